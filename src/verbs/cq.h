@@ -1,0 +1,67 @@
+/*
+ * Completion channel, and a completion queue with its event accounting.
+ * May call libibverbs. Polling is not here: it stands in the one poll site.
+ */
+#ifndef VQP_IB_CQ_H
+#define VQP_IB_CQ_H
+
+#include "verbs/dev.h"
+
+typedef struct vqp_ib_chan {
+    struct ibv_comp_channel *chan;
+    const char              *dev_name;
+} vqp_ib_chan_t;
+
+typedef struct vqp_ib_cq {
+    struct ibv_cq *cq;
+    const char    *dev_name;
+    uint32_t      depth;     /* CQEs that it holds */
+    uint32_t      reserved;  /* slots promised to posted WRs; <= depth */
+    uint32_t      unacked;   /* events read and not yet acknowledged */
+} vqp_ib_cq_t;
+
+/** Open a nonblocking completion channel. @return VQP_OK, VQP_ERR_IO */
+vqp_status_t vqp_ib_chan_open(vqp_ib_chan_t *chan, const vqp_ib_dev_t *dev);
+
+/** Close it; all CQs on it must be gone. */
+void vqp_ib_chan_close(vqp_ib_chan_t *chan);
+
+static inline int vqp_ib_chan_fd(const vqp_ib_chan_t *chan)
+{
+    return chan->chan->fd;
+}
+
+/**
+ * Read all events that wait on the channel, whatever CQ they are of. They are
+ * acknowledged in batches, the last ones when the CQ is destroyed.
+ * One thread at a time per channel.
+ *
+ * @return How many there were; 0: none. A failing read is logged and counts
+ *         as none.
+ */
+unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan);
+
+/**
+ * Create a CQ. It must stay at its address: events find it by that.
+ *
+ * @param depth  Least number of CQEs; cq->depth is what was granted.
+ * @param chan   NULL: no events.
+ * @return VQP_OK, VQP_ERR_EXCEEDS_LIMIT, VQP_ERR_NO_MEMORY, VQP_ERR_IO
+ */
+vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
+                              uint32_t depth, vqp_ib_chan_t *chan);
+
+/**
+ * Acknowledge what is left, then destroy. Its QPs must be gone. Events still
+ * in the channel are dropped by the channel.
+ */
+void vqp_ib_cq_destroy(vqp_ib_cq_t *cq);
+
+/**
+ * Ask for an event on the next completion of any kind. Completions that are
+ * already there raise none: poll once more after this, before sleeping.
+ * The thread that polls the CQ.
+ */
+vqp_status_t vqp_ib_cq_arm(vqp_ib_cq_t *cq);
+
+#endif

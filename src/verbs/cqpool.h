@@ -1,0 +1,67 @@
+/*
+ * The RC completion queues of one rail: one that grows, and at the device's
+ * limit further ones. Slots are reserved before WRs are posted, each posted WR
+ * counts in case it completes in error, so no CQ ever overruns.
+ * May call libibverbs.
+ *
+ * Threads: reserve and release may run beside the thread that polls and arms
+ * (growing a CQ is safe under ibv_poll_cq), but not beside each other.
+ * `num_cqs` grows only, and a CQ below it stays until cleanup.
+ */
+#ifndef VQP_IB_CQPOOL_H
+#define VQP_IB_CQPOOL_H
+
+#include "verbs/cq.h"
+
+#define VQP_IB_CQ_POOL_MAX 128
+
+typedef struct vqp_ib_cq_pool_params {
+    uint32_t initial;     /* depth of a new CQ, CQEs */
+    uint32_t max;         /* most CQEs per CQ; 0: the device's limit */
+    uint32_t base;        /* slots reserved on every CQ from the start: the
+                             budget that all its QPs' sends share */
+} vqp_ib_cq_pool_params_t;
+
+typedef struct vqp_ib_cq_pool {
+    const vqp_ib_dev_t      *dev;
+    vqp_ib_chan_t           chan;
+    vqp_ib_cq_pool_params_t params;   /* as sanitized */
+    unsigned                num_cqs;
+    uint8_t                 no_resize; /* the device refused to resize */
+    vqp_ib_cq_t             cqs[VQP_IB_CQ_POOL_MAX];
+} vqp_ib_cq_pool_t;
+
+/**
+ * Open the channel and the first CQ. The pool must stay at its address.
+ *
+ * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT when base leaves no slot below the
+ *         limit; else as @ref vqp_ib_cq_create. Logged.
+ */
+vqp_status_t vqp_ib_cq_pool_init(vqp_ib_cq_pool_t *pool,
+                                 const vqp_ib_dev_t *dev,
+                                 const vqp_ib_cq_pool_params_t *params);
+
+/** Destroy CQs and channel; all QPs on them must be gone */
+void vqp_ib_cq_pool_cleanup(vqp_ib_cq_pool_t *pool);
+
+/**
+ * Reserve @a count slots, all on one CQ, growing or adding CQs as needed.
+ *
+ * @param index_p  Which CQ: create the QP on pool->cqs[*index_p].cq.
+ * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: more than one CQ can hold, or no
+ *         further CQ: ask for less; VQP_ERR_NO_MEMORY, VQP_ERR_IO. Logged.
+ */
+vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
+                                    unsigned *index_p);
+
+/**
+ * Give slots back: only when no CQE for them can arrive or be in the CQ any
+ * more. Queues do not shrink.
+ */
+void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
+                            uint32_t count);
+
+/** Arm all CQs (see @ref vqp_ib_cq_arm). @return VQP_OK or VQP_ERR_IO */
+vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool);
+
+#endif

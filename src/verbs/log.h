@@ -1,0 +1,65 @@
+/*
+ * Messages of the verbs layer, and errno in words and in vqp_status_t.
+ * libc only. The layer above installs one function that prints; without it
+ * errors go to stderr. The first detector of a failure logs it, its callers
+ * only hand the status on.
+ */
+#ifndef VQP_IB_LOG_H
+#define VQP_IB_LOG_H
+
+#include "core/status.h"
+
+typedef enum {
+    VQP_IB_LOG_ERROR,
+    VQP_IB_LOG_WARN,
+    VQP_IB_LOG_DIAG,   /* a condition that a user asks about when it bites */
+    VQP_IB_LOG_INFO,
+    VQP_IB_LOG_DEBUG,
+    VQP_IB_LOG_TRACE,
+    VQP_IB_LOG_NONE    /* as a level of a message: do not print it */
+} vqp_ib_log_level_t;
+
+/**
+ * Prints one message.
+ *
+ * @param file, line  Where it was written.
+ * @param message     Text without a line end; valid during the call only.
+ */
+typedef void (*vqp_ib_log_func_t)(vqp_ib_log_level_t level, const char *file,
+                                  unsigned line, const char *message);
+
+/**
+ * Install the printer of this process. Call it before any other function of
+ * this layer, while there is one thread: neither value is locked.
+ *
+ * @param func       NULL: back to the default, errors to stderr.
+ * @param max_level  Messages beyond this level are not formatted.
+ */
+void vqp_ib_log_set(vqp_ib_log_func_t func, vqp_ib_log_level_t max_level);
+
+/** Format and print, whatever the level. Keeps errno. Any thread. */
+void vqp_ib_log_emit(vqp_ib_log_level_t level, const char *file, unsigned line,
+                     const char *fmt, ...)
+        __attribute__((format(printf, 4, 5), cold));
+
+/* Not to be written but by vqp_ib_log_set */
+extern vqp_ib_log_level_t vqp_ib_log_max_level;
+
+#define vqp_ib_log(_level, ...) \
+    do { \
+        if (vqp_unlikely((_level) <= vqp_ib_log_max_level)) { \
+            vqp_ib_log_emit((_level), __FILE__, __LINE__, __VA_ARGS__); \
+        } \
+    } while (0)
+
+#define vqp_ib_error(...) vqp_ib_log(VQP_IB_LOG_ERROR, __VA_ARGS__)
+#define vqp_ib_warn(...)  vqp_ib_log(VQP_IB_LOG_WARN, __VA_ARGS__)
+#define vqp_ib_diag(...)  vqp_ib_log(VQP_IB_LOG_DIAG, __VA_ARGS__)
+#define vqp_ib_info(...)  vqp_ib_log(VQP_IB_LOG_INFO, __VA_ARGS__)
+#define vqp_ib_debug(...) vqp_ib_log(VQP_IB_LOG_DEBUG, __VA_ARGS__)
+#define vqp_ib_trace(...) vqp_ib_log(VQP_IB_LOG_TRACE, __VA_ARGS__)
+
+/** The status that stands for an errno value of a verbs call. Any thread. */
+vqp_status_t vqp_ib_errno_status(int err);
+
+#endif

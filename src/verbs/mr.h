@@ -1,0 +1,60 @@
+/*
+ * Memory registration: one handle, one registration per rail.
+ * May call libibverbs.
+ */
+#ifndef VQP_IB_MR_H
+#define VQP_IB_MR_H
+
+#include "verbs/dev.h"
+
+/* Access bits; the numbers are this layer's own */
+enum {
+    VQP_IB_ACCESS_LOCAL_WRITE      = 1 << 0,
+    VQP_IB_ACCESS_REMOTE_WRITE     = 1 << 1, /* implies LOCAL_WRITE */
+    VQP_IB_ACCESS_REMOTE_READ      = 1 << 2,
+    VQP_IB_ACCESS_REMOTE_ATOMIC    = 1 << 3, /* implies LOCAL_WRITE */
+    VQP_IB_ACCESS_RELAXED_ORDERING = 1 << 4  /* ignored where unknown */
+};
+
+typedef struct vqp_ib_mr_params {
+    void               *address;
+    size_t             length;     /* bytes, above 0 */
+    unsigned           access;     /* must have */
+    unsigned           optional;   /* wanted too, but dropped when the mapping
+                                      is read-only */
+    vqp_ib_log_level_t log_level;  /* of failures; VQP_IB_LOG_NONE: silent */
+} vqp_ib_mr_params_t;
+
+typedef struct vqp_ib_mr {
+    struct ibv_mr *mr[VQP_MAX_RAILS];
+    uint32_t      lkey[VQP_MAX_RAILS];
+    uint32_t      rkey[VQP_MAX_RAILS];
+    uint8_t       num_rails;
+    uint8_t       access;          /* bits that were granted */
+} vqp_ib_mr_t;
+
+/**
+ * Register memory on every rail, or on none. Any thread.
+ *
+ * @param devs  The rails' devices; a device may occur twice, and then is
+ *              registered once per rail.
+ * @return VQP_OK
+ *         VQP_ERR_INVALID_PARAM: length 0, or beyond the device's maximum, or
+ *                 the address range is not mapped or can not be pinned
+ *         VQP_ERR_EXCEEDS_LIMIT: RLIMIT_MEMLOCK; the message names it
+ *         VQP_ERR_NO_MEMORY, VQP_ERR_UNSUPPORTED, VQP_ERR_IO
+ *         Each error is logged once, at params->log_level.
+ */
+vqp_status_t vqp_ib_mr_reg(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
+                           unsigned num_rails,
+                           const vqp_ib_mr_params_t *params);
+
+/**
+ * Undo it on all rails: from the return on, no rail lets a peer in with its
+ * rkey. Any thread. A rail that fails is logged, the others go on.
+ *
+ * @return VQP_OK or VQP_ERR_IO.
+ */
+vqp_status_t vqp_ib_mr_dereg(vqp_ib_mr_t *mr);
+
+#endif

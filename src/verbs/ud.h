@@ -1,0 +1,146 @@
+/*
+ * The control queue pair of a rail: unreliable datagrams, with its own CQ and
+ * completion channel. Small traffic: connect, close and path messages.
+ * May call libibverbs.
+ *
+ * Threads: one at a time for everything here (the context that runs control
+ * messages and timers); nothing of it is on the data path.
+ */
+#ifndef VQP_IB_UD_H
+#define VQP_IB_UD_H
+
+#include "verbs/av.h"
+#include "verbs/cq.h"
+#include "verbs/gid.h"
+
+/*
+ * Queue key of all control QPs ("vqp" and a version). The top bit must be
+ * clear: it would mean "the QP's own key". Datagrams with another key are
+ * dropped by the device, so an incompatible control protocol changes it.
+ */
+#define VQP_IB_UD_QKEY    0x76717001u
+
+#define VQP_IB_UD_GRH_LEN 40
+
+typedef struct vqp_ib_ud_params {
+    const vqp_ib_dev_t  *dev;
+    const vqp_ib_port_t *port;       /* read during the call only */
+    const vqp_ib_gid_t  *gid;        /* source; read during the call only */
+    uint16_t            pkey_index;
+    uint8_t             tclass;      /* of all sends */
+    uint8_t             hop_limit;
+    uint8_t             sl;
+    uint32_t            num_recvs;   /* receive buffers */
+    uint32_t            num_sends;   /* send slots */
+    uint32_t            num_ahs;     /* address handles kept at once */
+} vqp_ib_ud_params_t;
+
+/* Where a datagram goes to, or came from */
+typedef struct vqp_ib_ud_addr {
+    uint8_t  gid[16];
+    uint32_t qpn;
+    uint16_t lid;         /* InfiniBand */
+    uint8_t  is_global;   /* the GID is valid and wanted */
+} vqp_ib_ud_addr_t;
+
+typedef struct vqp_ib_ud_msg {
+    const void       *data;   /* behind the GRH; until the next poll */
+    uint32_t         length;  /* bytes */
+    vqp_ib_ud_addr_t from;    /* enough to answer */
+} vqp_ib_ud_msg_t;
+
+/* Counters, for the statistics of the layer above */
+typedef struct vqp_ib_ud_stats {
+    uint64_t sent;
+    uint64_t received;
+    uint64_t send_errors;
+    uint64_t recv_errors;
+    uint64_t rebuilds;
+    uint64_t ah_created;
+} vqp_ib_ud_stats_t;
+
+typedef struct vqp_ib_ud_ah vqp_ib_ud_ah_t;
+
+typedef struct vqp_ib_ud {
+    const vqp_ib_dev_t *dev;
+    vqp_ib_chan_t      chan;
+    vqp_ib_cq_t        cq;
+    struct ibv_qp      *qp;
+    uint32_t           qpn;         /* stays over a rebuild */
+    uint32_t           max_msg;     /* payload bytes: the port's active MTU */
+    uint8_t            port_num;
+    uint8_t            sgid_index;
+    uint8_t            sl;
+    uint8_t            tclass;
+    uint8_t            hop_limit;
+    uint8_t            is_eth;
+    uint8_t            broken;      /* the QP went to ERR: rebuild */
+    uint16_t           pkey_index;
+
+    /* Receive slots [0, num_recvs), then send slots, in one registration */
+    uint8_t            *mem;
+    struct ibv_mr      *mr;
+    size_t             mem_size;
+    uint32_t           slot_size;
+    uint32_t           num_recvs;
+    uint32_t           num_sends;
+    uint32_t           held;        /* receive slot that the caller reads, or
+                                       num_recvs */
+    uint64_t           send_head;   /* sends posted, ever */
+    uint64_t           send_tail;   /* sends completed, ever */
+
+    vqp_ib_ud_ah_t     *ahs;
+    uint32_t           num_ahs;
+    vqp_ib_ud_stats_t  stats;
+} vqp_ib_ud_t;
+
+/**
+ * Create the QP, ready to send and receive. @a ud must stay at its address.
+ *
+ * @return VQP_OK; errors are logged, nothing is left behind.
+ */
+vqp_status_t vqp_ib_ud_init(vqp_ib_ud_t *ud, const vqp_ib_ud_params_t *params);
+
+void vqp_ib_ud_cleanup(vqp_ib_ud_t *ud);
+
+/**
+ * Send one datagram; the data is copied. On RoCE the first send to an address
+ * makes the kernel resolve it, which may block.
+ *
+ * @param length  Bytes, at most ud->max_msg, and at most the receiver's MTU:
+ *                a longer one breaks its control QP.
+ * @return VQP_OK: posted, delivery is not promised
+ *         VQP_ERR_NO_RESOURCE: all slots or address handles are busy: poll,
+ *         then try again (control messages repeat anyway)
+ *         VQP_ERR_UNREACHABLE: the address does not resolve
+ *         VQP_ERR_INVALID_PARAM, VQP_ERR_IO
+ */
+vqp_status_t vqp_ib_ud_send(vqp_ib_ud_t *ud, const vqp_ib_ud_addr_t *to,
+                            const void *data, uint32_t length);
+
+/**
+ * Take the next datagram. Reposts the buffer of the one before, retires
+ * completed sends, and rebuilds the QP when it broke.
+ *
+ * @return VQP_OK: @a msg is filled; VQP_INPROGRESS: nothing there;
+ *         VQP_ERR_IO: the QP broke and can not be rebuilt now (logged); the
+ *         next call tries again.
+ */
+vqp_status_t vqp_ib_ud_poll(vqp_ib_ud_t *ud, vqp_ib_ud_msg_t *msg);
+
+/** Tell that the QP is in ERR (an async event said so): next poll rebuilds */
+static inline void vqp_ib_ud_set_broken(vqp_ib_ud_t *ud)
+{
+    ud->broken = 1;
+}
+
+/** Readable when something completed since the last arm */
+static inline int vqp_ib_ud_fd(const vqp_ib_ud_t *ud)
+{
+    return vqp_ib_chan_fd(&ud->chan);
+}
+
+/** Drain the channel and arm again; then poll until nothing is there. */
+vqp_status_t vqp_ib_ud_arm(vqp_ib_ud_t *ud);
+
+#endif
