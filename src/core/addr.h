@@ -1,0 +1,115 @@
+/*
+ * The two addresses by which others find an interface: the device address
+ * (where its ports are) and the interface address (which process and control
+ * queue pairs it is there), and the test whether one device reaches another.
+ * Pure: libc only.
+ *
+ * Device address, little endian:
+ *
+ *    0  u8  version       VQP_ADDR_VERSION
+ *    1  u8  link (bits 0-1, vqp_link_t), GID type (bits 2-4, vqp_gid_type_t),
+ *           GID present (bit 5), number of rails less one (bits 6-7)
+ *    2  u16 pkey
+ *    4  per rail:
+ *        u8 mtu            1 .. 5
+ *        u16 lid           InfiniBand only
+ *        16 gid            when present (always on Ethernet)
+ *        u64 subnet prefix InfiniBand without a GID only
+ *
+ * that is 21 bytes for one RoCE rail, 15 for one InfiniBand rail without GRH.
+ * The MTUs and GIDs of further rails come with the handshake too: they stand
+ * here so that a first REQ may go out on each of them.
+ *
+ * Interface address:
+ *
+ *    0  u8  version       VQP_ADDR_VERSION
+ *    1  u8  number of rails
+ *    2  u64 interface id, not zero
+ *   10  u24 per rail: control queue pair
+ */
+#ifndef VQP_CORE_ADDR_H
+#define VQP_CORE_ADDR_H
+
+#include "core/wire.h"
+
+#define VQP_ADDR_VERSION     1
+#define VQP_DEV_ADDR_MAX_LEN (4 + (VQP_MAX_RAILS * 19))
+#define VQP_IFACE_ADDR_MAX_LEN (10 + (VQP_MAX_RAILS * 3))
+
+typedef enum {
+    VQP_GID_IB          = 1,
+    VQP_GID_ROCE_V1     = 2,
+    VQP_GID_ROCE_V2_IP4 = 3, /* routable, ::ffff:a.b.c.d */
+    VQP_GID_ROCE_V2_IP6 = 4
+} vqp_gid_type_t;
+
+typedef struct vqp_dev_addr_rail {
+    uint8_t  mtu;           /* 1 .. 5: 256 .. 4096 bytes */
+    uint16_t lid;           /* InfiniBand */
+    uint8_t  gid[VQP_GID_LEN];
+    uint64_t subnet_prefix; /* InfiniBand; host order of the GID's first half */
+} vqp_dev_addr_rail_t;
+
+typedef struct vqp_dev_addr {
+    uint8_t             link;     /* vqp_link_t */
+    uint8_t             gid_type; /* vqp_gid_type_t */
+    uint8_t             has_gid;  /* the gid fields hold something; always on
+                                     Ethernet; on InfiniBand when GRH is to be
+                                     used. Without, only the prefix travels */
+    uint8_t             num_rails;
+    uint16_t            pkey;
+    vqp_dev_addr_rail_t rails[VQP_MAX_RAILS];
+} vqp_dev_addr_t;
+
+typedef struct vqp_iface_addr {
+    uint64_t id;                    /* random, not zero */
+    uint8_t  num_rails;
+    uint32_t ud_qpn[VQP_MAX_RAILS]; /* 24 bits */
+} vqp_iface_addr_t;
+
+/** Length of the packed form, to be advertised before it is packed. */
+size_t vqp_dev_addr_len(const vqp_dev_addr_t *addr);
+size_t vqp_iface_addr_len(unsigned num_rails);
+
+/**
+ * Pack a valid address.
+ *
+ * @param [out] buf  vqp_*_addr_len() bytes; no alignment needed.
+ *
+ * @return Bytes written.
+ */
+size_t vqp_dev_addr_pack(const vqp_dev_addr_t *addr, void *buf);
+size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf);
+
+/**
+ * Unpack and validate an address.
+ *
+ * @param [in] len  Bytes that may be read, or SIZE_MAX where the caller was
+ *                  not told (the address then says itself how long it is, and
+ *                  must come from a trusted place).
+ *
+ * @return VQP_OK, VQP_ERR_UNSUPPORTED (another version), VQP_ERR_PROTOCOL.
+ */
+vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
+                                 vqp_dev_addr_t *addr);
+vqp_status_t vqp_iface_addr_unpack(const void *buf, size_t len,
+                                   vqp_iface_addr_t *addr);
+
+/**
+ * Can the local device talk to the remote one? They must have the same link
+ * layer and GID type; on InfiniBand the same subnet prefix; on Ethernet any
+ * GID will do, since a RoCEv2 packet is routed and a RoCEv1 GID does not tell
+ * its broadcast domain. The partition keys must be equal, and at most one of
+ * them a limited member's.
+ *
+ * @param [out] why   Why not, as text for a log line; empty when reachable.
+ *                    May be NULL.
+ * @param [in]  size  Bytes of @a why.
+ *
+ * @return 1 or 0.
+ */
+int vqp_dev_addr_reachable(const vqp_dev_addr_t *local,
+                           const vqp_dev_addr_t *remote, char *why,
+                           size_t size);
+
+#endif
