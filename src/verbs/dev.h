@@ -83,7 +83,8 @@ const char *vqp_ib_dev_list_name(const vqp_ib_dev_list_t *list, unsigned index);
  * Any thread; two opens of one device are independent of each other.
  *
  * @return VQP_OK, VQP_ERR_NO_DEVICE (no usable device has the name),
- *         VQP_ERR_IO, VQP_ERR_NO_MEMORY; errors are logged and leave nothing open.
+ *         VQP_ERR_IO, VQP_ERR_NO_MEMORY; errors are logged and leave nothing
+ *         open.
  */
 vqp_status_t vqp_ib_dev_open(vqp_ib_dev_t *dev, const char *name);
 

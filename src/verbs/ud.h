@@ -9,7 +9,7 @@
 #ifndef VQP_IB_UD_H
 #define VQP_IB_UD_H
 
-#include "verbs/av.h"
+#include "verbs/ah.h"
 #include "verbs/cq.h"
 #include "verbs/gid.h"
 
@@ -19,8 +19,6 @@
  * dropped by the device, so an incompatible control protocol changes it.
  */
 #define VQP_IB_UD_QKEY    0x76717001u
-
-#define VQP_IB_UD_GRH_LEN 40
 
 typedef struct vqp_ib_ud_params {
     const vqp_ib_dev_t  *dev;
@@ -56,10 +54,7 @@ typedef struct vqp_ib_ud_stats {
     uint64_t send_errors;
     uint64_t recv_errors;
     uint64_t rebuilds;
-    uint64_t ah_created;
 } vqp_ib_ud_stats_t;
-
-typedef struct vqp_ib_ud_ah vqp_ib_ud_ah_t;
 
 typedef struct vqp_ib_ud {
     const vqp_ib_dev_t *dev;
@@ -86,11 +81,11 @@ typedef struct vqp_ib_ud {
     uint32_t           num_sends;
     uint32_t           held;        /* receive slot that the caller reads, or
                                        num_recvs */
+    uint32_t           generation;  /* of the QP; older CQEs are ignored */
     uint64_t           send_head;   /* sends posted, ever */
     uint64_t           send_tail;   /* sends completed, ever */
 
-    vqp_ib_ud_ah_t     *ahs;
-    uint32_t           num_ahs;
+    vqp_ib_ah_cache_t  ahs;
     vqp_ib_ud_stats_t  stats;
 } vqp_ib_ud_t;
 

@@ -1,0 +1,48 @@
+/*
+ * Bounded cache of address handles, for the control queue pair. Creating a
+ * handle is a system call that may even wait for the network; using one is
+ * free. May call libibverbs. One thread at a time.
+ */
+#ifndef VQP_IB_AH_H
+#define VQP_IB_AH_H
+
+#include "verbs/av.h"
+#include "verbs/dev.h"
+
+typedef struct vqp_ib_ah {
+    struct ibv_ah *ah;
+    vqp_ib_av_t   av;
+    uint64_t      last_send;  /* sequence number of the last send with it */
+} vqp_ib_ah_t;
+
+typedef struct vqp_ib_ah_cache {
+    const vqp_ib_dev_t *dev;
+    vqp_ib_ah_t        *entries;
+    uint32_t           num;      /* in use; [0, num) */
+    uint32_t           max;
+    uint64_t           created;  /* ever; a counter */
+} vqp_ib_ah_cache_t;
+
+/** @return VQP_OK or VQP_ERR_NO_MEMORY (logged) */
+vqp_status_t vqp_ib_ah_cache_init(vqp_ib_ah_cache_t *cache,
+                                  const vqp_ib_dev_t *dev, uint32_t max);
+
+/** Destroy all handles; no send that uses one may be outstanding */
+void vqp_ib_ah_cache_cleanup(vqp_ib_ah_cache_t *cache);
+
+/**
+ * The handle for an address vector, created when it is not there; the least
+ * recently used one that is idle makes room.
+ *
+ * @param av         All bytes count, so it was zeroed before it was filled.
+ * @param send       Sequence number of the send that will use it.
+ * @param completed  All sends below this number are complete: handles last
+ *                   used by one of them are idle.
+ * @return VQP_OK; VQP_ERR_NO_RESOURCE: all are busy; VQP_ERR_UNREACHABLE: the
+ *         address does not resolve (a diag message); else logged.
+ */
+vqp_status_t vqp_ib_ah_cache_get(vqp_ib_ah_cache_t *cache,
+                                 const vqp_ib_av_t *av, uint64_t send,
+                                 uint64_t completed, struct ibv_ah **ah_p);
+
+#endif

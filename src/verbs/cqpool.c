@@ -1,0 +1,184 @@
+/*
+ * The RC completion queues of one rail: one that grows, and at the device's
+ * limit further ones. May call libibverbs.
+ */
+#include "verbs/cqpool.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint32_t vqp_ib_cq_pool_room(const vqp_ib_cq_t *cq, uint32_t limit)
+{
+    return (limit > cq->reserved) ? (limit - cq->reserved) : 0;
+}
+
+/* The next depth: doubled until it holds `needed`, within the limit */
+static uint32_t vqp_ib_cq_pool_next_depth(const vqp_ib_cq_pool_t *pool,
+                                          uint32_t depth, uint32_t needed)
+{
+    uint64_t next = vqp_max(depth, 1u);
+
+    while (next < needed) {
+        next *= 2;
+    }
+
+    return (uint32_t)vqp_min(next, (uint64_t)pool->params.max);
+}
+
+static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count)
+{
+    vqp_ib_cq_t *cq = &pool->cqs[pool->num_cqs];
+    vqp_status_t status;
+    uint32_t depth;
+
+    if (pool->num_cqs == VQP_IB_CQ_POOL_MAX) {
+        vqp_ib_error("%s: all %u completion queues are full", pool->dev->name,
+                     VQP_IB_CQ_POOL_MAX);
+        return VQP_ERR_EXCEEDS_LIMIT;
+    }
+
+    /* Where queues do not grow, few large ones are better than many */
+    depth  = pool->no_resize ? pool->params.max :
+             vqp_ib_cq_pool_next_depth(pool, pool->params.initial,
+                                       pool->params.base + count);
+    status = vqp_ib_cq_create(cq, pool->dev, depth, &pool->chan);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    cq->reserved = pool->params.base;
+    /* The polling thread goes up to num_cqs: the queue must be there first */
+    __atomic_store_n(&pool->num_cqs, pool->num_cqs + 1, __ATOMIC_RELEASE);
+    vqp_ib_debug("%s: completion queue %u with %u entries", pool->dev->name,
+                 pool->num_cqs - 1, cq->depth);
+    return VQP_OK;
+}
+
+static vqp_status_t vqp_ib_cq_pool_grow(vqp_ib_cq_pool_t *pool, vqp_ib_cq_t *cq,
+                                        uint32_t needed)
+{
+    uint32_t depth = vqp_ib_cq_pool_next_depth(pool, cq->depth, needed);
+    int ret;
+
+    if (pool->no_resize) {
+        return VQP_ERR_UNSUPPORTED;
+    }
+
+    ret = ibv_resize_cq(cq->cq, (int)depth);
+    if (ret != 0) {
+        ret             = (ret < 0) ? errno : ret;
+        pool->no_resize = (ret == EOPNOTSUPP) || (ret == ENOSYS);
+        vqp_ib_debug("%s: ibv_resize_cq(%u to %u) failed: %s", pool->dev->name,
+                     cq->depth, depth, strerror(ret));
+        return VQP_ERR_UNSUPPORTED;
+    }
+
+    cq->depth = (uint32_t)cq->cq->cqe;
+    vqp_ib_debug("%s: completion queue grown to %u entries", pool->dev->name,
+                 cq->depth);
+    return VQP_OK;
+}
+
+vqp_status_t vqp_ib_cq_pool_init(vqp_ib_cq_pool_t *pool,
+                                 const vqp_ib_dev_t *dev,
+                                 const vqp_ib_cq_pool_params_t *params)
+{
+    uint32_t max = dev->caps.max_cqe;
+    vqp_status_t status;
+
+    memset(pool, 0, sizeof(*pool));
+    pool->dev            = dev;
+    pool->params.base    = params->base;
+    pool->params.max     = (params->max == 0) ? max : vqp_min(params->max, max);
+    pool->params.initial = vqp_max(1u, vqp_min(params->initial,
+                                               pool->params.max));
+    if (pool->params.base >= pool->params.max) {
+        vqp_ib_error("%s: %u outstanding sends leave no room for receives in "
+                     "a completion queue of at most %u entries", dev->name,
+                     pool->params.base, pool->params.max);
+        return VQP_ERR_EXCEEDS_LIMIT;
+    }
+
+    status = vqp_ib_chan_open(&pool->chan, dev);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    status = vqp_ib_cq_pool_open(pool, 1);
+    if (status != VQP_OK) {
+        vqp_ib_chan_close(&pool->chan);
+    }
+
+    return status;
+}
+
+void vqp_ib_cq_pool_cleanup(vqp_ib_cq_pool_t *pool)
+{
+    while (pool->num_cqs > 0) {
+        vqp_ib_cq_destroy(&pool->cqs[--pool->num_cqs]);
+    }
+
+    vqp_ib_chan_close(&pool->chan);
+}
+
+vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
+                                    unsigned *index_p)
+{
+    vqp_status_t status;
+    vqp_ib_cq_t *cq;
+    unsigned index;
+
+    if (count > pool->params.max - pool->params.base) {
+        vqp_ib_error("%s: %u receives do not fit a completion queue of at most "
+                     "%u entries, %u of them for sends", pool->dev->name, count,
+                     pool->params.max, pool->params.base);
+        return VQP_ERR_EXCEEDS_LIMIT;
+    }
+
+    for (index = 0; index < pool->num_cqs; ++index) {
+        cq = &pool->cqs[index];
+        if (count <= vqp_ib_cq_pool_room(cq, cq->depth)) {
+            goto out;
+        }
+
+        if ((count <= vqp_ib_cq_pool_room(cq, pool->params.max)) &&
+            (vqp_ib_cq_pool_grow(pool, cq, cq->reserved + count) == VQP_OK)) {
+            goto out;
+        }
+    }
+
+    status = vqp_ib_cq_pool_open(pool, count);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+out:
+    pool->cqs[index].reserved += count;
+    vqp_assert(pool->cqs[index].reserved <= pool->cqs[index].depth);
+    *index_p = index;
+    return VQP_OK;
+}
+
+void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
+                            uint32_t count)
+{
+    vqp_assert(index < pool->num_cqs);
+    vqp_assert(count <= pool->cqs[index].reserved - pool->params.base);
+    pool->cqs[index].reserved -= count;
+}
+
+vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool)
+{
+    unsigned num_cqs = __atomic_load_n(&pool->num_cqs, __ATOMIC_ACQUIRE);
+    vqp_status_t status;
+    unsigned index;
+
+    for (index = 0; index < num_cqs; ++index) {
+        status = vqp_ib_cq_arm(&pool->cqs[index]);
+        if (status != VQP_OK) {
+            return status;
+        }
+    }
+
+    return VQP_OK;
+}
