@@ -1,0 +1,240 @@
+/*
+ * The version guard, see vqp_guard.h. Of UCX it may use compile-time facts only
+ * (macros and sizeof); everything else goes through dlsym.
+ */
+#include "uct/vqp_guard.h"
+#include "uct/compat.h"
+
+#include <ucs/config/global_opts.h>
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --with-guard-version claims another version, for the test of this file */
+#ifdef VQP_GUARD_MAJOR
+#  define GUARD_TEXT_(_x)     #_x
+#  define GUARD_TEXT(_x)      GUARD_TEXT_(_x)
+#  define GUARD_BUILT_MAJOR   VQP_GUARD_MAJOR
+#  define GUARD_BUILT_MINOR   VQP_GUARD_MINOR
+#  define GUARD_BUILT_STRING \
+    GUARD_TEXT(VQP_GUARD_MAJOR) "." GUARD_TEXT(VQP_GUARD_MINOR)
+#else
+#  define GUARD_BUILT_MAJOR   UCT_VERNO_MAJOR
+#  define GUARD_BUILT_MINOR   UCT_VERNO_MINOR
+#  define GUARD_BUILT_STRING  UCT_VERNO_STRING
+#endif
+
+#define GUARD_VERSION(_major, _minor) ((_major) * 1000u + (_minor))
+#define GUARD_BUILT   GUARD_VERSION(GUARD_BUILT_MAJOR, GUARD_BUILT_MINOR)
+#define GUARD_FIRST   GUARD_VERSION(1, 13)
+#define GUARD_LAST    GUARD_VERSION(1, 23) /* newest that the markers know */
+#define GUARD_FOREVER GUARD_VERSION(999, 0)
+
+/* Symbols of libuct that tell its versions apart: in [since, until) they exist */
+static const struct {
+    const char *symbol;
+    unsigned   since;
+    unsigned   until;
+} guard_markers[] = {
+    {"uct_md_mem_reg_v2",             GUARD_VERSION(1, 14), GUARD_FOREVER},
+    {"uct_base_iface_is_reachable_v2", GUARD_VERSION(1, 15),
+     GUARD_VERSION(1, 16)},
+    {"uct_base_rkey_compare",         GUARD_VERSION(1, 16), GUARD_FOREVER},
+    {"uct_md_base_md_query",          GUARD_VERSION(1, 17), GUARD_FOREVER},
+    {"uct_iface_fill_info_str_buf",   GUARD_VERSION(1, 18), GUARD_FOREVER},
+    {"uct_rkey_unpack_v2",            GUARD_VERSION(1, 19), GUARD_FOREVER},
+    {"uct_ep_get_device_ep",          GUARD_VERSION(1, 20), GUARD_FOREVER},
+    {"uct_md_mem_elem_pack",          GUARD_VERSION(1, 21), GUARD_FOREVER},
+    {"uct_ep_put_sgl_zcopy",          GUARD_VERSION(1, 22), GUARD_FOREVER},
+    {"uct_ep_outstanding_purge",      GUARD_VERSION(1, 23), GUARD_FOREVER}
+};
+
+/*
+ * Sizes that the running libraries reveal. A class symbol holds the size of the
+ * class's objects; of other symbols the size of the variable itself is known.
+ * Structures without a visible instance in some version are skipped there.
+ */
+static const struct {
+    const char *symbol;
+    int        is_class;
+    size_t     size;
+    const char *type;
+} guard_sizes[] = {
+    {"uct_base_iface_t_class",     1, sizeof(uct_base_iface_t),
+     "uct_base_iface_t"},
+    {"uct_base_ep_t_class",        1, sizeof(uct_base_ep_t), "uct_base_ep_t"},
+    {"uct_priv_worker_t_class",    1, sizeof(uct_priv_worker_t),
+     "uct_priv_worker_t"},
+    {"uct_tcp_component",          0, sizeof(uct_component_t),
+     "uct_component_t"},
+    {"uct_tcp_tl",                 0, sizeof(uct_tl_t), "uct_tl_t"},
+    {"uct_base_iface_internal_ops", 0, sizeof(uct_iface_internal_ops_t),
+     "uct_iface_internal_ops_t"},
+    {"ucs_global_opts",            0, sizeof(ucs_global_opts_t),
+     "ucs_global_opts_t"}
+};
+
+#define guard_count(_array) (sizeof(_array) / sizeof((_array)[0]))
+
+static int guard_has_symbol(const char *symbol)
+{
+    return dlsym(RTLD_DEFAULT, symbol) != NULL;
+}
+
+static int guard_matches_markers(unsigned version)
+{
+    size_t i;
+    int expected;
+
+    for (i = 0; i < guard_count(guard_markers); ++i) {
+        expected = (version >= guard_markers[i].since) &&
+                   (version < guard_markers[i].until);
+        if (expected != guard_has_symbol(guard_markers[i].symbol)) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+/* The version that libucp tells, as text; 0 when no libucp is loaded */
+static unsigned guard_ucp_version(char *text, size_t size)
+{
+    void (*get_version)(unsigned *major, unsigned *minor, unsigned *release);
+    unsigned major, minor, release;
+    void *libucp;
+
+    get_version = dlsym(RTLD_DEFAULT, "ucp_get_version");
+    if (get_version == NULL) {
+        /* Loaded into a local scope, as Open MPI does? */
+        libucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+        if (libucp == NULL) {
+            return 0;
+        }
+
+        get_version = dlsym(libucp, "ucp_get_version");
+        dlclose(libucp);
+        if (get_version == NULL) {
+            return 0;
+        }
+    }
+
+    get_version(&major, &minor, &release);
+    snprintf(text, size, "%u.%u.%u", major, minor, release);
+    return GUARD_VERSION(major, minor);
+}
+
+/* The version that the symbols of libuct tell; 0 when they fit none */
+static unsigned guard_marker_version(char *text, size_t size)
+{
+    unsigned version;
+
+    for (version = GUARD_FIRST; version <= GUARD_LAST; ++version) {
+        if (guard_matches_markers(version)) {
+            snprintf(text, size, "%u.%u%s", version / 1000, version % 1000,
+                     (version == GUARD_LAST) ? " or newer" : "");
+            return version;
+        }
+    }
+
+    snprintf(text, size, "of an unknown version");
+    return 0;
+}
+
+/* Size of the variable behind a symbol; 0 when it is not known */
+static size_t guard_symbol_size(const void *address)
+{
+    const ElfW(Sym) *sym = NULL;
+    Dl_info info;
+
+    if (!dladdr1(address, &info, (void**)&sym, RTLD_DL_SYMENT) ||
+        (sym == NULL)) {
+        return 0;
+    }
+
+    return sym->st_size;
+}
+
+/* The name of a structure whose size differs from the one compiled with */
+static const char *guard_other_layout(size_t *size_p, size_t *built_p)
+{
+    const void *address;
+    size_t i, size;
+
+    for (i = 0; i < guard_count(guard_sizes); ++i) {
+        address = dlsym(RTLD_DEFAULT, guard_sizes[i].symbol);
+        if (address == NULL) {
+            continue;
+        }
+
+        size = guard_symbol_size(address);
+        if (size == 0) {
+            continue;
+        }
+
+        *size_p  = size;
+        *built_p = guard_sizes[i].size;
+        if (guard_sizes[i].is_class) {
+            if (size != sizeof(ucs_class_t)) {
+                *built_p = sizeof(ucs_class_t);
+                return "ucs_class_t";
+            }
+            *size_p = ((const ucs_class_t*)address)->size;
+        }
+
+        if (*size_p != *built_p) {
+            return guard_sizes[i].type;
+        }
+    }
+
+    return NULL;
+}
+
+/* The file that libuct was loaded from */
+static const char *guard_libuct_path(void)
+{
+    Dl_info info;
+    void *address = dlsym(RTLD_DEFAULT, "uct_component_register");
+
+    if ((address == NULL) || !dladdr(address, &info)) {
+        return "libuct not found";
+    }
+
+    return info.dli_fname;
+}
+
+int uct_vqp_guard_check(void)
+{
+    unsigned built = (GUARD_BUILT < GUARD_LAST) ? GUARD_BUILT : GUARD_LAST;
+    char running[64], by_markers[64];
+    unsigned ucp, markers;
+    const char *type;
+    size_t size, built_size;
+
+    ucp     = guard_ucp_version(running, sizeof(running));
+    markers = guard_marker_version(by_markers, sizeof(by_markers));
+
+    if ((markers != built) || ((ucp != 0) && (ucp != GUARD_BUILT))) {
+        fprintf(stderr,
+                "uct_vqp: not loaded: this module was compiled for UCX %s, but"
+                " the running UCX is %s (%s); rebuild it for that UCX\n",
+                GUARD_BUILT_STRING, (ucp != 0) ? running : by_markers,
+                guard_libuct_path());
+        return 0;
+    }
+
+    type = guard_other_layout(&size, &built_size);
+    if (type != NULL) {
+        fprintf(stderr,
+                "uct_vqp: not loaded: this module was compiled for UCX %s, and"
+                " the running UCX is %s with another build configuration (%s:"
+                " %s has %zu bytes, not %zu); rebuild it for that UCX\n",
+                GUARD_BUILT_STRING, (ucp != 0) ? running : by_markers,
+                guard_libuct_path(), type, size, built_size);
+        return 0;
+    }
+
+    return 1;
+}

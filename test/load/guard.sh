@@ -1,0 +1,29 @@
+#!/bin/sh
+# A module that was compiled for another UCX says so in one line that names both
+# versions, registers nothing, and harms nobody.
+. "$(dirname "$0")/common.sh"
+no_sanitizer
+
+check() {
+    what=$1
+    rc=$2
+    [ "$rc" = 0 ] || fail "$what: exit $rc"
+    [ "$(wc -l <"$out/stderr")" = 1 ] || fail "$what: not one line on stderr"
+    grep -q '^uct_vqp: not loaded: .*for UCX 1\.12, .*running UCX is 1\.' \
+        "$out/stderr" || fail "$what: wrong message"
+    grep -qw vqp "$out/stdout" && fail "$what: vqp is registered"
+    grep -qw tcp "$out/stdout" || fail "$what: UCX does not work any more"
+}
+
+VQP_MODULE=$wrong LD_PRELOAD=$shim "$list" >"$out/stdout" 2>"$out/stderr"
+check "by the shim" $?
+LD_PRELOAD=$wrong "$list" >"$out/stdout" 2>"$out/stderr"
+check "by LD_PRELOAD" $?
+VQP_MODULE=$wrong LD_PRELOAD=$shim "$UCX_INFO" -d >"$out/stdout" \
+    2>"$out/stderr"
+check "ucx_info" $?
+
+# with libucp in the process the exact version is known
+grep -q "running UCX is $("$UCX_INFO" -v | sed -n '/ersion/{s/^.*ersion:* *\([0-9.]*\).*$/\1/p;q;}')" \
+    "$out/stderr" || fail "ucx_info: version not named"
+exit 0
