@@ -81,7 +81,7 @@ typedef struct vqp_conn {
     uint8_t               timed;       /* in the list of timers */
     uint8_t               num_dests;
     uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
-    uint16_t              attempt;     /* selects the rail of a message */
+    uint16_t              attempt;     /* messages repeated; selects the rail */
     uint32_t              todo;        /* pending actions, VQP_CONN_TODO_* */
     uint32_t              serial;      /* of the newest own BYE */
     uint32_t              peer_serial; /* of the newest BYE of the peer */
@@ -182,5 +182,46 @@ static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 {
     return conn->state == VQP_CONN_LIVE;
 }
+
+/*
+ * What follows is between conn.c and conntab.c.
+ */
+
+/* Pending actions, handed out lowest bit first */
+enum {
+    VQP_CONN_TODO_CONNECT_QPS = 1u << 0,
+    VQP_CONN_TODO_REQ         = 1u << 1,
+    VQP_CONN_TODO_REP         = 1u << 2,
+    VQP_CONN_TODO_BYE_ACK     = 1u << 3,
+    VQP_CONN_TODO_BYE         = 1u << 4,
+    VQP_CONN_TODO_RST         = 1u << 5,
+    VQP_CONN_TODO_LIVE        = 1u << 6,
+    VQP_CONN_TODO_PEER_CLOSED = 1u << 7,
+    VQP_CONN_TODO_FAILED      = 1u << 8,
+    VQP_CONN_TODO_DESTROY     = 1u << 9
+};
+
+/** Has nothing of the peer arrived for a REQ that this side sent, or will? */
+static inline int vqp_conn_is_unanswered(const vqp_conn_t *conn)
+{
+    return (conn->state == VQP_CONN_NEW) || (conn->state == VQP_CONN_REQ);
+}
+
+/** NEW -> REQ: few enough others are unanswered now. */
+void vqp_conn_start(vqp_conn_t *conn);
+
+/** A message whose ids, number and cookies are this connection's. */
+void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg);
+
+/** Its timer is due: repeat, or give up. */
+void vqp_conn_expire(vqp_conn_t *conn);
+
+/**
+ * Fill the header of a message of this connection.
+ *
+ * @param [in] todo  One of VQP_CONN_TODO_REQ .. VQP_CONN_TODO_RST.
+ */
+void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
+                     vqp_wire_header_t *hdr);
 
 #endif

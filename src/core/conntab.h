@@ -129,7 +129,8 @@ typedef struct vqp_conntab {
     vqp_conn_t          *action_tail;
     vqp_conn_t          *timers;
     uint64_t             next_due;    /* no timer is due earlier */
-    uint8_t              rx_busy;     /* an undrained action refers to rx */
+    uint64_t             now;         /* newest time that was told */
+    vqp_conn_t          *rx_conn;     /* its CONNECT_QPS, pending, needs rx */
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
     uint8_t              rx_rst;      /* a RST that belongs to no connection */
     vqp_conn_dest_t      rst_to;
@@ -195,5 +196,55 @@ void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now);
  * @return 1, or 0 when there is none.
  */
 int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action);
+
+/*
+ * What follows is for conn.c.
+ */
+
+/** Is there a connection of that cookie? */
+vqp_conn_t *vqp_conntab_find_cookie(const vqp_conntab_t *tab, uint64_t cookie);
+
+/**
+ * The connection that a REQ asks for which does not know the own cookie.
+ *
+ * @param [out] taken  Another connection, of another incarnation, has the
+ *                     number. May be NULL.
+ */
+vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t peer_id,
+                                    uint32_t number, uint64_t peer_cookie,
+                                    int *taken);
+
+/**
+ * Enter a connection, under conn->cookie and conn->peer_id.
+ *
+ * @param [in] number  Its number, or zero for the next one of the peer.
+ *
+ * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: no number is left.
+ */
+vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
+                              uint32_t number);
+
+/** Forget a connection, and its timer. Its actions stay. No-op if unlinked. */
+void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn);
+
+/** Start waiting connections of the peer, as far as its window allows. */
+void vqp_conntab_start_waiting(vqp_conntab_t *tab, vqp_peer_t *peer);
+
+/** Add to conn->todo and see that it is handed out. */
+void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
+
+/** Take pending actions back. */
+void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
+
+/** Let conn->due, just set, be looked at; and no more. */
+void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn);
+void vqp_conntab_stop_timer(vqp_conntab_t *tab, vqp_conn_t *conn);
+
+static inline void vqp_conntab_set_now(vqp_conntab_t *tab, uint64_t now)
+{
+    if (now > tab->now) {
+        tab->now = now;
+    }
+}
 
 #endif

@@ -1,0 +1,525 @@
+/*
+ * The sender: cutting accepted ops into frags. See tx.h. Order of dispatch is
+ * control, AM, RMA; numbers (fsn) are given here, in AM order. Pure: libc only.
+ */
+#include "core/tx.h"
+
+static inline int vqp_batch_is_full(const vqp_batch_t *batch)
+{
+    return batch->count == VQP_BATCH_MAX;
+}
+
+/* Take the path's next send queue place for a frag. @a signal asks for a CQE:
+ * then an earlier frag of the same op in this batch, on the same path, needs
+ * none, since a CQE confirms everything before it. */
+static inline vqp_frag_t *
+vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
+            uint16_t name, uint8_t kind, uint64_t offset, uint32_t length,
+            int signal)
+{
+    vqp_frag_t *frag      = &batch->frags[batch->count++];
+    vqp_frag_t *last      = path->batch_last;
+    uint16_t pos          = path->tail++;
+    vqp_inflight_t *entry = vqp_path_at(path, pos);
+
+    entry->offset = offset;
+    entry->length = length;
+    entry->op     = name;
+    entry->kind   = kind;
+    path->bytes  += length;
+
+    frag->path   = path;
+    frag->op     = op;
+    frag->pos    = pos;
+    frag->flags  = 0;
+    frag->opcode = VQP_WR_WRITE;
+    frag->kind   = kind;
+    frag->nsge   = 0;
+    frag->length = length;
+
+    ++path->stats.frags;
+    path->stats.bytes += length;
+    if (signal || (++path->unsignaled >= tx->cfg.signal_every)) {
+        frag->flags            = VQP_FRAG_SIGNALED;
+        path->unsignaled       = 0;
+        path->unsignaled_bytes = 0;
+        if ((op != NULL) && (last < frag) && (last >= batch->frags) &&
+            (last->path == path) && (last->op == op)) {
+            last->flags &= (uint8_t)~VQP_FRAG_SIGNALED;
+        }
+    }
+
+    path->batch_last = frag;
+    return frag;
+}
+
+static inline void
+vqp_tx_immediate(vqp_tx_t *tx, vqp_frag_t *frag, uint32_t fsn, uint32_t flags)
+{
+    vqp_path_t *path = frag->path;
+
+    frag->opcode                                 = VQP_WR_WRITE_IMM;
+    frag->imm                                    = fsn | flags;
+    tx->fsn_path[fsn & (tx->cfg.fsn_window - 1)] = path->index;
+    ++path->imms;
+    ++path->stats.imms;
+}
+
+static inline uint32_t vqp_tx_next_fsn(vqp_tx_t *tx)
+{
+    uint32_t fsn = tx->fsn_next;
+
+    tx->fsn_next = vqp_fsn_add(fsn, 1);
+    return fsn;
+}
+
+/* Consume the next frag->length bytes of the op's source */
+static inline void vqp_tx_gather(vqp_op_t *op, vqp_frag_t *frag)
+{
+    const vqp_iov_t *iov = vqp_op_iov(op);
+    uint64_t left        = frag->length;
+    unsigned rail        = frag->path->rail;
+    const vqp_iov_t *piece;
+    uint64_t length;
+
+    while (left > 0) {
+        piece  = &iov[op->iov_idx];
+        length = vqp_min(left, piece->length - op->g.iov_off);
+        if (length > 0) {
+            frag->sge[frag->nsge].addr   = piece->addr + op->g.iov_off;
+            frag->sge[frag->nsge].length = (uint32_t)length;
+            frag->sge[frag->nsge].lkey   = piece->lkeys[rail];
+            ++frag->nsge;
+            left          -= length;
+            op->g.iov_off += length;
+        }
+
+        if (op->g.iov_off == piece->length) {
+            ++op->iov_idx;
+            op->g.iov_off = 0;
+        }
+    }
+}
+
+/* A path for control and fences: they have a reserve of their own */
+static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        path = &tx->paths[tx->next_path];
+        if (++tx->next_path == tx->num_paths) {
+            tx->next_path = 0;
+        }
+
+        if (path->up && (vqp_path_outstanding(path) < path->depth) &&
+            (path->imms < path->imms_max)) {
+            return path;
+        }
+    }
+
+    return NULL;
+}
+
+/* Tell the peer the credit: the cumulative state, so the newest one suffices */
+static void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
+                                    const vqp_credit_t *credit)
+{
+    vqp_path_t *path;
+    vqp_frag_t *frag;
+    vqp_cell_t *cell;
+
+    if ((vqp_fsn_diff(tx->fsn_next, tx->fsn_peer) >=
+         (int32_t)tx->cfg.fsn_window) ||
+        ((path = vqp_tx_control_path(tx)) == NULL)) {
+        return;
+    }
+
+    cell              = (vqp_cell_t*)((char*)tx->cfg.cells +
+                                      ((size_t)path->index * VQP_CELL_STRIDE));
+    cell->credit_ring = credit->ring;
+    cell->credit_fsn  = credit->fsn;
+    cell->reserved    = 0;
+    if (tx->want_starve) {
+        tx->want_starve = 0;
+        tx->starving    = 1;
+        ++tx->stats->starves;
+    }
+    /* not cleared while no credit came: the HCA may read the cell later, after
+     * another control message was written over it */
+    cell->flags = tx->starving ? VQP_CELL_STARVE : 0;
+
+    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL, 0,
+                       sizeof(*cell), 0);
+    vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
+    frag->raddr         = tx->cfg.cells_raddr +
+                          ((uint64_t)path->index * VQP_CELL_STRIDE);
+    frag->rkey          = tx->cfg.ring_rkeys[path->peer_rail];
+    frag->nsge          = 1;
+    frag->sge[0].addr   = (uintptr_t)cell;
+    frag->sge[0].length = sizeof(*cell);
+    frag->sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
+    if (sizeof(*cell) <= tx->cfg.inline_max) {
+        frag->flags |= VQP_FRAG_INLINE;
+    }
+
+    tx->slow &= ~(uint32_t)VQP_TX_CONTROL;
+    ++tx->stats->controls_tx;
+}
+
+/* An empty write or immediate; it goes to the peer's ring, touching nothing */
+static void vqp_tx_empty(vqp_tx_t *tx, vqp_frag_t *frag)
+{
+    frag->raddr = tx->cfg.ring_raddr;
+    frag->rkey  = tx->cfg.ring_rkeys[frag->path->peer_rail];
+}
+
+/* Get a CQE behind what each path has posted without one */
+static void vqp_tx_dispatch_kick(vqp_tx_t *tx, vqp_batch_t *batch)
+{
+    vqp_path_t *path;
+    vqp_frag_t *frag;
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        path = &tx->paths[i];
+        if ((path->unsignaled == 0) || (vqp_path_outstanding(path) == 0)) {
+            continue;
+        }
+
+        if ((vqp_path_outstanding(path) >= path->depth) || !path->up ||
+            vqp_batch_is_full(batch)) {
+            return;
+        }
+
+        frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_KICK, 0,
+                           0, 1);
+        vqp_tx_empty(tx, frag);
+        ++tx->stats->kicks;
+    }
+
+    tx->slow &= ~(uint32_t)VQP_TX_KICK;
+}
+
+/* The notifies of sprayed messages whose data is acknowledged */
+static void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
+{
+    vqp_path_t *path;
+    vqp_frag_t *frag;
+    vqp_op_t *op;
+
+    while (tx->notify_head != VQP_OP_NONE) {
+        if (vqp_batch_is_full(batch) ||
+            ((path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths,
+                                    tx->num_paths, &tx->next_path, UINT64_MAX,
+                                    VQP_NEED_IMM)) == NULL)) {
+            return;
+        }
+
+        op   = &tx->am.ops[tx->notify_head & ~VQP_OP_AM];
+        frag = vqp_tx_emit(tx, batch, path, op, tx->notify_head,
+                           VQP_KIND_NOTIFY, op->length, 0, 1);
+        vqp_tx_empty(tx, frag);
+        vqp_tx_immediate(tx, frag, op->fsn,
+                         VQP_IMM_LAST |
+                         ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0));
+        op->flags      |= VQP_OP_NOTIFIED;
+        ++op->pending;
+        tx->notify_head = op->next;
+    }
+
+    tx->slow &= ~(uint32_t)VQP_TX_NOTIFY;
+}
+
+/* An empty immediate on each path that has an unconfirmed put, get or atomic:
+ * the window then holds the AM back until all of them have executed.
+ * Returns 0 while something is lacking. */
+static int
+vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
+{
+    vqp_path_t *path;
+    vqp_frag_t *frag;
+    uint32_t i;
+
+    if ((tx->rma.post != tx->rma.tail) &&
+        (vqp_seq_diff(vqp_opring_at(&tx->rma, tx->rma.post)->seq, op->seq) <
+         0)) {
+        tx->am_fenced = 1;
+        return 0; /* an earlier one is not wholly dispatched yet */
+    }
+
+    if (tx->num_paths == 1) {
+        return 1; /* the RC order of the path says it all */
+    }
+
+    if (!tx->fence_started) {
+        tx->fence_started = 1;
+        tx->fence_paths   = 0;
+        for (i = 0; i < tx->num_paths; ++i) {
+            if (tx->paths[i].rma > 0) {
+                tx->fence_paths |= 1ul << i;
+            }
+        }
+        tx->fsn_reserved -= tx->num_paths -
+                            (uint32_t)__builtin_popcountl(tx->fence_paths);
+    }
+
+    while (tx->fence_paths != 0) {
+        path = &tx->paths[__builtin_ctzl(tx->fence_paths)];
+        if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX) ||
+            !vqp_path_has_imm(path)) {
+            return 0;
+        }
+
+        frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_FENCE,
+                           0, 0, 0);
+        vqp_tx_empty(tx, frag);
+        vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), 0);
+        if (path->reads > 0) {
+            frag->flags |= VQP_FRAG_FENCE;
+        }
+
+        --tx->fsn_reserved;
+        ++tx->stats->fences;
+        tx->fence_paths &= tx->fence_paths - 1;
+    }
+
+    tx->fence_started = 0;
+    op->flags        &= (uint8_t)~VQP_OP_FENCE;
+    return 1;
+}
+
+/* The first frag of an op behind a fence waits for earlier READs and atomics of
+ * its path; the rest of the op follows it */
+static void vqp_tx_fence_frag(vqp_op_t *op, vqp_frag_t *frag)
+{
+    if (frag->path->reads > 0) {
+        frag->flags |= VQP_FRAG_FENCE;
+    }
+    op->flags &= (uint8_t)~VQP_OP_FENCE;
+}
+
+/* One frag of an AM. Returns 0 if no path can take it now. */
+static inline int
+vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
+{
+    uint64_t left   = op->length - op->offset;
+    uint32_t length = (uint32_t)vqp_min(left, 1ul << op->frag_shift);
+    int spray       = op->flags & VQP_OP_SPRAY;
+    uint32_t flags;
+    vqp_path_t *path;
+    vqp_frag_t *frag;
+    int signal;
+
+    path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths, tx->num_paths,
+                          &tx->next_path, tx->cfg.path_cap,
+                          spray ? 0 : VQP_NEED_IMM);
+    if (vqp_unlikely(path == NULL)) {
+        return 0;
+    }
+
+    path->unsignaled_bytes += length;
+    signal = (op->flags & VQP_OP_SIGNAL) ||
+             (path->unsignaled_bytes > tx->unsignaled_max) ||
+             (vqp_seq_diff(tx->kick_seq, op->seq) > 0);
+    frag   = vqp_tx_emit(tx, batch, path, op,
+                         vqp_opring_index(&tx->am, op) | VQP_OP_AM, VQP_KIND_AM,
+                         op->offset, length, signal);
+    frag->raddr = op->raddr + op->offset;
+    frag->rkey  = op->rkeys[path->peer_rail];
+    vqp_tx_gather(op, frag);
+    if (op->flags & VQP_OP_INLINE) {
+        frag->flags |= VQP_FRAG_INLINE;
+    }
+
+    if (vqp_unlikely(op->flags & VQP_OP_FENCE)) {
+        vqp_tx_fence_frag(op, frag); /* single path, see dispatch_fence */
+    }
+
+    if (!spray) {
+        flags = (left == length) ?
+                        (VQP_IMM_LAST |
+                         ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0)) : 0;
+        vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), flags);
+        --tx->fsn_reserved;
+    } else if (op->offset == 0) {
+        op->fsn = vqp_tx_next_fsn(tx);
+        --tx->fsn_reserved;
+    }
+
+    ++op->pending;
+    op->offset += length;
+    return 1;
+}
+
+static void vqp_tx_dispatch_am(vqp_tx_t *tx, vqp_batch_t *batch)
+{
+    vqp_op_t *op;
+
+    while (tx->am.post != tx->am.tail) {
+        op = vqp_opring_at(&tx->am, tx->am.post);
+        if (vqp_unlikely(op->flags & VQP_OP_FENCE) && (op->offset == 0) &&
+            !vqp_tx_dispatch_fence(tx, batch, op)) {
+            return;
+        }
+
+        do {
+            if (vqp_batch_is_full(batch) ||
+                !vqp_tx_dispatch_am_frag(tx, batch, op)) {
+                return;
+            }
+        } while (op->offset < op->length);
+
+        ++tx->am.post;
+    }
+}
+
+/* May an op behind a fence go? On one path RC order does it, after the AMs that
+ * were accepted earlier; else everything before it has to be confirmed. */
+static int vqp_tx_fence_passed(vqp_tx_t *tx, const vqp_op_t *op)
+{
+    uint32_t am = (tx->num_paths == 1) ? tx->am.post : tx->am.head;
+
+    if (((am == tx->am.tail) ||
+         (vqp_seq_diff(vqp_opring_at(&tx->am, am)->seq, op->seq) > 0)) &&
+        ((tx->num_paths == 1) || (tx->rma.head == tx->rma.post))) {
+        return 1;
+    }
+
+    if (tx->num_paths > 1) {
+        vqp_tx_kick(tx);
+    }
+
+    return 0;
+}
+
+static inline void vqp_tx_rma_source(vqp_tx_t *tx, vqp_op_t *op,
+                                     vqp_frag_t *frag)
+{
+    vqp_path_t *path = frag->path;
+    size_t cell;
+
+    switch (op->kind) {
+    case VQP_KIND_PUT:
+        ++path->rma;
+        if (op->flags & VQP_OP_INLINE) {
+            frag->flags         |= VQP_FRAG_INLINE;
+            frag->nsge           = 1;
+            frag->sge[0].addr    = (uintptr_t)op->data;
+            frag->sge[0].length  = frag->length;
+            frag->sge[0].lkey    = 0;
+            return;
+        }
+        vqp_tx_gather(op, frag);
+        return;
+    case VQP_KIND_GET:
+        ++path->rma;
+        ++path->reads;
+        frag->opcode = VQP_WR_READ;
+        vqp_tx_gather(op, frag);
+        return;
+    case VQP_KIND_CHECK:
+        vqp_tx_empty(tx, frag);
+        return;
+    default: /* atomics */
+        ++path->rma;
+        ++path->reads;
+        cell = ((size_t)path->index * (path->mask + 1u)) +
+               (frag->pos & path->mask);
+        frag->opcode        = (op->kind == VQP_KIND_FADD) ? VQP_WR_FADD :
+                                                            VQP_WR_CSWAP;
+        frag->nsge          = 1;
+        frag->sge[0].addr   = (uintptr_t)&tx->cfg.amo_results[cell];
+        frag->sge[0].length = sizeof(uint64_t);
+        frag->sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
+        return;
+    }
+}
+
+/* One frag of a put, get, atomic or check. Returns 0 if no path can take it. */
+static inline int
+vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
+{
+    uint64_t left   = op->length - op->offset;
+    uint32_t length = (uint32_t)vqp_min(left, 1ul << op->frag_shift);
+    unsigned needs  = ((op->kind == VQP_KIND_GET) ||
+                       (op->kind == VQP_KIND_FADD) ||
+                       (op->kind == VQP_KIND_CSWAP)) ? VQP_NEED_READ : 0;
+    vqp_path_t *path;
+    vqp_frag_t *frag;
+
+    path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths, tx->num_paths,
+                          &tx->next_path, tx->cfg.path_cap, needs);
+    if (vqp_unlikely(path == NULL)) {
+        return 0;
+    }
+
+    frag = vqp_tx_emit(tx, batch, path, op, vqp_opring_index(&tx->rma, op),
+                       op->kind, op->offset, length,
+                       (op->flags & VQP_OP_SIGNAL) ||
+                       (vqp_seq_diff(tx->kick_seq, op->seq) > 0));
+    if (vqp_likely(op->kind != VQP_KIND_CHECK)) {
+        frag->raddr = op->raddr + op->offset;
+        frag->rkey  = op->rkeys[path->peer_rail];
+    }
+
+    if (vqp_unlikely(op->flags & VQP_OP_FENCE)) {
+        vqp_tx_fence_frag(op, frag);
+    }
+
+    vqp_tx_rma_source(tx, op, frag);
+    ++op->pending;
+    op->offset += length;
+    return 1;
+}
+
+static void vqp_tx_dispatch_rma(vqp_tx_t *tx, vqp_batch_t *batch)
+{
+    vqp_op_t *op;
+
+    while (tx->rma.post != tx->rma.tail) {
+        op = vqp_opring_at(&tx->rma, tx->rma.post);
+        if (vqp_unlikely(op->flags & VQP_OP_FENCE) && (op->offset == 0) &&
+            !vqp_tx_fence_passed(tx, op)) {
+            return;
+        }
+
+        do {
+            if (vqp_batch_is_full(batch) ||
+                !vqp_tx_dispatch_rma_frag(tx, batch, op)) {
+                return;
+            }
+        } while (op->offset < op->length);
+
+        ++tx->rma.post;
+    }
+}
+
+void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
+                     const vqp_credit_t *credit)
+{
+    batch->count = 0;
+    if (vqp_unlikely(tx->failed)) {
+        return;
+    }
+
+    if (vqp_unlikely(tx->slow != 0)) {
+        if (tx->slow & VQP_TX_CONTROL) {
+            vqp_tx_dispatch_control(tx, batch, credit);
+        }
+        if (tx->slow & VQP_TX_NOTIFY) {
+            vqp_tx_dispatch_notify(tx, batch);
+        }
+        if (tx->slow & VQP_TX_KICK) {
+            vqp_tx_dispatch_kick(tx, batch);
+        }
+    }
+
+    vqp_tx_dispatch_am(tx, batch);
+    vqp_tx_dispatch_rma(tx, batch);
+    if (vqp_unlikely(tx->am_fenced)) {
+        tx->am_fenced = 0;
+        vqp_tx_dispatch_am(tx, batch); /* what it waited for may be out now */
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * The header in front of every active message in the ring, and the credit cell
+ * that a control message writes. docs/protocol.md has the byte tables. Both
+ * ends are little endian (the connection handshake checks it).
+ */
+#ifndef VQP_CORE_RECORD_H
+#define VQP_CORE_RECORD_H
+
+#include "core/seq.h"
+
+typedef struct vqp_record {
+    uint32_t length;      /* payload bytes that follow */
+    uint8_t  am_id;
+    uint8_t  flags;       /* none defined, zero */
+    uint16_t reserved;    /* zero */
+    uint32_t credit_ring; /* cumulative ring bytes the sender has consumed */
+    uint32_t credit_fsn;  /* next fsn that the sender expects */
+} vqp_record_t;
+
+enum {
+    VQP_CELL_STARVE = 1u << 0 /* the writer waits for credit */
+};
+
+typedef struct vqp_cell {
+    uint32_t credit_ring;
+    uint32_t credit_fsn;
+    uint32_t flags; /* VQP_CELL_* */
+    uint32_t reserved;
+} vqp_cell_t;
+
+#define VQP_RECORD_ALIGN 16u
+#define VQP_CELL_STRIDE  64u /* one cache line per path */
+
+/** Ring bytes that a record with @a length bytes of payload takes. */
+static inline uint32_t vqp_record_size(uint32_t length)
+{
+    return (length + (uint32_t)sizeof(vqp_record_t) + VQP_RECORD_ALIGN - 1) &
+           ~(VQP_RECORD_ALIGN - 1);
+}
+
+/** Largest payload for a ring: a record takes at most half of it. */
+static inline uint32_t vqp_record_max_payload(uint32_t ring_size)
+{
+    return (ring_size / 2) - (uint32_t)sizeof(vqp_record_t);
+}
+
+#endif

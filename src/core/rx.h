@@ -1,0 +1,120 @@
+/*
+ * The receiving half of a vqp: immediates go in, AM records come out in order,
+ * credit is counted. Receives carry no data: an immediate says that something
+ * was written into the ring. One thread at a time. Pure: libc only.
+ */
+#ifndef VQP_CORE_RX_H
+#define VQP_CORE_RX_H
+
+#include "core/record.h"
+#include "core/stats.h"
+#include "core/tx.h"
+#include "core/window.h"
+
+typedef struct vqp_rx {
+    vqp_window_t window;
+    char        *ring;
+    uint32_t     ring_size;
+    uint32_t     ring_pos;   /* cumulative bytes consumed: handlers returned */
+    uint32_t     told_ring;  /* what the peer was told last */
+    uint32_t     told_fsn;
+    uint8_t      peer_starves;
+    uint32_t     gap_base;   /* fsn that was waited for at the last look */
+    uint64_t     gap_since;  /* ns, 0 = no gap */
+    char        *cells;      /* credit cells that the peer writes */
+    vqp_stats_t *stats;
+} vqp_rx_t;
+
+/** An AM to be delivered. */
+typedef struct vqp_rx_am {
+    void        *data;
+    uint32_t     length;
+    uint8_t      id;
+    uint32_t     end;        /* ring position behind it */
+    vqp_credit_t credit;     /* that it brought along */
+} vqp_rx_am_t;
+
+/**
+ * Start an empty receiver.
+ *
+ * @param [in] map    @a window bytes for the reorder window.
+ * @param [in] cells  VQP_CELL_STRIDE bytes per path.
+ */
+void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
+                 uint8_t *map, uint32_t window, uint32_t first_fsn,
+                 vqp_stats_t *stats);
+
+/**
+ * An immediate arrived.
+ *
+ * @return 1 if it was the next expected one, and is passed: the caller looks
+ *         at its flags itself. 0 if it is kept, or was dropped as a duplicate:
+ *         nothing new can be passed. VQP_ERR_PROTOCOL: the peer is broken.
+ */
+static inline int vqp_rx_imm(vqp_rx_t *rx, uint32_t imm)
+{
+    vqp_status_t status;
+
+    if (vqp_likely(vqp_imm_is_valid(imm) &&
+                   vqp_window_in_order(&rx->window, imm))) {
+        return 1;
+    }
+
+    status = vqp_window_insert(&rx->window, imm);
+    if (status == VQP_INPROGRESS) {
+        ++rx->stats->duplicates;
+        return 0;
+    }
+
+    rx->stats->ooo_max = rx->window.ooo_max;
+    return status;
+}
+
+/**
+ * The AM whose closing immediate, with @a flags, was passed just now.
+ *
+ * @return VQP_OK or VQP_ERR_PROTOCOL if the record is not one.
+ */
+vqp_status_t vqp_rx_record(vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am);
+
+/** The handler has returned: the record's bytes may be told as credit. */
+static inline void vqp_rx_consumed(vqp_rx_t *rx, const vqp_rx_am_t *am)
+{
+    rx->ring_pos = am->end;
+    ++rx->stats->ams_rx;
+}
+
+/** Credit to tell now; counts as told. */
+static inline vqp_credit_t vqp_rx_tell(vqp_rx_t *rx)
+{
+    vqp_credit_t credit = {rx->ring_pos, rx->window.base};
+
+    rx->told_ring = credit.ring;
+    rx->told_fsn  = credit.fsn;
+    return credit;
+}
+
+/** Has so much been consumed untold that the peer may soon run out? */
+static inline int vqp_rx_must_tell(const vqp_rx_t *rx)
+{
+    uint32_t bytes = rx->ring_pos - rx->told_ring;
+    int32_t fsns   = vqp_fsn_diff(rx->window.base, rx->told_fsn);
+
+    return vqp_unlikely((bytes >= rx->ring_size / 2) ||
+                        (fsns >= (int32_t)(rx->window.mask + 1) / 2)) ||
+           (vqp_unlikely(rx->peer_starves) && (bytes > 0));
+}
+
+/** Read the credit cell of a path on which a control immediate arrived. */
+vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path);
+
+/**
+ * How long an immediate has been waited for although later ones are here.
+ *
+ * @param [in] now  ns of any monotonic clock, not 0.
+ *
+ * @return ns, 0 if nothing is missing. Precise to the interval between calls.
+ */
+uint64_t vqp_rx_gap(vqp_rx_t *rx, uint64_t now);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The counters of a path and of a vqp, each defined once with its name and
+ * help: the log, the statistics file, the VFS nodes and the docs are made from
+ * these two lists.
+ */
+#ifndef VQP_CORE_STATS_H
+#define VQP_CORE_STATS_H
+
+#include <stdint.h>
+
+#define VQP_PATH_COUNTERS(_) \
+    _(frags, "work requests posted on the path that carry an operation's data") \
+    _(bytes, "bytes of these frags") \
+    _(imms, "immediates sent on the path, each consumes an fsn") \
+    _(tx_cqes, "send completions polled") \
+    _(rx_cqes, "receive completions polled")
+
+#define VQP_COUNTERS(_) \
+    _(ops, "operations accepted") \
+    _(ams_rx, "active messages delivered") \
+    _(no_resource, "operations refused for lack of a resource") \
+    _(credit_stalls, "refusals for lack of ring bytes or fsns at the peer") \
+    _(starves, "control messages that ask the peer for credit") \
+    _(controls_tx, "control messages sent") \
+    _(controls_rx, "control messages received") \
+    _(fences, "fence immediates sent") \
+    _(kicks, "empty writes posted to confirm unsignaled frags") \
+    _(stale, "completions of an older epoch, ignored") \
+    _(duplicates, "late or duplicate immediates, dropped") \
+    _(ooo_max, "largest distance an immediate ran ahead of its order") \
+    _(hs_retransmits, "handshake messages that were repeated") \
+    _(gap_usec, "longest time an immediate was waited for, microseconds")
+
+#define VQP_COUNTER_FIELD(_name, _help) uint64_t _name;
+
+typedef struct vqp_path_stats {
+    VQP_PATH_COUNTERS(VQP_COUNTER_FIELD)
+} vqp_path_stats_t;
+
+typedef struct vqp_stats {
+    VQP_COUNTERS(VQP_COUNTER_FIELD)
+} vqp_stats_t;
+
+#endif

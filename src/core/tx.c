@@ -1,0 +1,515 @@
+/*
+ * The sender: acceptance, credit, confirmation, reporting. Cutting into frags
+ * is in dispatch.c. See tx.h. Pure: libc only.
+ */
+#include "core/tx.h"
+
+#include <string.h>
+
+void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
+                 uint32_t am_size, vqp_op_t *rma_ops, uint32_t rma_size,
+                 vqp_path_t *paths, uint32_t num_paths, uint8_t *fsn_path,
+                 vqp_stats_t *stats)
+{
+    memset(tx, 0, sizeof(*tx));
+    vqp_opring_init(&tx->am, am_ops, am_size);
+    vqp_opring_init(&tx->rma, rma_ops, rma_size);
+    tx->paths     = paths;
+    tx->num_paths = num_paths;
+    tx->fsn_next  = tx->fsn_peer = cfg->first_fsn;
+    tx->done_head = tx->done_tail = tx->notify_head = tx->notify_tail =
+            VQP_OP_NONE;
+    tx->fsn_path  = fsn_path;
+    tx->cfg       = *cfg;
+    tx->stats     = stats;
+
+    while ((1u << tx->path_shift) < num_paths) {
+        ++tx->path_shift;
+    }
+
+    /* All paths' AM bytes without a CQE stay below an eighth of the ring: they
+     * hold mirror space although the peer may have consumed them */
+    tx->unsignaled_max = cfg->ring_size >> (3 + tx->path_shift);
+}
+
+vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
+{
+    size_t slot;
+
+    op->niov = (uint8_t)niov;
+    if (niov <= VQP_OP_IOV_INLINE) {
+        return op->g.iov;
+    }
+
+    if (niov > tx->iov_max) {
+        return NULL;
+    }
+
+    slot = ((op >= tx->am.ops) && (op <= tx->am.ops + tx->am.mask)) ?
+                   (size_t)(op - tx->am.ops) + tx->rma.mask + 1 :
+                   (size_t)(op - tx->rma.ops);
+    op->g.iov_ext = tx->iov_ext + (slot * tx->iov_max);
+    return op->g.iov_ext;
+}
+
+/* An AM was refused for want of ring bytes or fsns. If the peer will tell
+ * credit by itself when it has consumed what is on the way, wait; else ask. */
+static void vqp_tx_stalled(vqp_tx_t *tx)
+{
+    ++tx->stats->credit_stalls;
+    if (vqp_seq_diff(tx->ring_local, tx->ring_peer) < 0) {
+        vqp_tx_kick(tx);
+    }
+
+    if (!tx->starving && (tx->am.post == tx->am.tail) &&
+        ((tx->ring_head - tx->ring_peer) < (tx->cfg.ring_size / 2)) &&
+        (vqp_fsn_diff(tx->fsn_next, tx->fsn_peer) <
+         (int32_t)(tx->cfg.fsn_window / 2)) &&
+        (tx->ring_head != tx->ring_peer)) {
+        tx->want_starve = 1;
+        tx->slow       |= VQP_TX_CONTROL;
+    }
+}
+
+static inline uint32_t vqp_tx_am_frags(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    uint32_t fences = ((op->flags & VQP_OP_FENCE) && (tx->num_paths > 1)) ?
+                              tx->num_paths : 0;
+
+    if (op->flags & VQP_OP_SPRAY) {
+        return fences + 1;
+    }
+
+    return fences + (uint32_t)((op->length + (1ul << op->frag_shift) - 1) >>
+                               op->frag_shift);
+}
+
+/* Frag size for an op: a power of two, so that each path gets one or two frags,
+ * within the limits */
+static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
+{
+    int shift;
+
+    if ((tx->num_paths == 1) || (length <= (1ul << tx->cfg.min_shift))) {
+        return tx->cfg.frag_shift;
+    }
+
+    shift = 63 - __builtin_clzl(length) - (int)tx->path_shift;
+    return (shift <= tx->cfg.min_shift)  ? tx->cfg.min_shift :
+           (shift >= tx->cfg.frag_shift) ? tx->cfg.frag_shift :
+                                           (uint8_t)shift;
+}
+
+void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op)
+{
+    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
+    op->iov_idx    = 0;
+    op->g.iov_off  = 0;
+}
+
+vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
+{
+    uint32_t size   = vqp_record_size(max);
+    uint32_t offset = tx->ring_head & (tx->cfg.ring_size - 1);
+    uint32_t oldest = (vqp_seq_diff(tx->ring_peer, tx->ring_local) < 0) ?
+                              tx->ring_peer : tx->ring_local;
+    vqp_op_t *op    = vqp_opring_at(&tx->am, tx->am.tail);
+    uint32_t wrap   = 0;
+    uint32_t fsns;
+
+    if (vqp_unlikely(vqp_opring_is_full(&tx->am))) {
+        return NULL;
+    }
+
+    if (offset + size > tx->cfg.ring_size) {
+        wrap   = tx->cfg.ring_size - offset;
+        offset = 0;
+    }
+
+    op->kind       = VQP_KIND_AM;
+    op->flags      = wrap ? VQP_OP_WRAP : 0;
+    op->length     = sizeof(vqp_record_t) + max;
+    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
+    if (vqp_unlikely((tx->fence_am || tx->cfg.order_all) &&
+                     !vqp_opring_is_empty(&tx->rma))) {
+        op->flags |= VQP_OP_FENCE;
+    }
+
+    fsns = vqp_tx_am_frags(tx, op) + tx->fsn_reserved;
+    if (vqp_unlikely(
+                ((tx->ring_head - oldest) + wrap + size > tx->cfg.ring_size) ||
+                (vqp_fsn_diff(tx->fsn_next, tx->fsn_peer) + fsns +
+                         VQP_CONTROL_RESERVE > tx->cfg.fsn_window))) {
+        vqp_tx_stalled(tx);
+        return NULL;
+    }
+
+    op->raddr    = tx->cfg.ring_raddr + offset;
+    op->ring_end = tx->ring_head + wrap; /* of the record's begin, for now */
+    *record_p    = (vqp_record_t*)(tx->cfg.mirror + offset);
+    return op;
+}
+
+void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
+                      uint32_t length, uint32_t in_mirror,
+                      const vqp_credit_t *credit)
+{
+    vqp_record_t *record = (vqp_record_t*)(tx->cfg.mirror +
+                                           (op->raddr - tx->cfg.ring_raddr));
+    vqp_iov_t *iov;
+
+    record->length      = length;
+    record->am_id       = am_id;
+    record->flags       = 0;
+    record->reserved    = 0;
+    record->credit_ring = credit->ring;
+    record->credit_fsn  = credit->fsn;
+
+    op->seq     = tx->seq++;
+    op->offset  = 0;
+    op->pending = 0;
+    op->status  = VQP_OK;
+    op->length  = sizeof(*record) + length;
+    op->rkeys   = tx->cfg.ring_rkeys;
+    if (length == in_mirror) {
+        op->niov = 1;
+        if (op->length <= tx->cfg.inline_max) {
+            op->flags |= VQP_OP_INLINE;
+        }
+    }
+
+    iov           = vqp_op_iov(op);
+    iov->addr     = (uintptr_t)record;
+    iov->length   = sizeof(*record) + in_mirror;
+    iov->lkeys    = tx->cfg.local_lkeys;
+    op->iov_idx   = 0;
+    op->g.iov_off = 0;
+
+    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
+    if ((tx->cfg.notify == VQP_NOTIFY_SPRAY) &&
+        (op->length > (1ul << op->frag_shift))) {
+        op->flags |= VQP_OP_SPRAY | VQP_OP_SIGNAL;
+    }
+
+    tx->ring_head     = op->ring_end + vqp_record_size(length);
+    op->ring_end      = tx->ring_head;
+    tx->fsn_reserved += vqp_tx_am_frags(tx, op);
+    tx->fence_am      = 0;
+    ++tx->am.tail;
+    ++tx->stats->ops;
+}
+
+/* The op's place may be used again once no older one is in the way */
+static inline void
+vqp_tx_release(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op)
+{
+    op->kind = VQP_KIND_FREE;
+    while ((ring->head != ring->tail) &&
+           (vqp_opring_at(ring, ring->head)->kind == VQP_KIND_FREE)) {
+        if (ring == &tx->am) {
+            tx->ring_local = vqp_opring_at(ring, ring->head)->ring_end;
+        }
+        ++ring->head;
+    }
+}
+
+static inline vqp_op_t *vqp_tx_named(vqp_tx_t *tx, uint16_t name)
+{
+    return (name & VQP_OP_AM) ? &tx->am.ops[name & ~VQP_OP_AM] :
+                                &tx->rma.ops[name];
+}
+
+static void
+vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t name)
+{
+    vqp_tx_named(tx, name)->next = VQP_OP_NONE;
+    if (*head == VQP_OP_NONE) {
+        *head = name;
+    } else {
+        vqp_tx_named(tx, *tail)->next = name;
+    }
+    *tail = name;
+}
+
+/* Nothing of the op is in flight and nothing will be */
+static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
+{
+    op->flags |= VQP_OP_DONE;
+    if (tx->cfg.comp_post) {
+        return; /* pop_done goes by op number */
+    }
+
+    if (op->user_kind == 0) {
+        vqp_tx_release(tx, (name & VQP_OP_AM) ? &tx->am : &tx->rma, op);
+    } else {
+        vqp_tx_push(tx, &tx->done_head, &tx->done_tail, name);
+    }
+}
+
+static inline void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry)
+{
+    vqp_op_t *op = vqp_tx_named(tx, entry->op);
+
+    if ((--op->pending != 0) || (op->flags & VQP_OP_DONE)) {
+        return;
+    }
+
+    if (vqp_unlikely(tx->failed)) {
+        vqp_tx_op_done(tx, op, entry->op);
+        return;
+    }
+
+    if (op->offset != op->length) {
+        return; /* the rest is not posted yet */
+    }
+
+    if ((op->flags & (VQP_OP_SPRAY | VQP_OP_NOTIFIED)) == VQP_OP_SPRAY) {
+        vqp_tx_push(tx, &tx->notify_head, &tx->notify_tail, entry->op);
+        tx->slow |= VQP_TX_NOTIFY;
+        return;
+    }
+
+    vqp_tx_op_done(tx, op, entry->op);
+}
+
+static inline void vqp_tx_amo_result(vqp_tx_t *tx, vqp_path_t *path,
+                                     const vqp_inflight_t *entry)
+{
+    vqp_op_t *op = vqp_tx_named(tx, entry->op);
+    size_t cell  = ((size_t)path->index * (path->mask + 1u)) +
+                   (size_t)(entry - path->inflight);
+
+    if (op->amo.result != NULL) {
+        memcpy(op->amo.result, &tx->cfg.amo_results[cell], sizeof(uint64_t));
+    }
+}
+
+/* One frag is over: give back what it took from the path, tell its op */
+static inline void vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path,
+                                     const vqp_inflight_t *entry,
+                                     vqp_status_t status)
+{
+    path->bytes -= entry->length;
+
+    switch (entry->kind) {
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        if (status == VQP_OK) {
+            vqp_tx_amo_result(tx, path, entry);
+        }
+        /* fall through */
+    case VQP_KIND_GET:
+        --path->reads;
+        /* fall through */
+    case VQP_KIND_PUT:
+        --path->rma;
+        break;
+    default:
+        break;
+    }
+
+    if (entry->op != VQP_OP_NONE) {
+        if (vqp_unlikely(status != VQP_OK)) {
+            vqp_op_set_status(vqp_tx_named(tx, entry->op), status);
+        }
+        vqp_tx_frag_done(tx, entry);
+    }
+}
+
+unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
+                       vqp_status_t status)
+{
+    uint16_t before = (uint16_t)(pos - path->head);
+    uint16_t i;
+
+    if (vqp_unlikely(before >= vqp_path_outstanding(path))) {
+        return 0;
+    }
+
+    for (i = 0; i < before; ++i) {
+        vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), VQP_OK);
+    }
+
+    vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), status);
+    return before + 1u;
+}
+
+void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
+                    vqp_status_t status)
+{
+    uint16_t tail = path->tail;
+    uint16_t i;
+
+    path->tail = pos;
+    for (i = pos; i != tail; ++i) {
+        vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
+    }
+}
+
+static void vqp_tx_report(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op,
+                          vqp_done_t *done)
+{
+    done->user      = op->user;
+    done->user_kind = op->user_kind;
+    done->kind      = op->kind;
+    done->length    = op->length;
+    done->status    = (vqp_status_t)op->status;
+    vqp_tx_release(tx, ring, op);
+}
+
+/* The ring whose oldest op has the lower number, or NULL if both are empty */
+static vqp_opring_t *vqp_tx_older_ring(vqp_tx_t *tx)
+{
+    if (vqp_opring_is_empty(&tx->am)) {
+        return vqp_opring_is_empty(&tx->rma) ? NULL : &tx->rma;
+    }
+
+    if (vqp_opring_is_empty(&tx->rma)) {
+        return &tx->am;
+    }
+
+    return (vqp_seq_diff(vqp_opring_at(&tx->am, tx->am.head)->seq,
+                         vqp_opring_at(&tx->rma, tx->rma.head)->seq) < 0) ?
+                   &tx->am : &tx->rma;
+}
+
+int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done)
+{
+    vqp_opring_t *ring;
+    uint16_t name;
+    vqp_op_t *op;
+
+    if (!tx->cfg.comp_post) {
+        if ((name = tx->done_head) == VQP_OP_NONE) {
+            return 0;
+        }
+
+        op            = vqp_tx_named(tx, name);
+        tx->done_head = op->next;
+        vqp_tx_report(tx, (name & VQP_OP_AM) ? &tx->am : &tx->rma, op, done);
+        return 1;
+    }
+
+    while (((ring = vqp_tx_older_ring(tx)) != NULL) &&
+           ((op = vqp_opring_at(ring, ring->head))->flags & VQP_OP_DONE)) {
+        vqp_tx_report(tx, ring, op, done);
+        if (done->user_kind != 0) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+uint32_t vqp_tx_oldest(const vqp_tx_t *tx)
+{
+    vqp_opring_t *ring = vqp_tx_older_ring((vqp_tx_t*)tx);
+
+    return (ring == NULL) ? tx->seq : vqp_opring_at(ring, ring->head)->seq;
+}
+
+void vqp_tx_kick(vqp_tx_t *tx)
+{
+    tx->kick_seq = tx->seq;
+    tx->slow    |= VQP_TX_KICK;
+}
+
+int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
+{
+    int32_t fsns  = vqp_fsn_diff(fsn, tx->fsn_peer);
+    int32_t bytes = vqp_seq_diff(ring, tx->ring_peer);
+    uint32_t mask = tx->cfg.fsn_window - 1;
+
+    if (vqp_unlikely((fsn & ~VQP_FSN_MASK) ||
+                     (fsns > vqp_fsn_diff(tx->fsn_next, tx->fsn_peer)) ||
+                     (bytes > vqp_seq_diff(tx->ring_head, tx->ring_peer)))) {
+        return VQP_ERR_PROTOCOL;
+    }
+
+    if ((fsns <= 0) && (bytes <= 0)) {
+        return 0;
+    }
+
+    for (; fsns > 0; --fsns) {
+        --tx->paths[tx->fsn_path[tx->fsn_peer & mask]].imms;
+        tx->fsn_peer = vqp_fsn_add(tx->fsn_peer, 1);
+    }
+
+    if (bytes > 0) {
+        tx->ring_peer = ring;
+    }
+
+    tx->starving = 0;
+    return 1;
+}
+
+static void
+vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
+                 vqp_status_t status)
+{
+    uint32_t tail = ring->tail;
+    vqp_op_t *op;
+    uint32_t i;
+
+    for (i = ring->head; i != tail; ++i) {
+        op = vqp_opring_at(ring, i);
+        if ((op->kind == VQP_KIND_FREE) || (op->flags & VQP_OP_DONE)) {
+            continue;
+        }
+
+        /* wholly posted plain ops may still succeed; others can not */
+        if ((op->pending == 0) || (op->offset != op->length) ||
+            ((op->flags & (VQP_OP_SPRAY | VQP_OP_NOTIFIED)) == VQP_OP_SPRAY)) {
+            vqp_op_set_status(op, status);
+        }
+
+        if (op->pending == 0) {
+            vqp_tx_op_done(tx, op, vqp_opring_index(ring, op) | which);
+        }
+    }
+
+    ring->post = tail;
+}
+
+void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status)
+{
+    tx->failed       = 1;
+    tx->slow         = 0;
+    tx->fsn_reserved = 0;
+    tx->notify_head  = VQP_OP_NONE;
+    vqp_tx_fail_ring(tx, &tx->am, VQP_OP_AM, status);
+    vqp_tx_fail_ring(tx, &tx->rma, 0, status);
+}
+
+unsigned vqp_tx_outstanding(const vqp_tx_t *tx)
+{
+    unsigned count = 0;
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        count += vqp_path_outstanding(&tx->paths[i]);
+    }
+
+    return count;
+}
+
+static int vqp_tx_ring_uses_buffers(vqp_opring_t *ring)
+{
+    vqp_op_t *op;
+    uint32_t i;
+
+    for (i = ring->head; i != ring->tail; ++i) {
+        op = vqp_opring_at(ring, i);
+        if ((op->kind != VQP_KIND_FREE) && (op->flags & VQP_OP_BUFFER)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+int vqp_tx_uses_buffers(const vqp_tx_t *tx)
+{
+    return vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->am) ||
+           vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->rma);
+}

@@ -1,0 +1,331 @@
+/*
+ * The sending half of a vqp: accepts ops, cuts them into frags, chooses paths,
+ * gives fsns, spends and regains credits. It posts nothing: dispatch leaves
+ * frag descriptors in a batch, and what completes is taken from a list.
+ *
+ * Use: begin, fill the op, commit; dispatch, post the batch, until it is empty;
+ * retire for each send completion; pop what is done. One thread at a time.
+ * Pure: libc only; all memory is given by the caller (vqp_tx_mem_t).
+ */
+#ifndef VQP_CORE_TX_H
+#define VQP_CORE_TX_H
+
+#include "core/imm.h"
+#include "core/path.h"
+#include "core/record.h"
+#include "core/sched.h"
+
+/** Same layout as the scatter-gather element of the verbs API. */
+typedef struct vqp_sge {
+    uint64_t addr;
+    uint32_t length;
+    uint32_t lkey;
+} vqp_sge_t;
+
+#define VQP_FRAG_MAX_SGE 16
+#define VQP_BATCH_MAX    32
+
+typedef enum {
+    VQP_WR_WRITE,
+    VQP_WR_WRITE_IMM,
+    VQP_WR_READ,
+    VQP_WR_FADD,
+    VQP_WR_CSWAP
+} vqp_wr_t;
+
+enum {
+    VQP_FRAG_SIGNALED = 1 << 0,
+    VQP_FRAG_INLINE   = 1 << 1,
+    VQP_FRAG_FENCE    = 1 << 2 /* wait for READs and atomics before it */
+};
+
+/** One work request to post. */
+typedef struct vqp_frag {
+    vqp_path_t *path;
+    vqp_op_t   *op;     /* NULL for control, fence and kick */
+    uint16_t    pos;    /* place in the path's send queue */
+    uint8_t     opcode; /* vqp_wr_t */
+    uint8_t     flags;  /* VQP_FRAG_* */
+    uint8_t     nsge;
+    uint8_t     kind;   /* vqp_kind_t, for the trace */
+    uint32_t    imm;
+    uint32_t    rkey;
+    uint32_t    length;
+    uint64_t    raddr;
+    vqp_sge_t   sge[VQP_FRAG_MAX_SGE];
+} vqp_frag_t;
+
+typedef struct vqp_batch {
+    unsigned   count;
+    vqp_frag_t frags[VQP_BATCH_MAX];
+} vqp_batch_t;
+
+typedef enum {
+    VQP_NOTIFY_SPRAY,
+    VQP_NOTIFY_DQPLB
+} vqp_notify_t;
+
+/** What does not change after the connection is made. */
+typedef struct vqp_tx_config {
+    uint32_t        ring_size;     /* power of two, same at both ends */
+    uint32_t        fsn_window;    /* power of two, at most 2^15 */
+    uint32_t        first_fsn;     /* of this sender */
+    uint64_t        path_cap;      /* bytes in flight at which a path is full */
+    uint32_t        signal_every;  /* frags without a CQE of their own */
+    uint32_t        inline_max;    /* bytes that the send queues take inline */
+    uint8_t         frag_shift;    /* log2 of the largest frag */
+    uint8_t         min_shift;     /* log2 of the smallest */
+    uint8_t         notify;        /* vqp_notify_t */
+    uint8_t         sched;         /* vqp_sched_t */
+    uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
+    uint8_t         comp_post;     /* COMP_ORDER=post */
+    char           *mirror;        /* ring_size bytes */
+    const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
+    uint64_t        ring_raddr;    /* the peer's ring */
+    uint64_t        cells_raddr;   /* the peer's credit cells */
+    const uint32_t *ring_rkeys;    /* per peer rail: ring and cells */
+    vqp_cell_t     *cells;         /* source of control, VQP_CELL_STRIDE each */
+    uint64_t       *amo_results;   /* sum of all paths' inflight entries */
+} vqp_tx_config_t;
+
+enum {
+    VQP_TX_CONTROL = 1 << 0, /* credit has to be told */
+    VQP_TX_NOTIFY  = 1 << 1, /* sprayed AMs wait for their notify */
+    VQP_TX_KICK    = 1 << 2  /* unsignaled frags have to be confirmed */
+};
+
+typedef struct vqp_tx {
+    /* touched by every op */
+    uint32_t        slow;          /* VQP_TX_*: what dispatch does first */
+    uint32_t        seq;           /* number of the next op */
+    vqp_opring_t    am;
+    vqp_opring_t    rma;
+    vqp_path_t     *paths;
+    uint32_t        num_paths;
+    uint32_t        next_path;     /* rr: where the search starts */
+    uint32_t        fsn_next;
+    uint32_t        fsn_peer;      /* the peer's next expected fsn */
+    uint32_t        fsn_reserved;  /* of accepted, undispatched AMs */
+    uint32_t        ring_head;     /* cumulative bytes given to records */
+    uint32_t        ring_peer;     /* consumed by the peer */
+    uint32_t        ring_local;    /* confirmed by the HCA */
+    uint32_t        unsignaled_max;/* bytes of AMs without CQE, per path */
+    uint32_t        path_shift;    /* log2 of the number of paths, up */
+    uint32_t        kick_seq;      /* ops before it must be confirmed */
+    uint16_t        done_head;     /* confirmed ops to be reported */
+    uint16_t        done_tail;
+    uint16_t        notify_head;   /* sprayed AMs, all data acknowledged */
+    uint16_t        notify_tail;
+    uint8_t         fence_am;      /* the next AM is behind a fence */
+    uint8_t         fence_rma;     /* the next put, get, atomic as well */
+    uint8_t         fence_started; /* fence_paths is valid */
+    uint8_t         am_fenced;     /* AM ring waits for RMA dispatch */
+    uint8_t         starving;      /* STARVE is out, no credit came since */
+    uint8_t         want_starve;   /* the next control message says STARVE */
+    uint8_t         failed;        /* nothing may be dispatched any more */
+    uint64_t        fence_paths;   /* paths that still need a fence frag */
+    uint8_t        *fsn_path;      /* path of each outstanding fsn */
+    vqp_iov_t      *iov_ext;       /* pieces of RMA ops then AM ops, or NULL */
+    uint32_t        iov_max;       /* pieces per op in iov_ext */
+    vqp_tx_config_t cfg;
+    vqp_stats_t    *stats;
+} vqp_tx_t;
+
+/** What is left of an op when it is over. */
+typedef struct vqp_done {
+    void        *user;
+    uint64_t     length;
+    uint8_t      user_kind;
+    uint8_t      kind; /* vqp_kind_t */
+    vqp_status_t status;
+} vqp_done_t;
+
+/** What the receiving half wants to tell, see vqp_tx_dispatch. */
+typedef struct vqp_credit {
+    uint32_t ring; /* cumulative bytes consumed */
+    uint32_t fsn;  /* next expected */
+} vqp_credit_t;
+
+/**
+ * Prepare an empty sender.
+ *
+ * @param [in] cfg       Copied; what it points to outlives the sender.
+ * @param [in] am_ops    @a am_size ops, a power of two; likewise the RMA ones.
+ * @param [in] paths     @a num_paths paths with inflight, mask, depth, credits
+ *                       and index set.
+ * @param [in] fsn_path  cfg->fsn_window bytes.
+ */
+void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
+                 uint32_t am_size, vqp_op_t *rma_ops, uint32_t rma_size,
+                 vqp_path_t *paths, uint32_t num_paths, uint8_t *fsn_path,
+                 vqp_stats_t *stats);
+
+/**
+ * Take a place for a put, get, atomic or check. The caller fills kind, flags,
+ * length (above 0 but for a check), raddr, rkeys, user and the source, then
+ * commits; or forgets it.
+ *
+ * @return NULL if the ring is full.
+ */
+static inline vqp_op_t *vqp_tx_rma_begin(vqp_tx_t *tx)
+{
+    if (vqp_unlikely(vqp_opring_is_full(&tx->rma))) {
+        return NULL;
+    }
+
+    return vqp_opring_at(&tx->rma, tx->rma.tail);
+}
+
+/**
+ * Where the pieces of an op's source go, @a niov of them.
+ *
+ * @return NULL if @a niov needs memory that vqp_tx_set_iov_ext did not give.
+ */
+vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov);
+
+/** Pieces for ops with more than VQP_OP_IOV_INLINE of them. */
+static inline size_t vqp_tx_iov_ext_count(const vqp_tx_t *tx, unsigned niov)
+{
+    return ((size_t)tx->am.mask + tx->rma.mask + 2) * niov;
+}
+
+/** Give vqp_tx_iov_ext_count(tx, max) pieces; @a ext outlives the sender. */
+static inline void
+vqp_tx_set_iov_ext(vqp_tx_t *tx, vqp_iov_t *ext, unsigned max)
+{
+    tx->iov_ext = ext;
+    tx->iov_max = max;
+}
+
+/**
+ * Choose the frag size of a put or get with pieces, and rewind its cursor: after
+ * its length is set. (A put that holds its data itself sets frag_shift alone.)
+ */
+void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op);
+
+/** Accept the op that @ref vqp_tx_rma_begin gave. It can't fail any more. */
+static inline void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
+{
+    op->seq     = tx->seq++;
+    op->offset  = 0;
+    op->pending = 0;
+    op->status  = VQP_OK;
+    if (vqp_unlikely(tx->fence_rma)) {
+        op->flags    |= VQP_OP_FENCE;
+        tx->fence_rma = 0;
+    }
+
+    ++tx->rma.tail;
+    ++tx->stats->ops;
+}
+
+/**
+ * Take a place, ring bytes and fsns for an AM of up to @a max bytes of payload.
+ *
+ * @param [out] record_p  Where the record goes in the mirror; the payload of a
+ *                        short or bcopy message is written behind it.
+ *
+ * @return NULL if anything is lacking. Whether the peer was asked for credit:
+ *         see tx->slow.
+ */
+vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p);
+
+/**
+ * Accept the AM: writes the record's header, with the credit that @a credit
+ * tells on the way. For a message whose payload lies in the mirror (@a zcopy
+ * 0) it sets the source too; else the caller has set iov[1..] and niov, and the
+ * AM header stands behind the record.
+ *
+ * @param [in] length     Payload bytes in all, at most what begin was told.
+ * @param [in] in_mirror  How many of them are in the mirror.
+ */
+void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
+                      uint32_t length, uint32_t in_mirror,
+                      const vqp_credit_t *credit);
+
+/** What precedes comes before what follows; nothing waits here. */
+static inline void vqp_tx_fence(vqp_tx_t *tx)
+{
+    if (!vqp_opring_is_empty(&tx->rma) || !vqp_opring_is_empty(&tx->am)) {
+        tx->fence_am = tx->fence_rma = 1;
+    }
+}
+
+/**
+ * Cut frags from what was accepted while paths have room. Every frag counts as
+ * posted when this returns.
+ *
+ * @param [in]  credit  What a control message would tell.
+ * @param [out] batch   Filled from its start; post all of it, path by path in
+ *                      order. Empty when there is nothing that may go now.
+ */
+void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
+                     const vqp_credit_t *credit);
+
+/** Is there something that dispatch might send once paths have room? */
+static inline int vqp_tx_has_work(const vqp_tx_t *tx)
+{
+    return (tx->am.post != tx->am.tail) || (tx->rma.post != tx->rma.tail) ||
+           (tx->slow != 0);
+}
+
+/**
+ * A completion arrived: everything on the path up to and including @a pos is
+ * confirmed. With an error, @a pos itself failed and what stood before it did
+ * not (RC completes in order).
+ *
+ * @return The number of frags confirmed; 0 if @a pos is not outstanding.
+ */
+unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
+                       vqp_status_t status);
+
+/**
+ * The frags of a path from @a pos on were dispatched, but could not be posted:
+ * they end with @a status now, no completion will come for them. To be called
+ * after @ref vqp_tx_fail.
+ */
+void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
+                    vqp_status_t status);
+
+/**
+ * Next op to report, in the configured completion order. Its place is free
+ * again when this returns, so that the one who is told may use the sender.
+ *
+ * @return 1 if there was one, 0 if not. To be called until 0 after each
+ *         retire or fail.
+ */
+int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done);
+
+/** Number of the oldest op not reported; equal to tx->seq if there is none. */
+uint32_t vqp_tx_oldest(const vqp_tx_t *tx);
+
+/** See that all ops accepted so far get confirmed without further traffic. */
+void vqp_tx_kick(vqp_tx_t *tx);
+
+/**
+ * The peer told its cumulative credit; older news are ignored.
+ *
+ * @return 1 if credit was gained, 0 if it was old news, or VQP_ERR_PROTOCOL if
+ *         it claims what was never sent.
+ */
+int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn);
+
+/** Ask dispatch for a control message with the current credit. */
+static inline void vqp_tx_want_control(vqp_tx_t *tx)
+{
+    tx->slow |= VQP_TX_CONTROL;
+}
+
+/**
+ * Nothing is posted any more: ends with @a status whatever was accepted and has
+ * no frag in flight. What has frags in flight ends when these are retired.
+ */
+void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status);
+
+/** Frags posted and not confirmed, over all paths. */
+unsigned vqp_tx_outstanding(const vqp_tx_t *tx);
+
+/** Does an accepted op refer to memory of the user, or is one waited for? */
+int vqp_tx_uses_buffers(const vqp_tx_t *tx);
+
+#endif

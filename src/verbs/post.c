@@ -1,0 +1,130 @@
+/* The post site, see post.h. May call libibverbs. */
+#include "verbs/post.h"
+#include "verbs/log.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+/* The core's element is handed to verbs as it is */
+_Static_assert((sizeof(vqp_sge_t) == sizeof(struct ibv_sge)) &&
+               (offsetof(vqp_sge_t, addr) == offsetof(struct ibv_sge, addr)) &&
+               (offsetof(vqp_sge_t, length) ==
+                offsetof(struct ibv_sge, length)) &&
+               (offsetof(vqp_sge_t, lkey) == offsetof(struct ibv_sge, lkey)),
+               "vqp_sge_t is not struct ibv_sge");
+
+static const enum ibv_wr_opcode vqp_ib_opcodes[] = {
+    [VQP_WR_WRITE]     = IBV_WR_RDMA_WRITE,
+    [VQP_WR_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+    [VQP_WR_READ]      = IBV_WR_RDMA_READ,
+    [VQP_WR_FADD]      = IBV_WR_ATOMIC_FETCH_AND_ADD,
+    [VQP_WR_CSWAP]     = IBV_WR_ATOMIC_CMP_AND_SWP
+};
+
+static const unsigned vqp_ib_flags[] = {
+    [VQP_FRAG_SIGNALED]                    = IBV_SEND_SIGNALED,
+    [VQP_FRAG_INLINE]                      = IBV_SEND_INLINE,
+    [VQP_FRAG_INLINE | VQP_FRAG_SIGNALED]  = IBV_SEND_INLINE |
+                                             IBV_SEND_SIGNALED,
+    [VQP_FRAG_FENCE]                       = IBV_SEND_FENCE,
+    [VQP_FRAG_FENCE | VQP_FRAG_SIGNALED]   = IBV_SEND_FENCE |
+                                             IBV_SEND_SIGNALED,
+    [VQP_FRAG_FENCE | VQP_FRAG_INLINE]     = IBV_SEND_FENCE | IBV_SEND_INLINE,
+    [VQP_FRAG_FENCE | VQP_FRAG_INLINE |
+     VQP_FRAG_SIGNALED]                    = IBV_SEND_FENCE | IBV_SEND_INLINE |
+                                             IBV_SEND_SIGNALED
+};
+
+static inline void
+vqp_ib_fill_wr(struct ibv_send_wr *wr, uint64_t wrid, const vqp_frag_t *frag)
+{
+    wr->wr_id      = wrid | frag->pos;
+    wr->next       = NULL;
+    wr->sg_list    = (struct ibv_sge*)frag->sge;
+    wr->num_sge    = frag->nsge;
+    wr->opcode     = vqp_ib_opcodes[frag->opcode];
+    wr->send_flags = vqp_ib_flags[frag->flags];
+
+    if (vqp_likely(frag->opcode <= VQP_WR_READ)) {
+        wr->imm_data            = htonl(frag->imm);
+        wr->wr.rdma.remote_addr = frag->raddr;
+        wr->wr.rdma.rkey        = frag->rkey;
+    } else {
+        wr->wr.atomic.remote_addr = frag->raddr;
+        wr->wr.atomic.rkey        = frag->rkey;
+        wr->wr.atomic.compare_add = frag->op->amo.compare_add;
+        wr->wr.atomic.swap        = frag->op->amo.swap;
+    }
+}
+
+static vqp_status_t vqp_ib_post_chain(vqp_ib_path_t *path,
+                                      struct ibv_send_wr *first,
+                                      struct ibv_send_wr **bad)
+{
+    int ret = ibv_post_send(path->qp, first, bad);
+
+    if (vqp_likely(ret == 0)) {
+        return VQP_OK;
+    }
+
+    vqp_ib_log(VQP_IB_LOG_ERROR, "ibv_post_send on %s qp 0x%x failed: %s",
+               path->rc.dev_name, path->rc.qpn, strerror(ret));
+    return VQP_ERR_IO;
+}
+
+vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, const vqp_batch_t *batch,
+                         const vqp_frag_t **failed)
+{
+    vqp_status_t status = VQP_OK;
+    struct ibv_send_wr wrs[VQP_BATCH_MAX];
+    uint8_t first[VQP_BATCH_MAX];
+    unsigned num_chains = 0;
+    struct ibv_send_wr *bad;
+    vqp_ib_path_t *path;
+    unsigned i;
+
+    for (i = 0; i < batch->count; ++i) {
+        path = &paths[batch->frags[i].path->index];
+        vqp_ib_fill_wr(&wrs[i], path->wrid, &batch->frags[i]);
+        if (path->chain == NULL) {
+            first[num_chains++] = (uint8_t)i;
+        } else {
+            path->chain->next = &wrs[i];
+        }
+        path->chain = &wrs[i];
+    }
+
+    for (i = 0; i < num_chains; ++i) {
+        path        = &paths[batch->frags[first[i]].path->index];
+        path->chain = NULL;
+        if (vqp_unlikely(vqp_ib_post_chain(path, &wrs[first[i]], &bad) !=
+                         VQP_OK) && (status == VQP_OK)) {
+            status  = VQP_ERR_IO;
+            *failed = &batch->frags[bad - wrs];
+        }
+    }
+
+    return status;
+}
+
+vqp_status_t vqp_ib_wc_status(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_SUCCESS:
+        return VQP_OK;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+        return VQP_ERR_TIMEOUT;
+    case IBV_WC_WR_FLUSH_ERR:
+        return VQP_ERR_CANCELED;
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+        return VQP_ERR_REMOTE;
+    default:
+        return VQP_ERR_IO;
+    }
+}

@@ -1,0 +1,48 @@
+/*
+ * The one place that posts sends of the RC paths, and the one that polls them.
+ * May call libibverbs. Progress thread of the vqp only.
+ */
+#ifndef VQP_IB_POST_H
+#define VQP_IB_POST_H
+
+#include "core/tx.h"
+#include "verbs/cq.h"
+#include "verbs/qp.h"
+#include "verbs/wrid.h"
+
+/** The verbs side of a path; index as in the core's array of paths. */
+typedef struct vqp_ib_path {
+    struct ibv_qp      *qp;          /* = rc.qp, here for the hot path */
+    uint64_t            wrid;        /* of this incarnation, place 0 */
+    struct ibv_send_wr *chain;       /* while a batch is posted: last WR */
+    uint16_t            recv_posted; /* receives in the queue */
+    uint16_t            recv_missing;/* consumed, not posted again yet */
+    uint8_t             cq_index;
+    vqp_ib_qp_t         rc;
+} vqp_ib_path_t;
+
+/**
+ * Post a batch: the frags of one path are chained and posted by one call.
+ *
+ * @param [in]  paths   Indexed by vqp_path_t::index.
+ * @param [out] failed  On an error: the first frag that was not posted; all
+ *                      later ones of its path were not either. Other paths
+ *                      were posted.
+ *
+ * @return VQP_OK or VQP_ERR_IO (logged).
+ */
+vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, const vqp_batch_t *batch,
+                         const vqp_frag_t **failed);
+
+/**
+ * Take up to @a max completions. @return how many, or VQP_ERR_IO (logged).
+ */
+static inline int vqp_ib_poll(vqp_ib_cq_t *cq, struct ibv_wc *wc, int max)
+{
+    return ibv_poll_cq(cq->cq, max, wc);
+}
+
+/** Status of a completion in this project's words. */
+vqp_status_t vqp_ib_wc_status(enum ibv_wc_status status);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * What a wr_id says: the CQE of a WR finds its vqp, path and place by array
+ * index alone. On an error wr_id, status, qp_num and vendor_err are all that a
+ * CQE holds, so direction and epoch stand in here too. libc only.
+ */
+#ifndef VQP_IB_WRID_H
+#define VQP_IB_WRID_H
+
+#include <stdint.h>
+
+/*
+ *   bits  0-15  place in the send queue (sends)
+ *        16-31  epoch of the path
+ *        32-39  path
+ *        40-62  vqp
+ *           63  receive
+ */
+#define VQP_IB_WRID_RECV    (1ull << 63)
+#define VQP_IB_WRID_VQP_MAX (1u << 23)
+
+static inline uint64_t vqp_ib_wrid(uint32_t vqp, uint8_t path, uint16_t epoch)
+{
+    return ((uint64_t)vqp << 40) | ((uint64_t)path << 32) |
+           ((uint64_t)epoch << 16);
+}
+
+static inline uint32_t vqp_ib_wrid_vqp(uint64_t wrid)
+{
+    return (uint32_t)(wrid >> 40) & (VQP_IB_WRID_VQP_MAX - 1);
+}
+
+static inline uint8_t vqp_ib_wrid_path(uint64_t wrid)
+{
+    return (uint8_t)(wrid >> 32);
+}
+
+static inline uint16_t vqp_ib_wrid_epoch(uint64_t wrid)
+{
+    return (uint16_t)(wrid >> 16);
+}
+
+static inline uint16_t vqp_ib_wrid_pos(uint64_t wrid)
+{
+    return (uint16_t)wrid;
+}
+
+#endif
