@@ -26,4 +26,13 @@ check "ucx_info" $?
 # with libucp in the process the exact version is known
 grep -q "running UCX is $("$UCX_INFO" -v | sed -n '/ersion/{s/^.*ersion:* *\([0-9.]*\).*$/\1/p;q;}')" \
     "$out/stderr" || fail "ucx_info: version not named"
+
+# the same version with another configuration has other structures
+"$UCX_INFO" -b | grep -q '^#define ENABLE_STATS *1' && exit 0
+VQP_MODULE=$layout LD_PRELOAD=$shim "$list" >"$out/stdout" 2>"$out/stderr"
+[ $? = 0 ] || fail "layout: exit $?"
+[ "$(wc -l <"$out/stderr")" = 1 ] || fail "layout: not one line on stderr"
+grep -q '^uct_vqp: not loaded: .*uct_base_iface_t has [0-9]* bytes, not' \
+    "$out/stderr" || fail "layout: wrong message"
+grep -qx vqp "$out/stdout" && fail "layout: vqp is registered"
 exit 0
