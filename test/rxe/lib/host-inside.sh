@@ -3,6 +3,7 @@
 # makes the fabric, sees whether it carries packets, runs the command.
 # Its parameters come in the environment (see host_try in host.sh).
 set -u
+: "${RXE_DIR:?}"
 # shellcheck source-path=SCRIPTDIR source=util.sh
 . "$RXE_DIR/lib/util.sh"
 # shellcheck source-path=SCRIPTDIR source=fabric.sh
