@@ -133,6 +133,7 @@ typedef struct vqp_conntab {
     vqp_conn_t          *rx_conn;     /* its CONNECT_QPS, pending, needs rx */
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
     uint8_t              rx_rst;      /* a RST that belongs to no connection */
+    vqp_conn_dest_t      rx_from;     /* the sender of rx */
     vqp_conn_dest_t      rst_to;
     vqp_wire_header_t    rst;
     vqp_wire_msg_t       rx;
@@ -198,8 +199,11 @@ void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now);
 int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action);
 
 /*
- * What follows is for conn.c.
+ * What follows is between conn.c, conntab.c and conndrive.c.
  */
+
+/** The record of a peer, or NULL. */
+const vqp_peer_t *vqp_conntab_find_peer(const vqp_conntab_t *tab, uint64_t id);
 
 /** Is there a connection of that cookie? */
 vqp_conn_t *vqp_conntab_find_cookie(const vqp_conntab_t *tab, uint64_t cookie);
@@ -228,7 +232,7 @@ vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
 void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn);
 
 /** Start waiting connections of the peer, as far as its window allows. */
-void vqp_conntab_start_waiting(vqp_conntab_t *tab, vqp_peer_t *peer);
+void vqp_conntab_start_waiting(vqp_peer_t *peer);
 
 /** Add to conn->todo and see that it is handed out. */
 void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
@@ -236,7 +240,10 @@ void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
 /** Take pending actions back. */
 void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
 
-/** Let conn->due, just set, be looked at; and no more. */
+/** Hand nothing out for the connection any more. */
+void vqp_conntab_unqueue(vqp_conntab_t *tab, vqp_conn_t *conn);
+
+/** Let conn->due, just set, be looked at; or stop that. */
 void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn);
 void vqp_conntab_stop_timer(vqp_conntab_t *tab, vqp_conn_t *conn);
 
