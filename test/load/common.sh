@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034
 # Sourced by the load tests: where things are, and how a test ends.
 # make check exports the variables; exit 77 is automake's "skipped".
 : "${top_srcdir:?run by make check}" "${top_builddir:?run by make check}"

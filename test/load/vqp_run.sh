@@ -1,5 +1,6 @@
 #!/bin/sh
 # vqp-run from the build tree: what it sets, and what it leaves alone.
+# shellcheck disable=SC2016
 . "$(dirname "$0")/common.sh"
 no_sanitizer
 run=$builddir/contrib/vqp-run
