@@ -31,6 +31,10 @@ AC_DEFUN([VQP_CHECK_UCX], [
     _VQP_UCX_CONFIG_H
     _VQP_UCX_TRY
 
+    # make distcheck configures once more
+    VQP_DISTCHECK_FLAGS="--with-ucx=$with_ucx --with-ucx-src=$VQP_UCX_SRC"
+    AC_SUBST([VQP_DISTCHECK_FLAGS])
+
     AC_SUBST([UCX_CPPFLAGS])
     AC_SUBST([UCX_LIBS])
     AC_SUBST([UCX_INFO])
