@@ -9,13 +9,12 @@
 cd "$(dirname "$0")/.." || exit 2
 bad=0
 
+# rule TEXT FOUND: what was found, one per line, breaks the rule
 rule() {
-    text=$1
-    found=$2
-    [ -n "$found" ] || return
+    [ -n "$2" ] || return 0
     bad=1
-    printf '%s\n' "$found"
-    printf 'layer-check: %s\n' "$text" >&2
+    printf 'layer-check: %s:\n' "$1"
+    printf '%s\n' "$2" | sed 's/^/  /'
 }
 
 rule "src/core names libibverbs or UCX" \
@@ -39,25 +38,17 @@ rule "a version of rdma-core is tested outside src/verbs/compat.h" \
     "$(grep -nE '^ *# *if.*(HAVE_|IBV_|IBVERBS)' src/verbs/*.[ch] 2>/dev/null |
        grep -v '^src/verbs/compat\.h:')"
 
-for dir in src/core src/verbs src/uct src/preload; do
-    for file in "$dir"/*.[ch]; do
-        [ -e "$file" ] || continue
-        grep -qE "(^|[[:space:]])$file([[:space:]]|$)" "$dir/sources.am" ||
-            rule "not in $dir/sources.am" "$file"
-    done
-done
-
-for file in src/*/*.[ch]; do
-    lines=$(wc -l <"$file")
-    [ "$lines" -le 500 ] || rule "longer than 500 lines" "$file: $lines lines"
-    rule "line longer than 100 columns" \
-        "$(awk -v f="$file" 'length > 100 {print f ":" FNR ": " $0}' "$file")"
-    case $(sed -n 1p "$file") in
-        '/*'*) ;;
-        *) rule "does not begin with a comment that says what it is for" \
-               "$file" ;;
-    esac
-done
+missing=$(for file in src/*/*.[ch]; do
+    grep -qE "(^|[[:space:]])$file([[:space:]]|$)" "${file%/*}/sources.am" ||
+        echo "$file"
+done)
+rule "in no sources.am" "$missing"
+rule "longer than 500 lines" \
+    "$(wc -l src/*/*.[ch] | awk '$2 != "total" && $1 > 500 {print $2 ": " $1}')"
+rule "a line longer than 100 columns" \
+    "$(awk 'length > 100 {print FILENAME ":" FNR ": " $0}' src/*/*.[ch])"
+rule "no comment at the top that says what the file is for" \
+    "$(awk 'FNR == 1 && !/^\/\*/ {print FILENAME}' src/*/*.[ch])"
 
 # what is left behind for later belongs into an issue
 rule "unfinished work in the sources" \
