@@ -1,0 +1,201 @@
+/*
+ * The addresses of devices and interfaces, and which device reaches which.
+ */
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "core/addr.h"
+}
+
+namespace {
+
+vqp_dev_addr_t roce_addr(unsigned num_rails = 1)
+{
+    vqp_dev_addr_t addr {};
+
+    addr.link      = VQP_LINK_ETH;
+    addr.gid_type  = VQP_GID_ROCE_V2_IP4;
+    addr.has_gid   = 1;
+    addr.num_rails = (uint8_t)num_rails;
+    addr.pkey      = 0xffff;
+    for (unsigned i = 0; i < num_rails; ++i) {
+        addr.rails[i].mtu     = 3;
+        addr.rails[i].gid[10] = 0xff;
+        addr.rails[i].gid[15] = (uint8_t)(i + 1);
+    }
+    return addr;
+}
+
+vqp_dev_addr_t ib_addr(int has_gid)
+{
+    vqp_dev_addr_t addr {};
+
+    addr.link                   = VQP_LINK_IB;
+    addr.gid_type               = VQP_GID_IB;
+    addr.has_gid                = (uint8_t)has_gid;
+    addr.num_rails              = 1;
+    addr.pkey                   = 0xffff;
+    addr.rails[0].mtu           = 5;
+    addr.rails[0].lid           = 0x1234;
+    addr.rails[0].subnet_prefix = 0xfe80000000000001;
+    if (has_gid) {
+        addr.rails[0].gid[0]  = 0xfe;
+        addr.rails[0].gid[1]  = 0x80;
+        addr.rails[0].gid[7]  = 0x01;
+        addr.rails[0].gid[15] = 0x99;
+    }
+    return addr;
+}
+
+std::string why_not(const vqp_dev_addr_t &a, const vqp_dev_addr_t &b)
+{
+    char why[128] = "?";
+    int ok        = vqp_dev_addr_reachable(&a, &b, why, sizeof(why));
+
+    EXPECT_EQ(ok, vqp_dev_addr_reachable(&b, &a, nullptr, 0));
+    EXPECT_EQ(ok != 0, why[0] == '\0');
+    return why;
+}
+
+} // namespace
+
+TEST(addr, device_address_comes_back_as_it_was)
+{
+    for (const vqp_dev_addr_t &addr :
+         {roce_addr(1), roce_addr(4), ib_addr(0), ib_addr(1)}) {
+        std::vector<uint8_t> data(vqp_dev_addr_len(&addr));
+        vqp_dev_addr_t back;
+
+        ASSERT_LE(data.size(), (size_t)VQP_DEV_ADDR_MAX_LEN);
+        ASSERT_EQ(data.size(), vqp_dev_addr_pack(&addr, data.data()));
+        ASSERT_EQ(VQP_OK,
+                  vqp_dev_addr_unpack(data.data(), data.size(), &back));
+        EXPECT_EQ(0, memcmp(&addr, &back, sizeof(addr)));
+        EXPECT_EQ(VQP_OK, vqp_dev_addr_unpack(data.data(), SIZE_MAX, &back));
+    }
+
+    vqp_dev_addr_t roce = roce_addr(), ib = ib_addr(0);
+    EXPECT_EQ(21u, vqp_dev_addr_len(&roce));
+    EXPECT_EQ(15u, vqp_dev_addr_len(&ib));
+}
+
+TEST(addr, interface_address_comes_back_as_it_was)
+{
+    vqp_iface_addr_t addr {}, back;
+
+    addr.id = 0x123456789abcdef0;
+    for (unsigned rails = 1; rails <= VQP_MAX_RAILS; ++rails) {
+        addr.num_rails         = (uint8_t)rails;
+        addr.ud_qpn[rails - 1] = 0xfffff0 + rails;
+        std::vector<uint8_t> data(vqp_iface_addr_len(rails));
+        ASSERT_EQ(data.size(), vqp_iface_addr_pack(&addr, data.data()));
+        ASSERT_EQ(VQP_OK,
+                  vqp_iface_addr_unpack(data.data(), data.size(), &back));
+        EXPECT_EQ(0, memcmp(&addr, &back, sizeof(addr)));
+    }
+    EXPECT_EQ(13u, vqp_iface_addr_len(1));
+}
+
+TEST(addr, malformed_addresses_are_refused)
+{
+    vqp_dev_addr_t dev = roce_addr(2), back;
+    std::vector<uint8_t> data(vqp_dev_addr_len(&dev));
+    vqp_dev_addr_pack(&dev, data.data());
+
+    for (size_t len = 0; len < data.size(); ++len) {
+        std::unique_ptr<uint8_t[]> exact(new uint8_t[len]);
+        std::copy(data.begin(), data.begin() + len, exact.get());
+        EXPECT_EQ(VQP_ERR_PROTOCOL,
+                  vqp_dev_addr_unpack(exact.get(), len, &back));
+    }
+
+    auto refused = [&](size_t offset, unsigned value) {
+        std::vector<uint8_t> bad = data;
+        bad[offset]              = (uint8_t)value;
+        return vqp_dev_addr_unpack(bad.data(), bad.size(), &back);
+    };
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0, VQP_ADDR_VERSION + 1));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0));    /* no link layer */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0x26)); /* Ethernet, GID of IB */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0x0e)); /* Ethernet, no GID */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0xee)); /* a rail more */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(4, 0));    /* MTU */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(4, 6));
+
+    vqp_iface_addr_t iface {}, iface_back;
+    iface.id        = 1;
+    iface.num_rails = 1;
+    iface.ud_qpn[0] = 1;
+    std::vector<uint8_t> idata(vqp_iface_addr_len(1));
+    vqp_iface_addr_pack(&iface, idata.data());
+    auto irefused = [&](size_t offset, unsigned value) {
+        std::vector<uint8_t> bad = idata;
+        bad[offset]              = (uint8_t)value;
+        return vqp_iface_addr_unpack(bad.data(), bad.size(), &iface_back);
+    };
+    EXPECT_EQ(VQP_OK, irefused(2, 1));
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, irefused(0, 9));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(1, 0));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(1, 2));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(1, 5));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(2, 0));  /* id */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(10, 0)); /* control queue pair */
+    EXPECT_EQ(VQP_ERR_PROTOCOL,
+              vqp_iface_addr_unpack(idata.data(), 12, &iface_back));
+}
+
+TEST(reachable, same_fabric)
+{
+    vqp_dev_addr_t a = roce_addr(), b = roce_addr();
+
+    b.rails[0].gid[15] = 200; /* RoCEv2 is routed: any GID */
+    EXPECT_EQ("", why_not(a, b));
+    EXPECT_EQ("", why_not(ib_addr(0), ib_addr(1)));
+}
+
+TEST(reachable, link_layer_must_be_equal)
+{
+    EXPECT_EQ("link layer differs: local Ethernet, remote InfiniBand",
+              why_not(roce_addr(), ib_addr(0)));
+}
+
+TEST(reachable, gid_type_must_be_equal)
+{
+    vqp_dev_addr_t a = roce_addr(), b = roce_addr();
+
+    b.gid_type = VQP_GID_ROCE_V1;
+    EXPECT_EQ("GID type differs: local RoCEv2/IPv4, remote RoCEv1",
+              why_not(a, b));
+    b.gid_type = VQP_GID_ROCE_V2_IP6;
+    EXPECT_NE("", why_not(a, b));
+    a.gid_type = b.gid_type = VQP_GID_ROCE_V1;
+    EXPECT_EQ("", why_not(a, b));
+}
+
+TEST(reachable, infiniband_subnet_must_be_equal)
+{
+    vqp_dev_addr_t a = ib_addr(0), b = ib_addr(0);
+
+    b.rails[0].subnet_prefix = 0xfe80000000000002;
+    EXPECT_EQ("subnet differs: local prefix 0xfe80000000000001, remote "
+              "0xfe80000000000002", why_not(a, b));
+}
+
+TEST(reachable, partition_must_be_equal_and_not_both_limited)
+{
+    vqp_dev_addr_t a = roce_addr(), b = roce_addr();
+
+    b.pkey = 0x8001;
+    EXPECT_EQ("partition differs: local pkey 0xffff, remote 0x8001",
+              why_not(a, b));
+    b.pkey = 0x7fff;
+    EXPECT_EQ("", why_not(a, b));
+    a.pkey = 0x7fff;
+    EXPECT_EQ("both are limited members of partition 0x7fff", why_not(a, b));
+}

@@ -1,0 +1,443 @@
+/*
+ * What the tests of the connection protocol run on: nodes, each with a table
+ * of connections and the owner's side of its contract, and a network between
+ * them that loses, repeats, reorders and delays by a seed.
+ */
+#ifndef VQP_TEST_CONN_NODE_H
+#define VQP_TEST_CONN_NODE_H
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "core/conntab.h"
+}
+
+namespace vqp_test {
+
+constexpr uint64_t MSEC = 1000000ull;
+constexpr uint64_t SEC  = 1000 * MSEC;
+
+class Node;
+
+/* A vqp, as far as the protocol sees it. */
+struct Vqp {
+    vqp_conn_t      conn {};
+    Node           *node       = nullptr;
+    vqp_wire_info_t info {};
+    uint32_t        qpn        = 0; /* of its only queue pair */
+    uint32_t        peer_qpn   = 0; /* zero: not connected yet */
+    bool            ep         = false;
+    unsigned        live       = 0;
+    unsigned        failed     = 0;
+    unsigned        peer_closed = 0;
+    vqp_status_t    status     = VQP_OK;
+
+    bool is_live() const { return conn.state == VQP_CONN_LIVE; }
+};
+
+struct Gone {
+    uint64_t     peer_id;
+    uint32_t     number;
+    vqp_status_t status;
+    unsigned     live;
+};
+
+struct Datagram {
+    uint32_t             to;
+    vqp_conn_dest_t      from;
+    std::vector<uint8_t> data;
+    vqp_wire_type_t      type;
+};
+
+class Net {
+public:
+    explicit Net(uint64_t seed = 1) : rng(seed) {}
+
+    uint64_t random() { return rng(); }
+    bool chance(unsigned percent) { return (rng() % 100) < percent; }
+
+    void send(const Datagram &dgram)
+    {
+        ++sent[dgram.type];
+        if (filter && filter(dgram)) {
+            return;
+        }
+
+        for (unsigned copy = 0; copy < 2; ++copy) {
+            if ((copy == 0) ? chance(loss) : !chance(duplication)) {
+                continue;
+            }
+            uint64_t delay = min_delay +
+                             ((jitter > 0) ? rng() % jitter : 0);
+            queue.emplace(std::make_pair(now + delay, order++), dgram);
+        }
+    }
+
+    std::mt19937_64 rng;
+    uint64_t now         = SEC;
+    unsigned loss        = 0; /* percent */
+    unsigned duplication = 0; /* percent */
+    uint64_t min_delay   = 1000;
+    uint64_t jitter      = 0; /* more than the distance of sends: reorder */
+    uint32_t next_qpn    = 0x100;
+    std::function<bool(const Datagram&)>                    filter;
+    std::map<std::pair<uint64_t, uint64_t>, Datagram>       queue;
+    std::map<uint32_t, Node*>                               nodes;
+    std::map<int, uint64_t>                                 sent;
+
+private:
+    uint64_t order = 0;
+};
+
+class Node {
+public:
+    explicit Node(Net &a_net, uint32_t num_idle = 16) : net(a_net)
+    {
+        config.iface_id        = net.random() | 1;
+        config.retry_first     = 10 * MSEC;
+        config.retry_max       = 200 * MSEC;
+        config.connect_timeout = 5 * SEC;
+        config.close_timeout   = 5 * SEC;
+        config.num_rails       = 1;
+        config.hash_order      = 2; /* chains */
+        config.num_idle        = num_idle;
+        ud_qpn                 = net.next_qpn++;
+        init();
+    }
+
+    ~Node() { net.nodes.erase(ud_qpn); }
+
+    void init()
+    {
+        mem.assign(vqp_conntab_mem_size(&config) / 8 + 1, 0);
+        ASSERT_EQ(VQP_OK, vqp_conntab_init(&tab, &config, mem.data()));
+        net.nodes[ud_qpn] = this;
+    }
+
+    /* The process dies, and another one gets the same queue pair number */
+    void restart()
+    {
+        vqps.clear();
+        gone.clear();
+        created.clear();
+        config.iface_id = net.random() | 1;
+        init();
+    }
+
+    uint64_t id() const { return config.iface_id; }
+
+    vqp_conn_dest_t dest() const
+    {
+        vqp_conn_dest_t to {};
+        to.gid[15] = 1;
+        to.qpn     = ud_qpn;
+        return to;
+    }
+
+    Vqp *new_vqp()
+    {
+        vqps.emplace_back();
+        Vqp *vqp  = &vqps.back();
+        vqp->node = this;
+        vqp->qpn  = net.next_qpn++;
+
+        vqp_wire_info_t &info = vqp->info;
+        info.ring_addr          = 0x10000;
+        info.cell_addr          = 0x20000;
+        info.ring_size          = 4096;
+        info.fsn_window         = 64;
+        info.rx_depth           = 16;
+        info.num_rails          = 1;
+        info.num_paths          = 1;
+        info.rails[0].ud_qpn    = ud_qpn;
+        info.rails[0].mtu       = 3;
+        info.rails[0].link      = VQP_LINK_ETH;
+        info.rails[0].gid[15]   = 1;
+        info.paths[0].qpn       = vqp->qpn;
+        return vqp;
+    }
+
+    vqp_conn_params_t params(Vqp *vqp, const vqp_conn_dest_t *to)
+    {
+        vqp_conn_params_t p {};
+        p.cookie    = net.random() | 1;
+        p.dests     = to;
+        p.num_dests = 1;
+        p.local     = &vqp->info;
+        return p;
+    }
+
+    /* What the creation of an endpoint does */
+    Vqp *connect(const Node &peer) { return connect(peer.id(), peer.dest()); }
+
+    Vqp *connect(uint64_t peer_id, const vqp_conn_dest_t &to)
+    {
+        vqp_conn_t *conn = vqp_conntab_adopt(&tab, peer_id);
+        Vqp *vqp;
+
+        if (conn != nullptr) {
+            vqp = vqp_of(conn);
+            EXPECT_FALSE(vqp->ep) << "adopted twice";
+        } else {
+            vqp                 = new_vqp();
+            vqp_conn_params_t p = params(vqp, &to);
+            p.peer_id           = peer_id;
+            EXPECT_EQ(VQP_OK,
+                      vqp_conn_connect(&tab, &vqp->conn, &p, net.now));
+            note_created(vqp);
+        }
+
+        vqp->ep = true;
+        drain();
+        return vqp;
+    }
+
+    void close(Vqp *vqp)
+    {
+        vqp->ep = false;
+        vqp_conn_close(&vqp->conn, net.now);
+        drain();
+    }
+
+    void abort(Vqp *vqp)
+    {
+        vqp->ep = false;
+        vqp_conn_abort(&vqp->conn, net.now);
+        drain();
+    }
+
+    void fail(Vqp *vqp, vqp_status_t status)
+    {
+        vqp_conn_fail(&vqp->conn, status, net.now);
+        drain();
+    }
+
+    vqp_status_t recv(const Datagram &dgram)
+    {
+        vqp_status_t status = vqp_conntab_recv(&tab, &dgram.from,
+                                               dgram.data.data(),
+                                               dgram.data.size(), net.now);
+        drain();
+        return status;
+    }
+
+    void tick()
+    {
+        vqp_conntab_tick(&tab, net.now);
+        drain();
+    }
+
+    void drain()
+    {
+        vqp_conntab_action_t action;
+
+        while (vqp_conntab_next_action(&tab, &action)) {
+            act(action);
+        }
+    }
+
+    /* Structural invariants of the table */
+    void check() const
+    {
+        std::set<std::tuple<uint64_t, uint32_t>> numbers;
+        unsigned linked = 0;
+
+        for (const Vqp &vqp : vqps) {
+            const vqp_conn_t &conn = vqp.conn;
+            ASSERT_FALSE(conn.queued);
+            ASSERT_EQ(0u, conn.todo);
+            ASSERT_NE(VQP_CONN_CLOSED, conn.state);
+            ASSERT_EQ(vqp.ep, !!conn.owned);
+            ASSERT_EQ(conn.state != VQP_CONN_FAILED, !!conn.linked);
+            if (!conn.linked) {
+                ASSERT_FALSE(conn.timed);
+                continue;
+            }
+            ++linked;
+            ASSERT_EQ(conn.state != VQP_CONN_LIVE, !!conn.timed);
+            ASSERT_EQ(&conn, vqp_conntab_find_cookie(&tab, conn.cookie));
+            ASSERT_EQ(conn.peer_id, conn.peer->id);
+            ASSERT_EQ(conn.peer, vqp_conntab_find_peer(&tab, conn.peer_id));
+            ASSERT_GE(conn.peer->highest, conn.number);
+            if ((conn.peer_id != id()) || !conn.passive) {
+                ASSERT_TRUE(numbers.emplace(conn.peer_id, conn.number).second)
+                        << "two sets of queue pairs for one number";
+            }
+            if (conn.peer_next != nullptr) {
+                ASSERT_GE(conn.peer_next->number, conn.number);
+                ASSERT_EQ(&conn, conn.peer_next->peer_prev);
+            }
+        }
+        ASSERT_EQ(linked, tab.num_conns);
+    }
+
+    static Vqp *vqp_of(vqp_conn_t *conn)
+    {
+        return reinterpret_cast<Vqp*>(reinterpret_cast<char*>(conn) -
+                                      offsetof(Vqp, conn));
+    }
+
+    Vqp *find(uint64_t cookie)
+    {
+        for (Vqp &vqp : vqps) {
+            if (vqp.conn.cookie == cookie) {
+                return &vqp;
+            }
+        }
+        return nullptr;
+    }
+
+    Net                  &net;
+    vqp_conntab_t         tab {};
+    vqp_conntab_config_t  config {};
+    uint32_t              ud_qpn;
+    std::vector<uint64_t> mem;
+    std::list<Vqp>        vqps;
+    std::vector<Gone>     gone;
+    bool                  refuse     = false; /* passive creates */
+    bool                  no_memory  = false; /* passive creates */
+    bool                  defer_qps  = false; /* the test calls qps_ready */
+    std::set<std::tuple<uint64_t, uint32_t, bool>> created;
+    bool                  unique_numbers = true;
+
+private:
+    void note_created(const Vqp *vqp)
+    {
+        bool is_new = created.emplace(vqp->conn.peer_id, vqp->conn.number,
+                                      (vqp->conn.peer_id == id()) &&
+                                              vqp->conn.passive).second;
+        EXPECT_TRUE(is_new || !unique_numbers)
+                << "number " << vqp->conn.number << " used twice";
+    }
+
+    void act(const vqp_conntab_action_t &action)
+    {
+        Vqp *vqp = (action.conn != nullptr) ? vqp_of(action.conn) : nullptr;
+
+        switch (action.type) {
+        case VQP_CONNTAB_CREATE_PASSIVE:
+            create_passive(action.peer);
+            break;
+        case VQP_CONNTAB_CONNECT_QPS:
+            EXPECT_EQ(0u, vqp->peer_qpn);
+            vqp->peer_qpn = action.peer->info.paths[0].qpn;
+            if (!defer_qps) {
+                vqp_conn_qps_ready(action.conn, net.now);
+            }
+            break;
+        case VQP_CONNTAB_SEND:
+            EXPECT_LE(action.len, 1024u);
+            net.send({action.to.qpn, dest(),
+                      {action.data, action.data + action.len},
+                      action.msg_type});
+            break;
+        case VQP_CONNTAB_LIVE:
+            EXPECT_EQ(0u, vqp->live++);
+            EXPECT_NE(0u, vqp->peer_qpn);
+            break;
+        case VQP_CONNTAB_PEER_CLOSED:
+            EXPECT_TRUE(vqp->ep);
+            ++vqp->peer_closed;
+            break;
+        case VQP_CONNTAB_FAILED:
+            EXPECT_TRUE(vqp->ep) << "a passive vqp has no error handler";
+            EXPECT_EQ(0u, vqp->failed++);
+            EXPECT_LT(action.status, 0);
+            vqp->status = action.status;
+            break;
+        case VQP_CONNTAB_DESTROY:
+            EXPECT_FALSE(vqp->ep);
+            gone.push_back({vqp->conn.peer_id, vqp->conn.number,
+                            action.status, vqp->live});
+            for (auto it = vqps.begin(); it != vqps.end(); ++it) {
+                if (&*it == vqp) {
+                    vqps.erase(it);
+                    break;
+                }
+            }
+            break;
+        default:
+            ADD_FAILURE() << "unknown action " << action.type;
+            break;
+        }
+    }
+
+    void create_passive(const vqp_wire_msg_t *req)
+    {
+        if (no_memory) {
+            return;
+        }
+
+        if (refuse) {
+            vqp_conntab_refuse(&tab, req);
+            return;
+        }
+
+        Vqp *vqp            = new_vqp();
+        vqp_conn_params_t p = params(vqp, nullptr);
+        ASSERT_EQ(VQP_OK,
+                  vqp_conn_accept(&tab, &vqp->conn, &p, req, net.now));
+        note_created(vqp);
+    }
+};
+
+/* Let the next thing happen, unless it is later than @a until */
+inline bool step(Net &net, uint64_t until = VQP_CONNTAB_NEVER)
+{
+    uint64_t next = VQP_CONNTAB_NEVER;
+
+    for (auto &it : net.nodes) {
+        next = std::min(next, vqp_conntab_next_timeout(&it.second->tab));
+    }
+
+    if (!net.queue.empty()) {
+        next = std::min(next, net.queue.begin()->first.first);
+    }
+
+    if ((next == VQP_CONNTAB_NEVER) || (next > until)) {
+        return false;
+    }
+
+    net.now = std::max(net.now, next);
+    if (!net.queue.empty() && (net.queue.begin()->first.first <= net.now)) {
+        Datagram dgram = net.queue.begin()->second;
+        net.queue.erase(net.queue.begin());
+        auto node = net.nodes.find(dgram.to);
+        if (node != net.nodes.end()) {
+            node->second->recv(dgram);
+        }
+    }
+
+    for (auto &it : net.nodes) {
+        it.second->tick();
+    }
+
+    return true;
+}
+
+/* Until nothing is left to happen, or the time is over */
+inline void run(Net &net, uint64_t duration = 3600 * SEC)
+{
+    uint64_t end = net.now + duration;
+
+    while (step(net, end)) {
+    }
+
+    if (duration < 3600 * SEC) {
+        net.now = end;
+    }
+}
+
+} // namespace vqp_test
+
+#endif

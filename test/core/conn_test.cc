@@ -1,0 +1,1048 @@
+/*
+ * The connection protocol, as a specification: connecting, adopting, closing,
+ * failing, and what is done with messages that should not have come.
+ */
+#include "conn_node.h"
+
+using namespace vqp_test;
+
+namespace {
+
+class ConnTest : public ::testing::Test {
+protected:
+    Net  net;
+    Node a {net};
+    Node b {net};
+
+    void TearDown() override
+    {
+        a.check();
+        b.check();
+    }
+
+    /* An endpoint of a at b, LIVE on both sides */
+    Vqp *connected()
+    {
+        Vqp *vqp = a.connect(b);
+        run(net);
+        EXPECT_TRUE(vqp->is_live());
+        return vqp;
+    }
+
+    Vqp *other(const Vqp *vqp)
+    {
+        return (vqp->node == &a ? b : a).find(vqp->conn.peer_cookie);
+    }
+
+    void expect_paired(Vqp *x, Vqp *y)
+    {
+        ASSERT_NE(nullptr, x);
+        ASSERT_NE(nullptr, y);
+        EXPECT_NE(x, y);
+        EXPECT_TRUE(x->is_live());
+        EXPECT_TRUE(y->is_live());
+        EXPECT_EQ(x->conn.number, y->conn.number);
+        EXPECT_EQ(x->conn.cookie, y->conn.peer_cookie);
+        EXPECT_EQ(y->conn.cookie, x->conn.peer_cookie);
+        EXPECT_EQ(x->qpn, y->peer_qpn);
+        EXPECT_EQ(y->qpn, x->peer_qpn);
+        EXPECT_EQ(1u, x->live);
+        EXPECT_EQ(1u, y->live);
+    }
+
+    /* Lose the next messages of a type, @a count of them */
+    void lose(vqp_wire_type_t type, unsigned count = 1)
+    {
+        auto left = std::make_shared<unsigned>(count);
+        net.filter = [=](const Datagram &dgram) {
+            return (dgram.type == type) && (*left > 0) && ((*left)-- > 0);
+        };
+    }
+
+    uint64_t total_sent() const
+    {
+        uint64_t sum = 0;
+        for (auto &it : net.sent) {
+            sum += it.second;
+        }
+        return sum;
+    }
+
+    std::vector<Datagram> in_flight() const
+    {
+        std::vector<Datagram> all;
+        for (auto &it : net.queue) {
+            all.push_back(it.second);
+        }
+        return all;
+    }
+};
+
+using conn_connect = ConnTest;
+using conn_adopt = ConnTest;
+using conn_closing = ConnTest;
+using conn_failing = ConnTest;
+using conn_stray = ConnTest;
+using conn_loop = ConnTest;
+using conn_memory = ConnTest;
+
+} // namespace
+
+/*
+ * Connecting
+ */
+
+TEST_F(conn_connect, three_messages_make_both_sides_live)
+{
+    Vqp *vqp = a.connect(b);
+
+    EXPECT_EQ(VQP_CONN_REQ, vqp->conn.state);
+    run(net);
+    expect_paired(vqp, other(vqp));
+    EXPECT_TRUE(other(vqp)->conn.passive);
+    EXPECT_FALSE(other(vqp)->conn.owned);
+    EXPECT_EQ(3u, total_sent()); /* REQ, REQ have_yours, REP */
+    EXPECT_EQ(VQP_CONNTAB_NEVER, vqp_conntab_next_timeout(&a.tab));
+    EXPECT_EQ(VQP_CONNTAB_NEVER, vqp_conntab_next_timeout(&b.tab));
+}
+
+TEST_F(conn_connect, any_message_may_be_lost)
+{
+    for (unsigned lost = 0; lost < 12; ++lost) {
+        unsigned count = 0;
+        net.filter = [&](const Datagram&) { return count++ == lost; };
+        Vqp *vqp = a.connect(b);
+        run(net);
+        expect_paired(vqp, other(vqp));
+        a.close(vqp);
+        run(net);
+        EXPECT_TRUE(a.vqps.empty());
+        EXPECT_TRUE(b.vqps.empty());
+    }
+}
+
+TEST_F(conn_connect, every_message_may_come_twice)
+{
+    net.duplication = 100;
+    Vqp *vqp = a.connect(b);
+    run(net);
+    expect_paired(vqp, other(vqp));
+    EXPECT_EQ(1u, b.vqps.size());
+    a.close(vqp);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_GT(a.tab.stats.duplicates + b.tab.stats.duplicates, 0u);
+}
+
+TEST_F(conn_connect, requests_repeat_with_growing_distance)
+{
+    std::vector<uint64_t> times;
+
+    net.filter = [&](const Datagram&) {
+        times.push_back(net.now);
+        return true;
+    };
+    Vqp *vqp = a.connect(b);
+    run(net);
+    EXPECT_EQ(1u, vqp->failed);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, vqp->status);
+    ASSERT_GT(times.size(), 8u);
+    ASSERT_LT(times.size(), 60u);
+    uint64_t last = 0;
+    for (size_t i = 1; i < times.size() - 1; ++i) {
+        uint64_t distance = times[i] - times[i - 1];
+        EXPECT_GE(distance, last);
+        EXPECT_GE(distance, 10 * MSEC);
+        EXPECT_LE(distance, 250 * MSEC);
+        last = distance;
+    }
+    EXPECT_EQ(5 * SEC, times.back() - times.front());
+    EXPECT_EQ(vqp->conn.retransmits, times.size() - 2); /* REQ, and a RST */
+}
+
+TEST_F(conn_connect, a_peer_that_never_answers_is_a_timeout)
+{
+    Vqp *vqp = a.connect(0x777, b.dest());
+
+    net.nodes.erase(b.ud_qpn);
+    run(net);
+    EXPECT_EQ(1u, vqp->failed);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, vqp->status);
+    EXPECT_EQ(VQP_CONN_FAILED, vqp->conn.state);
+    EXPECT_EQ(1u, a.tab.stats.timeouts);
+    a.close(vqp);
+    EXPECT_TRUE(a.vqps.empty());
+}
+
+TEST_F(conn_connect, a_passive_side_that_never_gets_live_goes_silently)
+{
+    net.filter = [&](const Datagram &dgram) { return dgram.to == a.ud_qpn; };
+    Vqp *vqp = a.connect(b);
+    run(net);
+    EXPECT_EQ(1u, vqp->failed);
+    EXPECT_TRUE(b.vqps.empty());
+    ASSERT_EQ(1u, b.gone.size());
+    EXPECT_EQ(0u, b.gone[0].live);
+}
+
+TEST_F(conn_connect, simultaneous_connects_pair_on_one_number)
+{
+    Vqp *x = a.connect(b);
+    Vqp *y = b.connect(a);
+
+    run(net);
+    expect_paired(x, y);
+    EXPECT_EQ(1u, x->conn.number);
+    EXPECT_EQ(1u, a.vqps.size());
+    EXPECT_EQ(1u, b.vqps.size());
+}
+
+TEST_F(conn_connect, simultaneous_connects_of_unequal_count_pair_as_far_as_they_go)
+{
+    Vqp *x[4], *y[2];
+
+    for (auto &vqp : x) {
+        vqp = a.connect(b);
+    }
+    for (auto &vqp : y) {
+        vqp = b.connect(a);
+    }
+    run(net);
+    EXPECT_EQ(4u, a.vqps.size());
+    EXPECT_EQ(4u, b.vqps.size());
+    expect_paired(x[0], y[0]);
+    expect_paired(x[1], y[1]);
+    expect_paired(x[2], other(x[2]));
+    expect_paired(x[3], other(x[3]));
+}
+
+TEST_F(conn_connect, a_first_immediate_stands_for_have_yours)
+{
+    Vqp *vqp = a.connect(b);
+
+    lose(VQP_WIRE_REP, 1000);
+    run(net, 100 * MSEC);
+    Vqp *peer = other(vqp);
+    EXPECT_TRUE(vqp->is_live());
+    ASSERT_EQ(VQP_CONN_READY, peer->conn.state);
+    vqp_conn_first_imm(&peer->conn, net.now);
+    b.drain();
+    expect_paired(vqp, peer);
+    uint64_t sent = total_sent();
+    run(net);
+    EXPECT_LE(total_sent(), sent + 1); /* an answer to what was in flight */
+}
+
+TEST_F(conn_connect, an_immediate_that_overtakes_the_own_queue_pairs_counts)
+{
+    b.defer_qps = true;
+    Vqp *vqp = a.connect(b);
+    step(net); /* REQ comes in */
+    Vqp *peer = &b.vqps.front();
+    ASSERT_EQ(VQP_CONN_PEER, peer->conn.state);
+    vqp_conn_first_imm(&peer->conn, net.now);
+    EXPECT_EQ(0u, peer->live);
+    vqp_conn_qps_ready(&peer->conn, net.now);
+    b.drain();
+    EXPECT_TRUE(peer->is_live());
+    run(net);
+    expect_paired(vqp, peer);
+}
+
+TEST_F(conn_connect, slow_queue_pairs_delay_the_answer_only)
+{
+    b.defer_qps = true;
+    Vqp *vqp = a.connect(b);
+    run(net, 100 * MSEC); /* the REQ repeats */
+    Vqp *peer = &b.vqps.front();
+    EXPECT_EQ(VQP_CONN_PEER, peer->conn.state);
+    EXPECT_EQ(0u, b.tab.stats.sent);
+    EXPECT_GT(b.tab.stats.duplicates, 0u);
+    vqp_conn_qps_ready(&peer->conn, net.now);
+    b.drain();
+    run(net);
+    expect_paired(vqp, peer);
+}
+
+TEST_F(conn_connect, queue_pairs_that_can_not_be_connected_fail_both_sides)
+{
+    b.defer_qps = true;
+    Vqp *vqp = a.connect(b);
+    step(net);
+    b.fail(&b.vqps.front(), VQP_ERR_IO);
+    run(net);
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(1u, vqp->failed);
+    EXPECT_EQ(VQP_ERR_RESET, vqp->status);
+}
+
+TEST_F(conn_connect, a_refused_peer_fails_at_once)
+{
+    b.refuse = true;
+    Vqp *vqp = a.connect(b);
+    run(net);
+    EXPECT_EQ(1u, vqp->failed);
+    EXPECT_EQ(VQP_ERR_RESET, vqp->status);
+    EXPECT_EQ(1u, b.tab.stats.rst_sent);
+    EXPECT_EQ(1u, a.tab.stats.rst_received);
+}
+
+TEST_F(conn_connect, a_peer_short_of_memory_is_asked_again)
+{
+    b.no_memory = true;
+    Vqp *vqp = a.connect(b);
+    run(net, 100 * MSEC);
+    EXPECT_TRUE(b.vqps.empty());
+    b.no_memory = false;
+    run(net);
+    expect_paired(vqp, other(vqp));
+}
+
+TEST_F(conn_connect, overtaken_requests_all_get_there)
+{
+    std::vector<Vqp*> vqps;
+
+    net.jitter = 5 * MSEC;
+    for (unsigned i = 0; i < 200; ++i) {
+        vqps.push_back(a.connect(b));
+    }
+    EXPECT_EQ(64u, net.sent[VQP_WIRE_REQ]); /* the others wait */
+    EXPECT_EQ(VQP_CONN_NEW, vqps[64]->conn.state);
+    run(net);
+    for (Vqp *vqp : vqps) {
+        expect_paired(vqp, other(vqp));
+    }
+    EXPECT_EQ(200u, b.vqps.size());
+}
+
+TEST_F(conn_connect, requests_held_back_go_on_when_the_first_ones_fail)
+{
+    std::vector<Vqp*> vqps;
+
+    b.refuse = true;
+    for (unsigned i = 0; i < 100; ++i) {
+        vqps.push_back(a.connect(b));
+    }
+    run(net);
+    for (Vqp *vqp : vqps) {
+        EXPECT_EQ(VQP_ERR_RESET, vqp->status);
+    }
+}
+
+TEST_F(conn_connect, cookies_must_be_new_and_infos_valid)
+{
+    Vqp *vqp              = connected();
+    Vqp *bad              = a.new_vqp();
+    vqp_conn_dest_t to    = b.dest();
+    vqp_conn_params_t p   = a.params(bad, &to);
+    uint64_t now          = net.now;
+
+    p.peer_id = b.id();
+    p.cookie  = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM,
+              vqp_conn_connect(&a.tab, &bad->conn, &p, now));
+    p.cookie = vqp->conn.cookie;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM,
+              vqp_conn_connect(&a.tab, &bad->conn, &p, now));
+    p.cookie           = 12345;
+    bad->info.num_paths = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM,
+              vqp_conn_connect(&a.tab, &bad->conn, &p, now));
+    a.vqps.pop_back();
+}
+
+TEST_F(conn_connect, a_create_that_failed_can_be_undone)
+{
+    Vqp *vqp            = a.new_vqp();
+    vqp_conn_dest_t to  = b.dest();
+    vqp_conn_params_t p = a.params(vqp, &to);
+
+    p.peer_id = b.id();
+    ASSERT_EQ(VQP_OK, vqp_conn_connect(&a.tab, &vqp->conn, &p, net.now));
+    vqp_conn_drop(&vqp->conn);
+    a.vqps.pop_back();
+    a.drain();
+    run(net);
+    EXPECT_EQ(0u, total_sent());
+    EXPECT_EQ(2u, connected()->conn.number);
+}
+
+TEST_F(conn_connect, messages_rotate_over_the_rails_of_the_peer)
+{
+    std::vector<uint32_t> to;
+    vqp_conn_dest_t dests[2] = {b.dest(), b.dest()};
+    Vqp *vqp                 = a.new_vqp();
+    vqp_conn_params_t p      = a.params(vqp, dests);
+
+    dests[1].qpn = 0x999;
+    p.num_dests  = 2;
+    p.peer_id    = b.id();
+    net.filter   = [&](const Datagram &dgram) {
+        to.push_back(dgram.to);
+        return true;
+    };
+    ASSERT_EQ(VQP_OK, vqp_conn_connect(&a.tab, &vqp->conn, &p, net.now));
+    vqp->ep = true;
+    a.drain();
+    run(net, 100 * MSEC);
+    ASSERT_GE(to.size(), 3u);
+    EXPECT_EQ(b.ud_qpn, to[0]);
+    EXPECT_EQ(0x999u, to[1]);
+    EXPECT_EQ(b.ud_qpn, to[2]);
+}
+
+/*
+ * Which connection an endpoint gets
+ */
+
+TEST_F(conn_adopt, two_way_traffic_costs_one_set_of_queue_pairs)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    expect_paired(x, y);
+    EXPECT_EQ(1u, b.tab.stats.adoptions);
+    EXPECT_EQ(1u, b.vqps.size());
+}
+
+TEST_F(conn_adopt, a_connecting_passive_side_counts_too)
+{
+    b.defer_qps = true;
+    Vqp *x = a.connect(b);
+    step(net);
+    Vqp *y = b.connect(a);
+    EXPECT_EQ(VQP_CONN_PEER, y->conn.state);
+    vqp_conn_qps_ready(&y->conn, net.now);
+    b.drain();
+    run(net);
+    expect_paired(x, y);
+}
+
+TEST_F(conn_adopt, lowest_number_first)
+{
+    Vqp *x[3];
+
+    for (auto &vqp : x) {
+        vqp = a.connect(b);
+    }
+    net.jitter = 0;
+    run(net);
+    for (auto &vqp : x) {
+        EXPECT_EQ(other(vqp), b.connect(a));
+    }
+    Vqp *y = b.connect(a); /* none left: a new one, above all */
+    EXPECT_EQ(4u, y->conn.number);
+    run(net);
+    expect_paired(y, other(y));
+}
+
+TEST_F(conn_adopt, own_active_connections_are_not_shared)
+{
+    Vqp *x = connected();
+    Vqp *y = connected();
+
+    EXPECT_NE(x, y);
+    EXPECT_EQ(2u, y->conn.number);
+}
+
+TEST_F(conn_adopt, other_peers_connections_are_not_taken)
+{
+    Node c(net);
+
+    connected();
+    Vqp *y = b.connect(c);
+    EXPECT_EQ(1u, y->conn.number); /* of another pair */
+    run(net);
+    EXPECT_EQ(2u, b.vqps.size());
+    EXPECT_TRUE(y->is_live());
+}
+
+TEST_F(conn_adopt, numbers_are_not_reused)
+{
+    for (uint32_t n = 1; n <= 20; ++n) {
+        Vqp *vqp = (n & 1) ? a.connect(b) : b.connect(a);
+        EXPECT_EQ(n, vqp->conn.number);
+        run(net);
+        vqp->node->close(vqp);
+        run(net);
+        ASSERT_TRUE(a.vqps.empty());
+        ASSERT_TRUE(b.vqps.empty());
+    }
+}
+
+TEST_F(conn_adopt, a_failed_side_is_not_adopted)
+{
+    Vqp *vqp = connected();
+    Vqp *peer = b.connect(a);
+
+    b.fail(peer, VQP_ERR_IO);
+    run(net);
+    EXPECT_EQ(1u, vqp->failed);
+    Vqp *next = b.connect(a);
+    EXPECT_EQ(2u, next->conn.number);
+    run(net);
+    expect_paired(next, other(next));
+}
+
+/*
+ * Closing
+ */
+
+TEST_F(conn_closing, an_unused_peer_goes_too)
+{
+    Vqp *vqp = connected();
+
+    a.close(vqp);
+    EXPECT_EQ(VQP_CONN_CLOSING, a.vqps.front().conn.state);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(VQP_OK, a.gone[0].status);
+    EXPECT_EQ(VQP_OK, b.gone[0].status);
+    EXPECT_EQ(1u, net.sent[VQP_WIRE_BYE]);
+    EXPECT_EQ(1u, net.sent[VQP_WIRE_BYE_ACK]);
+}
+
+TEST_F(conn_closing, a_used_peer_keeps_both_sides)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    a.close(x);
+    run(net);
+    expect_paired(x, y); /* x passive now */
+    EXPECT_FALSE(x->conn.owned);
+    EXPECT_EQ(1u, y->peer_closed);
+    b.close(y);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+}
+
+TEST_F(conn_closing, a_half_closed_side_may_be_adopted_again)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    for (unsigned i = 0; i < 3; ++i) {
+        a.close(x);
+        run(net);
+        EXPECT_EQ(x, a.connect(b));
+        b.close(y);
+        run(net);
+        expect_paired(x, y);
+        EXPECT_EQ(y, b.connect(a));
+    }
+    EXPECT_EQ(1u, a.vqps.size());
+}
+
+TEST_F(conn_closing, a_side_whose_bye_is_unanswered_is_not_adopted)
+{
+    Vqp *x = connected();
+
+    a.close(x);
+    Vqp *y = a.connect(b);
+    EXPECT_NE(x, y);
+    EXPECT_EQ(2u, y->conn.number);
+    run(net);
+    expect_paired(y, other(y));
+    EXPECT_EQ(1u, a.vqps.size());
+}
+
+TEST_F(conn_closing, the_peer_adopts_before_the_bye_comes)
+{
+    Vqp *x = connected();
+
+    a.close(x);
+    Vqp *y = b.connect(a);
+    run(net);
+    expect_paired(x, y);
+    EXPECT_TRUE(y->conn.owned);
+    EXPECT_FALSE(x->conn.owned);
+}
+
+TEST_F(conn_closing, crossing_byes_end_both)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    a.close(x);
+    b.close(y);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+}
+
+TEST_F(conn_closing, a_lost_answer_is_given_as_a_reset)
+{
+    Vqp *x = connected();
+
+    lose(VQP_WIRE_BYE_ACK);
+    a.close(x);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(VQP_OK, a.gone[0].status);
+    EXPECT_EQ(1u, net.sent[VQP_WIRE_RST]);
+}
+
+TEST_F(conn_closing, a_vanished_peer_does_not_hold_the_closer)
+{
+    Vqp *x = connected();
+
+    net.nodes.erase(b.ud_qpn);
+    a.close(x);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_EQ(VQP_ERR_TIMEOUT, a.gone[0].status);
+}
+
+TEST_F(conn_closing, before_the_peer_is_known_it_waits_until_live)
+{
+    Vqp *x = a.connect(b);
+
+    a.close(x);
+    EXPECT_EQ(VQP_CONN_REQ, x->conn.state);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(VQP_OK, a.gone[0].status);
+}
+
+TEST_F(conn_closing, before_live_a_new_endpoint_takes_it_back)
+{
+    Vqp *x = a.connect(b);
+
+    a.close(x);
+    EXPECT_EQ(x, a.connect(b));
+    run(net);
+    expect_paired(x, other(x));
+    EXPECT_EQ(0u, net.sent[VQP_WIRE_BYE]);
+}
+
+TEST_F(conn_closing, before_anything_was_sent_it_goes_at_once)
+{
+    Vqp *last = nullptr;
+
+    for (unsigned i = 0; i < 65; ++i) {
+        last = a.connect(b);
+    }
+    ASSERT_EQ(VQP_CONN_NEW, last->conn.state);
+    a.close(last);
+    EXPECT_EQ(64u, a.vqps.size());
+    run(net);
+    EXPECT_EQ(64u, b.vqps.size());
+}
+
+TEST_F(conn_closing, a_bye_stands_for_have_yours)
+{
+    Vqp *x = a.connect(b);
+
+    lose(VQP_WIRE_REP, 1000);
+    run(net, 5 * MSEC);
+    Vqp *y = b.connect(a);
+    ASSERT_EQ(VQP_CONN_READY, y->conn.state);
+    a.close(x);
+    step(net);
+    EXPECT_TRUE(y->is_live());
+    EXPECT_EQ(1u, y->peer_closed);
+}
+
+TEST_F(conn_closing, an_old_copy_of_a_bye_ends_nothing)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    b.close(y);
+    Datagram bye = in_flight().at(0);
+    ASSERT_EQ(VQP_WIRE_BYE, bye.type);
+    run(net);
+    EXPECT_EQ(y, b.connect(a)); /* again */
+    a.close(x);
+    run(net);                   /* x is passive */
+    a.recv(bye);
+    run(net);
+    expect_paired(x, y);
+}
+
+TEST_F(conn_closing, an_old_answer_to_a_bye_ends_nothing)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+    Datagram ack;
+
+    net.filter = [&](const Datagram &dgram) {
+        if (dgram.type == VQP_WIRE_BYE_ACK) {
+            ack = dgram;
+        }
+        return false;
+    };
+    a.close(x);
+    run(net);
+    EXPECT_EQ(x, a.connect(b));
+    net.filter = nullptr;
+    b.close(y);
+    run(net); /* y passive */
+    a.close(x);
+    a.recv(ack); /* "still active", of the first close */
+    EXPECT_EQ(VQP_CONN_CLOSING, x->conn.state);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+}
+
+TEST_F(conn_closing, twice_is_once)
+{
+    Vqp *x = connected();
+
+    a.close(x);
+    a.close(x);
+    run(net);
+    EXPECT_EQ(1u, net.sent[VQP_WIRE_BYE]);
+}
+
+TEST_F(conn_closing, an_abort_resets_a_used_peer)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    a.abort(x);
+    EXPECT_TRUE(a.vqps.empty());
+    run(net);
+    EXPECT_EQ(1u, y->failed);
+    EXPECT_EQ(VQP_ERR_RESET, y->status);
+    b.abort(y);
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(1u, net.sent[VQP_WIRE_RST]);
+}
+
+TEST_F(conn_closing, an_abort_silently_ends_an_unused_peer)
+{
+    Vqp *x = connected();
+
+    a.abort(x);
+    run(net);
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(VQP_ERR_RESET, b.gone[0].status);
+}
+
+TEST_F(conn_closing, an_abort_before_the_peer_is_known_reaches_it)
+{
+    Vqp *x = a.connect(b);
+
+    a.abort(x);
+    EXPECT_TRUE(a.vqps.empty());
+    run(net);
+    EXPECT_TRUE(b.vqps.empty());
+}
+
+/*
+ * Failing
+ */
+
+TEST_F(conn_failing, an_endpoint_is_told_once_and_the_peer_too)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    a.fail(x, VQP_ERR_TIMEOUT);
+    a.fail(x, VQP_ERR_IO);
+    run(net);
+    EXPECT_EQ(1u, x->failed);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, x->status);
+    EXPECT_EQ(1u, y->failed);
+    EXPECT_EQ(VQP_ERR_RESET, y->status);
+    a.close(x);
+    b.close(y);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_TRUE(b.vqps.empty());
+}
+
+TEST_F(conn_failing, a_passive_side_just_goes)
+{
+    Vqp *x = connected();
+
+    b.fail(other(x), VQP_ERR_TIMEOUT); /* the probe of an idle connection */
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(VQP_ERR_TIMEOUT, b.gone[0].status);
+}
+
+TEST_F(conn_failing, a_restarted_peer_answers_with_a_reset)
+{
+    Vqp *x = connected();
+
+    b.restart();
+    a.close(x);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+    EXPECT_EQ(VQP_OK, a.gone[0].status);
+
+    uint64_t old_id = b.id() ^ 2;
+    Vqp *y = a.connect(old_id, b.dest());
+    run(net);
+    EXPECT_EQ(1u, y->failed);
+    EXPECT_EQ(VQP_ERR_RESET, y->status);
+    EXPECT_TRUE(b.vqps.empty());
+}
+
+/*
+ * Messages that should not have come
+ */
+
+TEST_F(conn_stray, an_old_request_does_not_bring_a_connection_back)
+{
+    Vqp *x       = a.connect(b);
+    Datagram req = in_flight().at(0);
+
+    run(net);
+    a.close(x);
+    run(net);
+    EXPECT_EQ(VQP_ERR_RESET, b.recv(req));
+    run(net);
+    EXPECT_TRUE(b.vqps.empty());
+    EXPECT_EQ(1u, b.tab.stats.stale);
+    EXPECT_EQ(1u, a.tab.stats.stale); /* the RST, and no answer to that */
+    EXPECT_EQ(1u, net.sent[VQP_WIRE_RST]);
+}
+
+TEST_F(conn_stray, a_copy_of_the_request_is_answered_with_the_state)
+{
+    Vqp *x       = a.connect(b);
+    Datagram req = in_flight().at(0);
+
+    run(net);
+    uint64_t reps = net.sent[VQP_WIRE_REP];
+    EXPECT_EQ(VQP_OK, b.recv(req));
+    EXPECT_EQ(reps + 1, net.sent[VQP_WIRE_REP]);
+    uint64_t sent = total_sent();
+    run(net);
+    EXPECT_EQ(sent, total_sent()); /* a REP is not answered */
+    expect_paired(x, other(x));
+}
+
+TEST_F(conn_stray, another_request_of_the_same_number_is_reset)
+{
+    Vqp *x       = a.connect(b);
+    Datagram req = in_flight().at(0);
+
+    run(net);
+    req.data[32] ^= 0xff; /* the source cookie */
+    EXPECT_EQ(VQP_ERR_RESET, b.recv(req));
+    run(net);
+    expect_paired(x, other(x));
+}
+
+TEST_F(conn_stray, wrong_ids_numbers_or_cookies_are_reset)
+{
+    Vqp *x = connected();
+
+    for (unsigned offset : {12, 16, 24, 32, 40}) {
+        a.close(x);
+        Datagram bye = in_flight().at(0);
+        ASSERT_EQ(VQP_WIRE_BYE, bye.type);
+        net.queue.clear();
+        bye.data[offset] ^= 0x40;
+        EXPECT_EQ(VQP_ERR_RESET, b.recv(bye)) << offset;
+        net.queue.clear();
+        EXPECT_EQ(1u, b.vqps.size());
+        run(net);
+        x = connected();
+    }
+}
+
+TEST_F(conn_stray, garbage_is_counted_and_not_answered)
+{
+    Datagram junk = {b.ud_qpn, a.dest(), std::vector<uint8_t>(200, 0x5a),
+                     VQP_WIRE_REQ};
+
+    EXPECT_EQ(VQP_ERR_PROTOCOL, b.recv(junk));
+    EXPECT_EQ(1u, b.tab.stats.malformed);
+    EXPECT_EQ(0u, total_sent());
+}
+
+TEST_F(conn_stray, unknown_types_and_versions_are_counted_and_not_answered)
+{
+    a.connect(b);
+    Datagram req = in_flight().at(0);
+
+    net.queue.clear();
+    req.data[5] = 99;
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, b.recv(req));
+    req.data[5] = VQP_WIRE_REQ;
+    req.data[4] = 99;
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, b.recv(req));
+    EXPECT_EQ(2u, b.tab.stats.unknown_type);
+    EXPECT_EQ(0u, b.tab.stats.sent);
+}
+
+TEST_F(conn_stray, unknown_features_are_ignored)
+{
+    a.tab.config.features = 0x80000000;
+    Vqp *x = connected();
+
+    EXPECT_GT(b.tab.stats.unknown_feature, 0u);
+    EXPECT_EQ(0x80000000u, other(x)->conn.peer_features);
+}
+
+TEST_F(conn_stray, path_messages_are_counted_and_ignored)
+{
+    Vqp *x                  = connected();
+    vqp_wire_path_up_t up   = {0, 0, 1, 0};
+    vqp_wire_header_t hdr {};
+
+    vqp_conn_header(&x->conn, VQP_CONN_TODO_REQ, &hdr);
+    hdr.type       = VQP_WIRE_PATH_UP;
+    Datagram dgram = {b.ud_qpn, a.dest(), std::vector<uint8_t>(1024),
+                      VQP_WIRE_PATH_UP};
+    dgram.data.resize(vqp_wire_encode(&hdr, &up, dgram.data.data()));
+    EXPECT_EQ(VQP_OK, b.recv(dgram));
+    EXPECT_EQ(1u, b.tab.stats.ignored);
+    expect_paired(x, other(x));
+}
+
+TEST_F(conn_stray, a_message_before_the_actions_were_drained_is_dropped)
+{
+    Vqp *x       = a.connect(b);
+    Datagram req = in_flight().at(0);
+
+    EXPECT_EQ(VQP_OK, vqp_conntab_recv(&b.tab, &req.from, req.data.data(),
+                                       req.data.size(), net.now));
+    EXPECT_EQ(VQP_ERR_NO_RESOURCE,
+              vqp_conntab_recv(&b.tab, &req.from, req.data.data(),
+                               req.data.size(), net.now));
+    EXPECT_EQ(1u, b.tab.stats.overruns);
+    b.drain();
+    run(net);
+    expect_paired(x, other(x));
+}
+
+/*
+ * Loopback
+ */
+
+TEST_F(conn_loop, an_endpoint_pairs_with_a_passive_twin)
+{
+    Vqp *x = a.connect(a);
+
+    run(net);
+    ASSERT_EQ(2u, a.vqps.size());
+    expect_paired(x, a.find(x->conn.peer_cookie));
+    a.close(x);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+}
+
+TEST_F(conn_loop, two_endpoints_created_in_turn_share_one_pair)
+{
+    Vqp *x = a.connect(a);
+
+    run(net);
+    Vqp *y = a.connect(a);
+    EXPECT_EQ(2u, a.vqps.size());
+    expect_paired(x, y);
+    a.close(x);
+    run(net);
+    expect_paired(x, y);
+    a.close(y);
+    run(net);
+    EXPECT_TRUE(a.vqps.empty());
+}
+
+TEST_F(conn_loop, endpoints_created_at_once_get_a_twin_each)
+{
+    Vqp *x = a.connect(a);
+    Vqp *y = a.connect(a);
+
+    run(net);
+    EXPECT_EQ(4u, a.vqps.size());
+    expect_paired(x, a.find(x->conn.peer_cookie));
+    expect_paired(y, a.find(y->conn.peer_cookie));
+    EXPECT_NE(x->conn.peer_cookie, y->conn.cookie);
+}
+
+TEST_F(conn_loop, a_copy_of_the_request_makes_no_second_twin)
+{
+    net.duplication = 100;
+    net.jitter      = 50 * MSEC;
+    for (unsigned i = 0; i < 20; ++i) {
+        Vqp *x = a.connect(a);
+        run(net);
+        ASSERT_EQ(2u, a.vqps.size());
+        a.close(x);
+        run(net);
+        ASSERT_TRUE(a.vqps.empty());
+    }
+}
+
+/*
+ * What is remembered of peers
+ */
+
+TEST_F(conn_memory, the_record_of_a_peer_moves_when_its_holder_goes)
+{
+    std::vector<Vqp*> vqps;
+
+    for (unsigned i = 0; i < 8; ++i) {
+        vqps.push_back(connected());
+    }
+    for (Vqp *vqp : vqps) {
+        EXPECT_EQ(8u, vqp->conn.peer->highest);
+        a.close(vqp);
+        run(net);
+        a.check();
+        b.check();
+    }
+    EXPECT_EQ(9u, connected()->conn.number);
+}
+
+TEST_F(conn_memory, an_overwritten_record_never_lets_a_number_be_reused)
+{
+    Node hub(net, 2);
+    std::vector<std::unique_ptr<Node>> peers;
+    std::map<uint64_t, std::set<uint32_t>> seen;
+
+    for (unsigned i = 0; i < 10; ++i) {
+        peers.emplace_back(new Node(net));
+    }
+    for (unsigned round = 0; round < 200; ++round) {
+        Node &peer = *peers[net.random() % peers.size()];
+        Vqp *vqp   = (round & 1) ? hub.connect(peer) : peer.connect(hub);
+        run(net);
+        ASSERT_TRUE(vqp->is_live());
+        ASSERT_TRUE(seen[peer.id()].insert(vqp->conn.number).second);
+        hub.check();
+        vqp->node->close(vqp);
+        run(net);
+        hub.check();
+        ASSERT_TRUE(hub.vqps.empty());
+    }
+}
+
+TEST_F(conn_memory, sizes_are_what_the_documentation_says)
+{
+    EXPECT_LE(sizeof(vqp_conn_t), 384u);
+    EXPECT_LE(sizeof(vqp_peer_t), 64u);
+    RecordProperty("sizeof_conn", (int)sizeof(vqp_conn_t));
+}
+
+TEST_F(conn_memory, a_configuration_without_sense_is_refused)
+{
+    vqp_conntab_t tab;
+    vqp_conntab_config_t good = a.config, bad;
+    std::vector<uint64_t> mem(1000);
+
+    EXPECT_EQ(VQP_OK, vqp_conntab_init(&tab, &good, mem.data()));
+    bad = good; bad.iface_id = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM, vqp_conntab_init(&tab, &bad, mem.data()));
+    bad = good; bad.retry_first = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM, vqp_conntab_init(&tab, &bad, mem.data()));
+    bad = good; bad.retry_max = bad.retry_first - 1;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM, vqp_conntab_init(&tab, &bad, mem.data()));
+    bad = good; bad.num_rails = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM, vqp_conntab_init(&tab, &bad, mem.data()));
+    bad = good; bad.hash_order = 25;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM, vqp_conntab_init(&tab, &bad, mem.data()));
+    bad = good; bad.num_idle = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM, vqp_conntab_init(&tab, &bad, mem.data()));
+}
