@@ -47,9 +47,8 @@ static const vqp_ib_speed_t vqp_ib_speed_10ge = {
     4, "10GbE", 10.3125e9, 64.0 / 66.0, 1300e-9
 };
 
-static const vqp_ib_speed_t *
-vqp_ib_port_speed(const vqp_ib_dev_t *dev, uint8_t num, unsigned code,
-                  vqp_ib_link_t link)
+static const vqp_ib_speed_t *vqp_ib_port_find_speed(unsigned code,
+                                                    vqp_ib_link_t link)
 {
     size_t i;
 
@@ -63,15 +62,13 @@ vqp_ib_port_speed(const vqp_ib_dev_t *dev, uint8_t num, unsigned code,
         }
     }
 
-    vqp_ib_debug("%s:%u: unknown speed code %u, taken as SDR", dev->name, num,
-                 code);
-    return &vqp_ib_speeds[0];
+    return NULL;
 }
 
-static unsigned vqp_ib_port_lanes(const vqp_ib_dev_t *dev, uint8_t num,
-                                  uint8_t width)
+/* Codes of the InfiniBand PortInfo; 0: unknown */
+static unsigned vqp_ib_port_find_lanes(unsigned code)
 {
-    switch (width) {
+    switch (code) {
     case 1:
         return 1;
     case 2:
@@ -83,10 +80,28 @@ static unsigned vqp_ib_port_lanes(const vqp_ib_dev_t *dev, uint8_t num,
     case 16:
         return 2;
     default:
-        vqp_ib_debug("%s:%u: unknown width code %u, taken as one lane",
-                     dev->name, num, width);
-        return 1;
+        return 0;
     }
+}
+
+int vqp_ib_port_set_speed(vqp_ib_port_t *port, unsigned speed_code,
+                          unsigned width_code)
+{
+    const vqp_ib_speed_t *speed = vqp_ib_port_find_speed(speed_code,
+                                                         port->link);
+    unsigned lanes              = vqp_ib_port_find_lanes(width_code);
+    int is_known                = (speed != NULL) && (lanes != 0);
+
+    speed            = (speed == NULL) ? &vqp_ib_speeds[0] : speed;
+    port->lanes      = vqp_max(lanes, 1u);
+    port->speed_name = speed->name;
+    port->bandwidth  = port->lanes * speed->signal * speed->encoding / 8.0;
+    port->latency    = speed->latency;
+    if (port->link == VQP_IB_LINK_ETH) {
+        port->latency += VQP_IB_ETH_LATENCY;
+    }
+
+    return is_known;
 }
 
 static int vqp_ib_port_state_is_active(enum ibv_port_state state)
@@ -97,7 +112,6 @@ static int vqp_ib_port_state_is_active(enum ibv_port_state state)
 vqp_status_t vqp_ib_port_query(const vqp_ib_dev_t *dev, uint8_t num,
                                vqp_ib_port_t *port)
 {
-    const vqp_ib_speed_t *speed;
     struct ibv_port_attr attr;
     int ret;
 
@@ -130,15 +144,11 @@ vqp_status_t vqp_ib_port_query(const vqp_ib_dev_t *dev, uint8_t num,
     port->mtu          = vqp_ib_mtu_bytes(attr.active_mtu);
     port->max_msg      = attr.max_msg_sz;
 
-    speed              = vqp_ib_port_speed(dev, num,
-                                           vqp_ib_compat_port_speed(&attr),
-                                           port->link);
-    port->speed_name   = speed->name;
-    port->lanes        = vqp_ib_port_lanes(dev, num, attr.active_width);
-    port->bandwidth    = port->lanes * speed->signal * speed->encoding / 8.0;
-    port->latency      = speed->latency;
-    if (port->link == VQP_IB_LINK_ETH) {
-        port->latency += VQP_IB_ETH_LATENCY;
+    if (!vqp_ib_port_set_speed(port, vqp_ib_compat_port_speed(&attr),
+                               attr.active_width)) {
+        vqp_ib_debug("%s:%u: unknown speed code %u or width code %u, taken as "
+                     "%u x %s", dev->name, num, vqp_ib_compat_port_speed(&attr),
+                     attr.active_width, port->lanes, port->speed_name);
     }
 
     return VQP_OK;

@@ -48,6 +48,15 @@ typedef struct vqp_ib_port {
 vqp_status_t vqp_ib_port_query(const vqp_ib_dev_t *dev, uint8_t num,
                                vqp_ib_port_t *port);
 
+/**
+ * Fill lanes, speed_name, bandwidth and latency from the codes that devices
+ * report; port->link is read. Pure; part of @ref vqp_ib_port_query.
+ *
+ * @return 0 when a code is unknown: the least was assumed (SDR, one lane).
+ */
+int vqp_ib_port_set_speed(vqp_ib_port_t *port, unsigned speed_code,
+                          unsigned width_code);
+
 /** Is the port active now? Any thread; a failing query counts as no. */
 int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num);
 

@@ -192,6 +192,7 @@ vqp_status_t vqp_ib_qp_to_rtr(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn)
         .min_rnr_timer      = conn->min_rnr_timer
     };
     char gid[VQP_IB_GID_STR_MAX];
+    vqp_status_t status;
     int err;
 
     vqp_ib_av_fill(&conn->av, &attr.ah_attr);
@@ -200,14 +201,18 @@ vqp_status_t vqp_ib_qp_to_rtr(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn)
                                       IBV_QP_MAX_DEST_RD_ATOMIC |
                                       IBV_QP_MIN_RNR_TIMER);
     if (err != 0) {
-        vqp_ib_error("%s:%u: failed to connect QP 0x%x to QP 0x%x at %s, LID "
-                     "%u (GID index %u, MTU %u, %u reads): %s", qp->dev_name,
-                     conn->av.port, qp->qpn, conn->dest_qpn,
-                     conn->av.is_global ?
-                     vqp_ib_gid_str(conn->av.dgid, gid, sizeof(gid)) : "no GID",
-                     conn->av.dlid, conn->av.sgid_index, 128u << conn->mtu,
-                     conn->max_dest_rd_atomic, strerror(err));
-        return vqp_ib_errno_status(err);
+        status = vqp_ib_errno_status(err);
+        /* A peer that is gone is news for its endpoint, not for everybody */
+        vqp_ib_log((status == VQP_ERR_UNREACHABLE) ? VQP_IB_LOG_DIAG :
+                                                     VQP_IB_LOG_ERROR,
+                   "%s:%u: failed to connect QP 0x%x to QP 0x%x at %s, LID %u "
+                   "(GID index %u, MTU %u, %u reads): %s", qp->dev_name,
+                   conn->av.port, qp->qpn, conn->dest_qpn,
+                   conn->av.is_global ?
+                   vqp_ib_gid_str(conn->av.dgid, gid, sizeof(gid)) : "no GID",
+                   conn->av.dlid, conn->av.sgid_index, 128u << conn->mtu,
+                   conn->max_dest_rd_atomic, strerror(err));
+        return status;
     }
 
     return VQP_OK;
