@@ -37,9 +37,15 @@ vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
     frag->nsge   = 0;
     frag->length = length;
 
-    ++path->stats.frags;
-    path->stats.bytes += length;
-    if (signal || (++path->unsignaled >= tx->cfg.signal_every)) {
+    if (vqp_likely((op != NULL) && (kind != VQP_KIND_NOTIFY))) {
+        ++path->stats.frags;
+        path->stats.bytes += length;
+    }
+
+    /* The frag that fills the path is signaled in any case: nothing that comes
+     * after it could confirm it */
+    if (signal || (++path->unsignaled >= tx->cfg.signal_every) ||
+        (path->bytes >= tx->cfg.path_cap)) {
         frag->flags            = VQP_FRAG_SIGNALED;
         path->unsignaled       = 0;
         path->unsignaled_bytes = 0;
@@ -130,8 +136,9 @@ static void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
     vqp_frag_t *frag;
     vqp_cell_t *cell;
 
-    if ((vqp_fsn_diff(tx->fsn_next, tx->fsn_peer) >=
-         (int32_t)tx->cfg.fsn_window) ||
+    /* accepted AMs keep the numbers that were reserved for them */
+    if (vqp_batch_is_full(batch) ||
+        (vqp_tx_fsns_out(tx) + tx->fsn_reserved >= tx->fsn_limit) ||
         ((path = vqp_tx_control_path(tx)) == NULL)) {
         return;
     }
@@ -267,8 +274,13 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     while (tx->fence_paths != 0) {
         path = &tx->paths[__builtin_ctzl(tx->fence_paths)];
-        if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX) ||
-            !vqp_path_has_imm(path)) {
+        if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX)) {
+            return 0;
+        }
+
+        if (!vqp_path_has_imm(path)) {
+            /* other paths may have some, so that the peer sees no need */
+            vqp_tx_ask_credit(tx);
             return 0;
         }
 
@@ -321,8 +333,7 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     path->unsignaled_bytes += length;
     signal = (op->flags & VQP_OP_SIGNAL) ||
-             (path->unsignaled_bytes > tx->unsignaled_max) ||
-             (vqp_seq_diff(tx->kick_seq, op->seq) > 0);
+             (path->unsignaled_bytes > tx->unsignaled_max);
     frag   = vqp_tx_emit(tx, batch, path, op,
                          vqp_opring_index(&tx->am, op) | VQP_OP_AM, VQP_KIND_AM,
                          op->offset, length, signal);
@@ -384,10 +395,12 @@ static int vqp_tx_fence_passed(vqp_tx_t *tx, const vqp_op_t *op)
     if (((am == tx->am.tail) ||
          (vqp_seq_diff(vqp_opring_at(&tx->am, am)->seq, op->seq) > 0)) &&
         ((tx->num_paths == 1) || (tx->rma.head == tx->rma.post))) {
+        tx->rma_held = 0;
         return 1;
     }
 
-    if (tx->num_paths > 1) {
+    if ((tx->num_paths > 1) && !tx->rma_held) {
+        tx->rma_held = 1; /* once: what comes later is not waited for */
         vqp_tx_kick(tx);
     }
 
@@ -455,10 +468,11 @@ vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         return 0;
     }
 
+    /* who takes the path's last READ credit gets a CQE, as in emit */
     frag = vqp_tx_emit(tx, batch, path, op, vqp_opring_index(&tx->rma, op),
                        op->kind, op->offset, length,
                        (op->flags & VQP_OP_SIGNAL) ||
-                       (vqp_seq_diff(tx->kick_seq, op->seq) > 0));
+                       (needs && (path->reads + 1 >= path->reads_max)));
     if (vqp_likely(op->kind != VQP_KIND_CHECK)) {
         frag->raddr = op->raddr + op->offset;
         frag->rkey  = op->rkeys[path->peer_rail];
@@ -511,9 +525,6 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         if (tx->slow & VQP_TX_NOTIFY) {
             vqp_tx_dispatch_notify(tx, batch);
         }
-        if (tx->slow & VQP_TX_KICK) {
-            vqp_tx_dispatch_kick(tx, batch);
-        }
     }
 
     vqp_tx_dispatch_am(tx, batch);
@@ -521,5 +532,16 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
     if (vqp_unlikely(tx->am_fenced)) {
         tx->am_fenced = 0;
         vqp_tx_dispatch_am(tx, batch); /* what it waited for may be out now */
+    }
+
+    if (vqp_unlikely(tx->slow != 0)) {
+        /* Asked for by what was dispatched, or could not be */
+        if (tx->slow & VQP_TX_CONTROL) {
+            vqp_tx_dispatch_control(tx, batch, credit);
+        }
+        /* Last: frags of this batch may bring the CQEs that are wanted */
+        if (tx->slow & VQP_TX_KICK) {
+            vqp_tx_dispatch_kick(tx, batch);
+        }
     }
 }

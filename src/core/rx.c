@@ -24,6 +24,9 @@ vqp_status_t vqp_rx_record(vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
     uint32_t length;
 
     if (flags & VQP_IMM_WRAP) {
+        if (vqp_unlikely(offset == 0)) {
+            return VQP_ERR_PROTOCOL; /* would skip the whole ring */
+        }
         pos   += rx->ring_size - offset;
         offset = 0;
     }

@@ -84,14 +84,23 @@ static inline void vqp_rx_consumed(vqp_rx_t *rx, const vqp_rx_am_t *am)
     ++rx->stats->ams_rx;
 }
 
-/** Credit to tell now; counts as told. */
-static inline vqp_credit_t vqp_rx_tell(vqp_rx_t *rx)
+/** The credit as it stands now. */
+static inline vqp_credit_t vqp_rx_credit(const vqp_rx_t *rx)
 {
     vqp_credit_t credit = {rx->ring_pos, rx->window.base};
 
-    rx->told_ring = credit.ring;
-    rx->told_fsn  = credit.fsn;
     return credit;
+}
+
+/** @a credit goes out, in an AM that was accepted or in a control message. */
+static inline void vqp_rx_told(vqp_rx_t *rx, const vqp_credit_t *credit)
+{
+    if ((credit->ring != rx->told_ring) || (credit->fsn != rx->told_fsn)) {
+        rx->peer_starves = 0; /* it asks again if that is not enough */
+    }
+
+    rx->told_ring = credit->ring;
+    rx->told_fsn  = credit->fsn;
 }
 
 /** Has so much been consumed untold that the peer may soon run out? */
@@ -102,7 +111,7 @@ static inline int vqp_rx_must_tell(const vqp_rx_t *rx)
 
     return vqp_unlikely((bytes >= rx->ring_size / 2) ||
                         (fsns >= (int32_t)(rx->window.mask + 1) / 2)) ||
-           (vqp_unlikely(rx->peer_starves) && (bytes > 0));
+           (vqp_unlikely(rx->peer_starves) && ((bytes > 0) || (fsns > 0)));
 }
 
 /** Read the credit cell of a path on which a control immediate arrived. */

@@ -11,6 +11,9 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                  vqp_path_t *paths, uint32_t num_paths, uint8_t *fsn_path,
                  vqp_stats_t *stats)
 {
+    uint32_t receives = 0;
+    uint32_t i;
+
     memset(tx, 0, sizeof(*tx));
     vqp_opring_init(&tx->am, am_ops, am_size);
     vqp_opring_init(&tx->rma, rma_ops, rma_size);
@@ -30,6 +33,21 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     /* All paths' AM bytes without a CQE stay below an eighth of the ring: they
      * hold mirror space although the peer may have consumed them */
     tx->unsignaled_max = cfg->ring_size >> (3 + tx->path_shift);
+
+    /* No more numbers than the peer has receives: then each of them finds a
+     * path, in whatever order they go out (a notify goes after later AMs) */
+    for (i = 0; i < num_paths; ++i) {
+        receives += paths[i].imms_max - VQP_CONTROL_RESERVE;
+    }
+
+    tx->fsn_limit = vqp_min(cfg->fsn_window, receives);
+    vqp_assert(tx->fsn_limit > num_paths + VQP_CONTROL_RESERVE);
+
+    /* With the fence that may precede it an AM takes half of them, or a single
+     * frag at least */
+    tx->am_frags_max = (tx->fsn_limit / 2 > num_paths) ?
+                               (tx->fsn_limit / 2) - num_paths : 1;
+    memset(fsn_path, VQP_TX_NO_PATH, cfg->fsn_window);
 }
 
 vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
@@ -52,36 +70,45 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
     return op->g.iov_ext;
 }
 
-/* An AM was refused for want of ring bytes or fsns. If the peer will tell
- * credit by itself when it has consumed what is on the way, wait; else ask. */
-static void vqp_tx_stalled(vqp_tx_t *tx)
+void vqp_tx_ask_credit(vqp_tx_t *tx)
 {
-    ++tx->stats->credit_stalls;
-    if (vqp_seq_diff(tx->ring_local, tx->ring_peer) < 0) {
-        vqp_tx_kick(tx);
-    }
-
-    if (!tx->starving && (tx->am.post == tx->am.tail) &&
-        ((tx->ring_head - tx->ring_peer) < (tx->cfg.ring_size / 2)) &&
-        (vqp_fsn_diff(tx->fsn_next, tx->fsn_peer) <
-         (int32_t)(tx->cfg.fsn_window / 2)) &&
-        (tx->ring_head != tx->ring_peer)) {
+    if (!tx->starving && (tx->fsn_next != tx->fsn_peer)) {
         tx->want_starve = 1;
         tx->slow       |= VQP_TX_CONTROL;
     }
 }
 
-static inline uint32_t vqp_tx_am_frags(const vqp_tx_t *tx, const vqp_op_t *op)
+/* An AM was refused for want of @a bytes of the ring or @a fsns. If the peer
+ * will tell credit by itself when it has consumed what is on the way, wait; else
+ * ask. */
+static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
 {
-    uint32_t fences = ((op->flags & VQP_OP_FENCE) && (tx->num_paths > 1)) ?
-                              tx->num_paths : 0;
+    uint32_t limit = tx->cfg.ring_size - bytes;
 
-    if (op->flags & VQP_OP_SPRAY) {
-        return fences + 1;
+    ++tx->stats->credit_stalls;
+    if ((tx->ring_head - tx->ring_local) > limit) {
+        vqp_tx_kick(tx);
     }
 
-    return fences + (uint32_t)((op->length + (1ul << op->frag_shift) - 1) >>
-                               op->frag_shift);
+    if ((((tx->ring_head - tx->ring_peer) > limit) ||
+         (vqp_tx_fsns_out(tx) + fsns > tx->fsn_limit)) &&
+        (tx->am.post == tx->am.tail) &&
+        ((tx->ring_head - tx->ring_peer) < (tx->cfg.ring_size / 2)) &&
+        (vqp_tx_fsns_out(tx) < tx->cfg.fsn_window / 2)) {
+        vqp_tx_ask_credit(tx);
+    }
+}
+
+static inline uint32_t vqp_tx_frags(uint64_t length, unsigned shift)
+{
+    return (uint32_t)((length + (1ul << shift) - 1) >> shift);
+}
+
+/* Immediates that the fence of an AM takes at most */
+static inline uint32_t vqp_tx_fences(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return ((op->flags & VQP_OP_FENCE) && (tx->num_paths > 1)) ?
+                   tx->num_paths : 0;
 }
 
 /* Frag size for an op: a power of two, so that each path gets one or two frags,
@@ -100,6 +127,27 @@ static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
                                            (uint8_t)shift;
 }
 
+/* Cut an AM: into at most @a max frags, which get larger if need be. Returns
+ * how many fsns they take. */
+static inline uint32_t
+vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
+{
+    uint32_t frags;
+
+    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
+    frags          = vqp_tx_frags(op->length, op->frag_shift);
+    if ((tx->cfg.notify == VQP_NOTIFY_SPRAY) && (frags > 1)) {
+        op->flags |= VQP_OP_SPRAY | VQP_OP_SIGNAL;
+        return 1;
+    }
+
+    while (vqp_unlikely(frags > max)) {
+        frags = vqp_tx_frags(op->length, ++op->frag_shift);
+    }
+
+    return frags;
+}
+
 void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op)
 {
     op->frag_shift = vqp_tx_frag_shift(tx, op->length);
@@ -115,9 +163,10 @@ vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
                               tx->ring_peer : tx->ring_local;
     vqp_op_t *op    = vqp_opring_at(&tx->am, tx->am.tail);
     uint32_t wrap   = 0;
-    uint32_t fsns;
+    uint32_t frags, fsns;
 
     if (vqp_unlikely(vqp_opring_is_full(&tx->am))) {
+        vqp_tx_kick(tx);
         return NULL;
     }
 
@@ -126,26 +175,28 @@ vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
         offset = 0;
     }
 
-    op->kind       = VQP_KIND_AM;
-    op->flags      = wrap ? VQP_OP_WRAP : 0;
-    op->length     = sizeof(vqp_record_t) + max;
-    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
+    op->kind   = VQP_KIND_AM;
+    op->flags  = wrap ? VQP_OP_WRAP : 0;
+    op->length = sizeof(vqp_record_t) + max;
+    frags      = vqp_tx_am_cut(tx, op, tx->am_frags_max);
+    op->flags &= (uint8_t)~(VQP_OP_SPRAY | VQP_OP_SIGNAL); /* see commit */
     if (vqp_unlikely((tx->fence_am || tx->cfg.order_all) &&
                      !vqp_opring_is_empty(&tx->rma))) {
         op->flags |= VQP_OP_FENCE;
     }
 
-    fsns = vqp_tx_am_frags(tx, op) + tx->fsn_reserved;
+    fsns = frags + vqp_tx_fences(tx, op) + tx->fsn_reserved +
+           VQP_CONTROL_RESERVE;
     if (vqp_unlikely(
                 ((tx->ring_head - oldest) + wrap + size > tx->cfg.ring_size) ||
-                (vqp_fsn_diff(tx->fsn_next, tx->fsn_peer) + fsns +
-                         VQP_CONTROL_RESERVE > tx->cfg.fsn_window))) {
-        vqp_tx_stalled(tx);
+                (vqp_tx_fsns_out(tx) + fsns > tx->fsn_limit))) {
+        vqp_tx_stalled(tx, wrap + size, fsns);
         return NULL;
     }
 
     op->raddr    = tx->cfg.ring_raddr + offset;
     op->ring_end = tx->ring_head + wrap; /* of the record's begin, for now */
+    op->pending  = (uint16_t)frags;      /* what commit may reserve */
     *record_p    = (vqp_record_t*)(tx->cfg.mirror + offset);
     return op;
 }
@@ -156,6 +207,7 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
 {
     vqp_record_t *record = (vqp_record_t*)(tx->cfg.mirror +
                                            (op->raddr - tx->cfg.ring_raddr));
+    uint32_t frags;
     vqp_iov_t *iov;
 
     record->length      = length;
@@ -167,7 +219,6 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
 
     op->seq     = tx->seq++;
     op->offset  = 0;
-    op->pending = 0;
     op->status  = VQP_OK;
     op->length  = sizeof(*record) + length;
     op->rkeys   = tx->cfg.ring_rkeys;
@@ -185,15 +236,13 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
     op->iov_idx   = 0;
     op->g.iov_off = 0;
 
-    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
-    if ((tx->cfg.notify == VQP_NOTIFY_SPRAY) &&
-        (op->length > (1ul << op->frag_shift))) {
-        op->flags |= VQP_OP_SPRAY | VQP_OP_SIGNAL;
-    }
+    /* A message shorter than begin was told may be cut smaller, into more */
+    frags       = vqp_tx_am_cut(tx, op, op->pending);
+    op->pending = 0;
 
     tx->ring_head     = op->ring_end + vqp_record_size(length);
     op->ring_end      = tx->ring_head;
-    tx->fsn_reserved += vqp_tx_am_frags(tx, op);
+    tx->fsn_reserved += frags + vqp_tx_fences(tx, op);
     tx->fence_am      = 0;
     ++tx->am.tail;
     ++tx->stats->ops;
@@ -408,10 +457,20 @@ uint32_t vqp_tx_oldest(const vqp_tx_t *tx)
     return (ring == NULL) ? tx->seq : vqp_opring_at(ring, ring->head)->seq;
 }
 
+static void vqp_tx_kick_ring(vqp_opring_t *ring)
+{
+    uint32_t i;
+
+    for (i = ring->post; i != ring->tail; ++i) {
+        vqp_opring_at(ring, i)->flags |= VQP_OP_SIGNAL;
+    }
+}
+
 void vqp_tx_kick(vqp_tx_t *tx)
 {
-    tx->kick_seq = tx->seq;
-    tx->slow    |= VQP_TX_KICK;
+    vqp_tx_kick_ring(&tx->am);
+    vqp_tx_kick_ring(&tx->rma);
+    tx->slow |= VQP_TX_KICK;
 }
 
 int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
@@ -419,6 +478,7 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
     int32_t fsns  = vqp_fsn_diff(fsn, tx->fsn_peer);
     int32_t bytes = vqp_seq_diff(ring, tx->ring_peer);
     uint32_t mask = tx->cfg.fsn_window - 1;
+    uint8_t *path;
 
     if (vqp_unlikely((fsn & ~VQP_FSN_MASK) ||
                      (fsns > vqp_fsn_diff(tx->fsn_next, tx->fsn_peer)) ||
@@ -431,7 +491,12 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
     }
 
     for (; fsns > 0; --fsns) {
-        --tx->paths[tx->fsn_path[tx->fsn_peer & mask]].imms;
+        path = &tx->fsn_path[tx->fsn_peer & mask];
+        if (vqp_unlikely(*path == VQP_TX_NO_PATH)) {
+            return VQP_ERR_PROTOCOL; /* of a sprayed AM, not notified yet */
+        }
+        --tx->paths[*path].imms;
+        *path        = VQP_TX_NO_PATH;
         tx->fsn_peer = vqp_fsn_add(tx->fsn_peer, 1);
     }
 
@@ -439,7 +504,7 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
         tx->ring_peer = ring;
     }
 
-    tx->starving = 0;
+    tx->starving = tx->want_starve = 0;
     return 1;
 }
 
@@ -512,4 +577,32 @@ int vqp_tx_uses_buffers(const vqp_tx_t *tx)
 {
     return vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->am) ||
            vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->rma);
+}
+
+static vqp_op_t *vqp_tx_skip_free(vqp_opring_t *ring, uint32_t *pos)
+{
+    while ((*pos != ring->tail) &&
+           (vqp_opring_at(ring, *pos)->kind == VQP_KIND_FREE)) {
+        ++*pos;
+    }
+
+    return (*pos == ring->tail) ? NULL : vqp_opring_at(ring, *pos);
+}
+
+vqp_op_t *vqp_tx_iter_next(vqp_tx_t *tx, vqp_tx_iter_t *iter)
+{
+    vqp_op_t *am  = vqp_tx_skip_free(&tx->am, &iter->am);
+    vqp_op_t *rma = vqp_tx_skip_free(&tx->rma, &iter->rma);
+
+    if ((am != NULL) &&
+        ((rma == NULL) || (vqp_seq_diff(am->seq, rma->seq) < 0))) {
+        ++iter->am;
+        return am;
+    }
+
+    if (rma != NULL) {
+        ++iter->rma;
+    }
+
+    return rma;
 }

@@ -36,7 +36,8 @@ typedef enum {
 enum {
     VQP_FRAG_SIGNALED = 1 << 0,
     VQP_FRAG_INLINE   = 1 << 1,
-    VQP_FRAG_FENCE    = 1 << 2 /* wait for READs and atomics before it */
+    VQP_FRAG_FENCE    = 1 << 2, /* wait for READs and atomics before it */
+    VQP_FRAG_UNPOSTED = 1 << 3  /* set by the layer that posts: it could not */
 };
 
 /** One work request to post. */
@@ -94,6 +95,8 @@ enum {
     VQP_TX_KICK    = 1 << 2  /* unsignaled frags have to be confirmed */
 };
 
+#define VQP_TX_NO_PATH UINT8_MAX /* in fsn_path: no immediate carried it yet */
+
 typedef struct vqp_tx {
     /* touched by every op */
     uint32_t        slow;          /* VQP_TX_*: what dispatch does first */
@@ -111,7 +114,8 @@ typedef struct vqp_tx {
     uint32_t        ring_local;    /* confirmed by the HCA */
     uint32_t        unsignaled_max;/* bytes of AMs without CQE, per path */
     uint32_t        path_shift;    /* log2 of the number of paths, up */
-    uint32_t        kick_seq;      /* ops before it must be confirmed */
+    uint32_t        fsn_limit;     /* fsns that may be outstanding */
+    uint32_t        am_frags_max;  /* frags that an AM may be cut into */
     uint16_t        done_head;     /* confirmed ops to be reported */
     uint16_t        done_tail;
     uint16_t        notify_head;   /* sprayed AMs, all data acknowledged */
@@ -120,6 +124,7 @@ typedef struct vqp_tx {
     uint8_t         fence_rma;     /* the next put, get, atomic as well */
     uint8_t         fence_started; /* fence_paths is valid */
     uint8_t         am_fenced;     /* AM ring waits for RMA dispatch */
+    uint8_t         rma_held;      /* kicked for the RMA op behind a fence */
     uint8_t         starving;      /* STARVE is out, no credit came since */
     uint8_t         want_starve;   /* the next control message says STARVE */
     uint8_t         failed;        /* nothing may be dispatched any more */
@@ -151,8 +156,10 @@ typedef struct vqp_credit {
  *
  * @param [in] cfg       Copied; what it points to outlives the sender.
  * @param [in] am_ops    @a am_size ops, a power of two; likewise the RMA ones.
- * @param [in] paths     @a num_paths paths with inflight, mask, depth, credits
- *                       and index set.
+ * @param [in] paths     @a num_paths paths with inflight, mask (the same on
+ *                       all), depth, credits and index set, all else 0. Together
+ *                       they have more than @a num_paths + 4 * VQP_CONTROL_RESERVE
+ *                       receives of the peer, and so has the window numbers.
  * @param [in] fsn_path  cfg->fsn_window bytes.
  */
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
@@ -161,15 +168,23 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                  vqp_stats_t *stats);
 
 /**
+ * See that all ops accepted so far get confirmed without further traffic: what
+ * is on the way without a CQE gets one behind it, the rest asks for its own.
+ */
+void vqp_tx_kick(vqp_tx_t *tx);
+
+/**
  * Take a place for a put, get, atomic or check. The caller fills kind, flags,
  * length (above 0 but for a check), raddr, rkeys, user and the source, then
- * commits; or forgets it.
+ * commits; or forgets it. Not after @ref vqp_tx_fail.
  *
- * @return NULL if the ring is full.
+ * @return NULL if the ring is full; it is kicked then, so that places come free
+ *         although nobody asked for these ops' completion.
  */
 static inline vqp_op_t *vqp_tx_rma_begin(vqp_tx_t *tx)
 {
     if (vqp_unlikely(vqp_opring_is_full(&tx->rma))) {
+        vqp_tx_kick(tx);
         return NULL;
     }
 
@@ -220,7 +235,8 @@ static inline void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
 }
 
 /**
- * Take a place, ring bytes and fsns for an AM of up to @a max bytes of payload.
+ * Take a place, ring bytes and fsns for an AM of up to @a max bytes of payload,
+ * at most vqp_record_max_payload(). Not after @ref vqp_tx_fail.
  *
  * @param [out] record_p  Where the record goes in the mirror; the payload of a
  *                        short or bcopy message is written behind it.
@@ -262,6 +278,12 @@ static inline void vqp_tx_fence(vqp_tx_t *tx)
 void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
                      const vqp_credit_t *credit);
 
+/** Fsns that were given and that the peer has not told to have passed. */
+static inline uint32_t vqp_tx_fsns_out(const vqp_tx_t *tx)
+{
+    return (uint32_t)vqp_fsn_diff(tx->fsn_next, tx->fsn_peer);
+}
+
 /** Is there something that dispatch might send once paths have room? */
 static inline int vqp_tx_has_work(const vqp_tx_t *tx)
 {
@@ -299,9 +321,6 @@ int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done);
 /** Number of the oldest op not reported; equal to tx->seq if there is none. */
 uint32_t vqp_tx_oldest(const vqp_tx_t *tx);
 
-/** See that all ops accepted so far get confirmed without further traffic. */
-void vqp_tx_kick(vqp_tx_t *tx);
-
 /**
  * The peer told its cumulative credit; older news are ignored.
  *
@@ -309,6 +328,12 @@ void vqp_tx_kick(vqp_tx_t *tx);
  *         it claims what was never sent.
  */
 int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn);
+
+/**
+ * Something waits for credit that the peer will not tell by itself: have a
+ * control message ask for it, unless one did.
+ */
+void vqp_tx_ask_credit(vqp_tx_t *tx);
 
 /** Ask dispatch for a control message with the current credit. */
 static inline void vqp_tx_want_control(vqp_tx_t *tx)
@@ -324,6 +349,21 @@ void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status);
 
 /** Frags posted and not confirmed, over all paths. */
 unsigned vqp_tx_outstanding(const vqp_tx_t *tx);
+
+/** Walks over all ops that were accepted and not reported, by op number. */
+typedef struct vqp_tx_iter {
+    uint32_t am;
+    uint32_t rma;
+} vqp_tx_iter_t;
+
+static inline void vqp_tx_iter_init(const vqp_tx_t *tx, vqp_tx_iter_t *iter)
+{
+    iter->am  = tx->am.head;
+    iter->rma = tx->rma.head;
+}
+
+/** @return The next op, or NULL. Nothing may be retired while walking. */
+vqp_op_t *vqp_tx_iter_next(vqp_tx_t *tx, vqp_tx_iter_t *iter);
 
 /** Does an accepted op refer to memory of the user, or is one waited for? */
 int vqp_tx_uses_buffers(const vqp_tx_t *tx);

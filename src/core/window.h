@@ -52,7 +52,7 @@ static inline int vqp_window_next(vqp_window_t *win, uint32_t *flags)
 {
     uint8_t *slot = &win->map[win->base & win->mask];
 
-    if (*slot == 0) {
+    if (vqp_likely(win->ahead == 0) || (*slot == 0)) {
         return 0;
     }
 
@@ -64,15 +64,18 @@ static inline int vqp_window_next(vqp_window_t *win, uint32_t *flags)
 }
 
 /**
- * Take an immediate that is the next expected one without touching the map.
+ * Take an immediate that is the next expected one; the map is looked at only
+ * while others are ahead. What it lets pass is taken with @ref vqp_window_next.
  *
  * @return 1 if it was in order and the base has moved, 0 if
  *         @ref vqp_window_insert has to look at it.
  */
 static inline int vqp_window_in_order(vqp_window_t *win, uint32_t imm)
 {
-    if ((vqp_imm_fsn(imm) != win->base) || (win->ahead != 0)) {
-        return 0;
+    if ((vqp_imm_fsn(imm) != win->base) ||
+        (vqp_unlikely(win->ahead != 0) &&
+         (win->map[win->base & win->mask] != 0))) {
+        return 0; /* the latter: it is here already, and not yet passed */
     }
 
     win->base = vqp_fsn_add(win->base, 1);
