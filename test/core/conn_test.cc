@@ -666,6 +666,42 @@ TEST_F(conn_closing, an_old_copy_of_a_bye_ends_nothing)
     expect_paired(x, y);
 }
 
+TEST_F(conn_closing, a_copy_of_the_bye_before_the_last_ends_nothing)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+    Datagram bye;
+
+    for (unsigned i = 0; i < 2; ++i) {
+        b.close(y);
+        if (i == 0) {
+            bye = in_flight().at(0);
+        }
+        run(net);
+        EXPECT_EQ(y, b.connect(a));
+    }
+    a.close(x);
+    run(net);
+    a.recv(bye);
+    run(net);
+    expect_paired(x, y);
+    EXPECT_EQ(1u, a.tab.stats.stale);
+}
+
+TEST_F(conn_closing, the_closed_mark_of_a_peer_goes_when_it_comes_back)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    b.close(y);
+    run(net);
+    EXPECT_TRUE(x->conn.peer_closed);
+    EXPECT_EQ(y, b.connect(a));
+    a.close(x);
+    run(net);
+    EXPECT_FALSE(x->conn.peer_closed); /* "still active" said so */
+}
+
 TEST_F(conn_closing, an_old_answer_to_a_bye_ends_nothing)
 {
     Vqp *x = connected();
@@ -831,6 +867,22 @@ TEST_F(conn_stray, another_request_of_the_same_number_is_reset)
     EXPECT_EQ(VQP_ERR_RESET, b.recv(req));
     run(net);
     expect_paired(x, other(x));
+}
+
+TEST_F(conn_stray, that_holds_too_where_the_history_was_lost)
+{
+    b.tab.lost   = 100; /* numbers up to this one may be new or not */
+    Vqp *x       = a.connect(b);
+    Datagram req = in_flight().at(0);
+
+    run(net);
+    expect_paired(x, other(x));
+    req.data[32] ^= 0xff;
+    EXPECT_EQ(VQP_ERR_RESET, b.recv(req));
+    EXPECT_EQ(1u, b.vqps.size());
+
+    b.close(b.connect(a));
+    EXPECT_EQ(101u, b.connect(a)->conn.number); /* above what was lost */
 }
 
 TEST_F(conn_stray, wrong_ids_numbers_or_cookies_are_reset)
