@@ -83,9 +83,10 @@ static void vqp_conn_break(vqp_conn_t *conn, vqp_status_t status)
     vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_FAILED);
 }
 
-static void vqp_conn_send_rst(vqp_conn_t *conn)
+static void vqp_conn_send_rst(vqp_conn_t *conn, unsigned flags)
 {
     if (conn->state != VQP_CONN_NEW) {
+        conn->rst_flags = (uint8_t)flags;
         vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_RST);
     }
 }
@@ -282,7 +283,7 @@ void vqp_conn_abort(vqp_conn_t *conn, uint64_t now)
     }
 
     if (conn->state != VQP_CONN_FAILED) {
-        vqp_conn_send_rst(conn);
+        vqp_conn_send_rst(conn, conn->owned ? 0 : VQP_WIRE_FLAG_ORDERLY);
     }
 
     vqp_conn_destroy(conn, VQP_ERR_CANCELED);
@@ -296,7 +297,7 @@ void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now)
         return;
     }
 
-    vqp_conn_send_rst(conn);
+    vqp_conn_send_rst(conn, 0);
     vqp_conn_break(conn, status);
 }
 
@@ -387,9 +388,13 @@ static void vqp_conn_recv_bye_ack(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     }
 }
 
-static void vqp_conn_recv_rst(vqp_conn_t *conn)
+static void vqp_conn_recv_rst(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
     ++conn->tab->stats.rst_received;
+    if (msg->hdr.flags & VQP_WIRE_FLAG_ORDERLY) {
+        conn->peer_closed = 1;
+    }
+
     if ((conn->state == VQP_CONN_CLOSING) || conn->want_close) {
         vqp_conn_destroy(conn, VQP_OK); /* as good as an answer */
     } else {
@@ -411,7 +416,7 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         vqp_conn_recv_bye_ack(conn, msg);
         break;
     case VQP_WIRE_RST:
-        vqp_conn_recv_rst(conn);
+        vqp_conn_recv_rst(conn, msg);
         break;
     default:
         ++conn->tab->stats.ignored;
@@ -472,7 +477,8 @@ void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
         hdr->serial = conn->peer_serial;
         break;
     default:
-        hdr->type = VQP_WIRE_RST;
+        hdr->type  = VQP_WIRE_RST;
+        hdr->flags = conn->rst_flags;
         break;
     }
 }

@@ -71,7 +71,9 @@ typedef struct vqp_conn {
     uint8_t               state;       /* vqp_conn_state_t */
     uint8_t               owned;       /* an endpoint uses it */
     uint8_t               passive;     /* the peer created it */
-    uint8_t               peer_closed; /* the peer said BYE, we are active */
+    uint8_t               peer_closed; /* no endpoint uses the peer's side: it
+                                          said so by a BYE, or by the RST at
+                                          the end of its interface */
 
     /* What follows belongs to conn.c and conntab.c */
     uint8_t               want_close;  /* say BYE once LIVE */
@@ -81,6 +83,7 @@ typedef struct vqp_conn {
     uint8_t               timed;       /* in the list of timers */
     uint8_t               num_dests;
     uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
+    uint8_t               rst_flags;   /* of the RST to be sent */
     uint16_t              attempt;     /* messages repeated; selects the rail */
     uint32_t              todo;        /* pending actions, VQP_CONN_TODO_* */
     uint32_t              serial;      /* of the newest own BYE */
@@ -162,7 +165,8 @@ void vqp_conn_close(vqp_conn_t *conn, uint64_t now);
 /**
  * End both sides at once, owned or not: tells the peer once, and DESTROY
  * follows. For operations that can not be confirmed, and for the end of the
- * interface.
+ * interface: a peer whose endpoint still uses the connection then sees it fail
+ * with VQP_ERR_RESET, and conn->peer_closed says that it lost nothing.
  */
 void vqp_conn_abort(vqp_conn_t *conn, uint64_t now);
 

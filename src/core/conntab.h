@@ -91,8 +91,9 @@ typedef struct vqp_conntab_config {
  * LIVE            conn: operations may be posted.
  * PEER_CLOSED     conn, owned: the peer's endpoint has gone; its passive side
  *                 still receives. For information.
- * FAILED          conn, owned, status: call the error handler; the endpoint
- *                 calls vqp_conn_close() or vqp_conn_abort() some time.
+ * FAILED          conn, owned, status: deliver what its queue pairs have
+ *                 received, call the error handler; the endpoint calls
+ *                 vqp_conn_close() or vqp_conn_abort() some time.
  * DESTROY         conn, status: the table has forgotten it. Deliver what its
  *                 queue pairs have received, then free both. VQP_OK: closed by
  *                 both sides.

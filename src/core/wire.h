@@ -115,6 +115,9 @@ typedef enum {
 #define VQP_WIRE_FLAG_HAVE_YOURS   0x1
 /* BYE_ACK: an endpoint uses my side of the connection and is not closing */
 #define VQP_WIRE_FLAG_STILL_ACTIVE 0x2
+/* RST: no endpoint used the sender's side, so nothing of it is lost; it goes
+ * because its interface does */
+#define VQP_WIRE_FLAG_ORDERLY      0x4
 
 /* No feature bit is defined yet; unknown ones are counted and ignored */
 #define VQP_WIRE_FEATURES_KNOWN    0x0u

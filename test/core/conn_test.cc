@@ -748,9 +748,29 @@ TEST_F(conn_closing, an_abort_resets_a_used_peer)
     run(net);
     EXPECT_EQ(1u, y->failed);
     EXPECT_EQ(VQP_ERR_RESET, y->status);
+    EXPECT_FALSE(y->conn.peer_closed);
     b.abort(y);
     EXPECT_TRUE(b.vqps.empty());
     EXPECT_EQ(1u, net.sent[VQP_WIRE_RST]);
+}
+
+TEST_F(conn_closing, the_end_of_an_interface_is_told_from_a_loss)
+{
+    Vqp *x = connected();
+    Vqp *y = connected();
+
+    b.abort(other(x)); /* nobody used it there */
+    run(net);
+    EXPECT_EQ(VQP_ERR_RESET, x->status);
+    EXPECT_TRUE(x->conn.peer_closed);
+
+    Vqp *z = b.connect(a);
+    EXPECT_EQ(other(y), z);
+    b.close(z);
+    b.abort(z); /* before the BYE was answered */
+    run(net);
+    EXPECT_EQ(VQP_ERR_RESET, y->status);
+    EXPECT_TRUE(y->conn.peer_closed);
 }
 
 TEST_F(conn_closing, an_abort_silently_ends_an_unused_peer)
