@@ -1,0 +1,91 @@
+#!/bin/bash
+# demo-table.sh BUILD: for demo.sh, inside test/rxe/run: the table that sets
+# stock rc_verbs beside vqp with 1, 2 and 4 paths, between the first two RDMA
+# devices, in the same run. ROUNDS (3) rounds take turns; medians are shown.
+set -u
+build=${1:?the build directory}
+rounds=${ROUNDS:-3}
+read -ra devs <<<"${RXE_DEVS:?run me by test/rxe/run}"
+server_dev=${devs[0]}
+client_dev=${devs[1]:-${devs[0]}}
+out=$(mktemp -d "${TMPDIR:-/tmp}/demo-table.XXXXXX") || exit 1
+trap 'rm -rf "$out"' EXIT
+export UCX_WARN_UNUSED_ENV_VARS=n
+port=15000
+
+# name, perftest's test, message size, iterations, column of its output, unit
+rows="tag_lat:8:1000:latency:us
+tag_bw:65536:400:bandwidth:MB/s
+tag_bw:1048576:60:bandwidth:MB/s
+ucp_put_bw:1048576:60:bandwidth:MB/s
+ucp_am_bw:65536:400:bandwidth:MB/s"
+columns="rc_verbs vqp/1 vqp/2 vqp/4"
+
+# perf COLUMN DEVICE ARGUMENT...: ucx_perftest over that transport
+perf() {
+    local column=$1 dev=$2
+    shift 2
+    case $column in
+        rc_verbs)
+            # what stock UCX needs on Soft-RoCE
+            UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n \
+                UCX_IB_GID_INDEX=${RXE_GID:-1} UCX_NET_DEVICES=$dev:1 \
+                exec ucx_perftest "$@" ;;
+        vqp/*)
+            UCX_TLS=vqp UCX_VQP_NUM_PATHS=${column#*/} \
+                UCX_NET_DEVICES=$dev:1 \
+                exec "$build/contrib/vqp-run" ucx_perftest "$@" ;;
+    esac
+}
+
+listening() {
+    grep -q "$(printf ':%04X 0*:0000 0A' "$1")" /proc/net/tcp /proc/net/tcp6
+}
+
+# one COLUMN TEST SIZE ITERATIONS QUANTITY: prints the figure
+one() {
+    local column=$1 args server i
+    args=(-t "$2" -s "$3" -n "$4" -w $(($4 / 10)) -f -v)
+    port=$((port + 1))
+    perf "$column" "$server_dev" "${args[@]}" -p $port >"$out/server" 2>&1 &
+    server=$!
+    for ((i = 0; i < 500; ++i)); do
+        ! listening $port || break
+        sleep 0.02
+    done
+    (perf "$column" "$client_dev" "${args[@]}" -p $port 127.0.0.1) \
+        >"$out/client" 2>&1 || {
+        kill $server 2>/dev/null
+        echo "demo-table: $column $2 $3 failed:" >&2
+        grep -v '^[#+|]' "$out/client" | head -n 3 >&2
+        return 1
+    }
+    wait $server
+    # iterations, typical, average, overall latency (us), average, overall MB/s
+    awk -F, -v q="$5" '/^ *[0-9]+(,[0-9.]+)+$/ {v = q == "latency" ? $3 : $6}
+        END {if (v == "") exit 1; print v}' "$out/client"
+}
+
+median() {
+    sort -n "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
+}
+
+row=0
+printf '%-12s %9s' test size
+read -ra names <<<"$columns"
+printf ' %10s' "${names[@]}"
+printf '  unit\n'
+while IFS=: read -r test size iterations quantity unit; do
+    row=$((row + 1))
+    for ((round = 0; round < rounds; ++round)); do
+        for column in $columns; do
+            one "$column" "$test" "$size" "$iterations" "$quantity" \
+                >>"$out/$row.${column//\//_}" || exit 1
+        done
+    done
+    printf '%-12s %9s' "$test" "$size"
+    for column in $columns; do
+        printf ' %10.1f' "$(median "$out/$row.${column//\//_}")"
+    done
+    printf '  %s\n' "$unit"
+done <<<"$rows"

@@ -1,0 +1,117 @@
+#!/bin/bash
+# demo.sh: from a fresh Debian 12 to vqp at work: packages, UCX's sources, build,
+# ucx_info with vqp on real RDMA devices (Soft-RoCE unless told otherwise), and
+# a table of rc_verbs beside vqp. Builds in build-demo/; installs packages only.
+set -u
+top=$(cd "$(dirname "$0")/.." && pwd)
+work=$top/build-demo
+install=yes
+run_args=(--devices 2)
+
+usage() {
+    cat <<EOF
+Usage: contrib/demo.sh [--no-install] [--host-device DEV] [--dir DIR]
+
+Shows vqp at work, in six steps, and ends with "demo: ok" or "demo: failed: WHY".
+About 5 minutes on two cores, the first time about 10 (200 MB of packages and
+sources, a kernel for the virtual machine where this machine has no Soft-RoCE).
+
+  --no-install       install no package; fail when one is missing
+  --host-device DEV  measure on this RDMA device of the host (mlx5_0) instead
+                     of Soft-RoCE; it gets ordinary traffic to itself only
+  --dir DIR          where to build [$work]
+
+To undo: rm -r build-demo ucx-src ~/.cache/uct_vqp, and apt-get remove the packages
+that step 1 names.
+EOF
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        --no-install) install=no ;;
+        --host-device) run_args=(--host-device "${2:?--host-device wants a device}")
+                       shift ;;
+        --dir) work=${2:?--dir wants a directory}; shift ;;
+        -h|--help) usage; exit 0 ;;
+        *) usage >&2; exit 2 ;;
+    esac
+    shift
+done
+
+step=0
+say() {
+    step=$((step + 1))
+    echo "[$step/6 $(printf '%3d' $SECONDS) s] $*"
+}
+
+failed() {
+    echo "demo: failed: $*"
+    exit 1
+}
+
+# quietly WHAT COMMAND...: output goes to the log, its end is shown on failure
+quietly() {
+    local what=$1
+    shift
+    "$@" >>"$log" 2>&1 </dev/null && return
+    tail -n 20 "$log" | sed 's/^/    /'
+    failed "$what; all of its output is in $log"
+}
+
+on_devices() {
+    "$top/test/rxe/run" "${run_args[@]}" "$@"
+}
+
+case $(uname -s) in
+    Linux) ;;
+    *) failed "RDMA and UCX need Linux, and this is $(uname -s)" ;;
+esac
+
+say "packages"
+if [ "$install" = yes ]; then
+    "$top/contrib/install-deps.sh" || failed "packages could not be installed"
+elif ! missing=$("$top/contrib/install-deps.sh" --missing --build-only); then
+    failed "missing packages: $(echo "$missing" | paste -sd' ')"
+fi
+
+mkdir -p "$work" || failed "can not write $work"
+log=$work/demo.log
+: >"$log"
+
+say "the sources of UCX $(ucx_info -v | sed -n '1s/^[^0-9]*//p')"
+"$top/contrib/get-ucx-src.sh" || failed "no sources of UCX"
+
+say "autogen, configure, make"
+[ -x "$top/configure" ] || quietly "autogen.sh" "$top/autogen.sh"
+cd "$work" || exit 1
+[ -e config.status ] ||
+    quietly "configure" "$top/configure" --with-ucx-src="$top/ucx-src"
+quietly "make" make -j"$(nproc)"
+echo "    $(stat -c '%n, %s bytes' src/uct/.libs/libuct_vqp.so.0.0.0)"
+
+say "a machine with RDMA devices"
+for dev in /sys/class/infiniband/*; do
+    [ -e "$dev" ] && [ "${run_args[0]}" != --host-device ] &&
+        echo "    (this host has ${dev##*/}: --host-device ${dev##*/} would use it)"
+done
+on_devices --timeout 1200 -- true 2>&1 | sed 's/^/    /'
+[ "${PIPESTATUS[0]}" = 0 ] ||
+    failed "no RDMA devices: neither Soft-RoCE here nor a virtual machine"
+
+say "ucx_info -d -t vqp"
+on_devices -- "$work/contrib/vqp-run" ucx_info -d -t vqp >ucx_info.txt 2>&1 || {
+    cat ucx_info.txt
+    failed "ucx_info failed"
+}
+grep -E 'Transport|Device|bandwidth|latency|put_zcopy|am_bcopy' ucx_info.txt |
+    sed 's/^#/   /'
+grep -q 'Transport: vqp' ucx_info.txt || failed "ucx_info shows no vqp"
+
+say "rc_verbs beside vqp with 1, 2 and 4 paths (medians of 3)"
+on_devices --timeout 900 -- "$top/contrib/demo-table.sh" "$work" 2>&1 |
+    sed 's/^/    /' | tee table.txt
+[ "${PIPESTATUS[0]}" = 0 ] || failed "a measurement did not finish"
+
+echo "    all of it: $work/ucx_info.txt, $work/table.txt; start your own:" \
+     "$work/contrib/vqp-run COMMAND"
+echo "demo: ok"
