@@ -6,49 +6,19 @@
  */
 #include "uct/compat.h"
 #include "uct/vqp_guard.h"
+#include "uct/vqp_iface.h"
 
 #include <string.h>
-
-/*
- * A component without devices, until the memory domain and the interface stand
- * in files of their own.
- */
-static ucs_status_t
-uct_vqp_query_md_resources(uct_component_t *component,
-                           uct_md_resource_desc_t **resources_p,
-                           unsigned *num_resources_p)
-{
-    return uct_md_query_empty_md_resource(resources_p, num_resources_p);
-}
-
-static uct_component_t uct_vqp_component = {
-    .query_md_resources = uct_vqp_query_md_resources,
-    .md_open            = (uct_component_md_open_func_t)
-            ucs_empty_function_return_unsupported,
-    .cm_open            = (uct_component_cm_open_func_t)
-            ucs_empty_function_return_unsupported,
-    .rkey_unpack        = (uct_component_rkey_unpack_func_t)
-            ucs_empty_function_return_unsupported,
-    .rkey_ptr           = (uct_component_rkey_ptr_func_t)
-            ucs_empty_function_return_unsupported,
-    .rkey_release       = (uct_component_rkey_release_func_t)
-            ucs_empty_function_return_unsupported,
-    UCT_VQP_COMPONENT_REST
-    .name               = "vqp",
-    .md_config          = UCT_MD_DEFAULT_CONFIG_INITIALIZER,
-    .cm_config          = UCS_CONFIG_EMPTY_GLOBAL_LIST_ENTRY,
-    .tl_list            = UCT_COMPONENT_TL_LIST_INITIALIZER(&uct_vqp_component),
-    .flags              = 0,
-    .md_vfs_init        = (uct_component_md_vfs_init_func_t)ucs_empty_function
-};
 
 static void uct_vqp_component_register(void)
 {
     uct_component_register(&uct_vqp_component);
+    uct_tl_register(&uct_vqp_component, &UCT_TL_NAME(vqp));
 }
 
 static void uct_vqp_component_unregister(void)
 {
+    uct_tl_unregister(&UCT_TL_NAME(vqp));
     uct_component_unregister(&uct_vqp_component);
 }
 

@@ -73,8 +73,7 @@ static vqp_status_t vqp_ib_post_chain(vqp_ib_path_t *path,
     return VQP_ERR_IO;
 }
 
-vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, const vqp_batch_t *batch,
-                         const vqp_frag_t **failed)
+vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, vqp_batch_t *batch)
 {
     vqp_status_t status = VQP_OK;
     struct ibv_send_wr wrs[VQP_BATCH_MAX];
@@ -99,9 +98,9 @@ vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, const vqp_batch_t *batch,
         path        = &paths[batch->frags[first[i]].path->index];
         path->chain = NULL;
         if (vqp_unlikely(vqp_ib_post_chain(path, &wrs[first[i]], &bad) !=
-                         VQP_OK) && (status == VQP_OK)) {
-            status  = VQP_ERR_IO;
-            *failed = &batch->frags[bad - wrs];
+                         VQP_OK)) {
+            status                          = VQP_ERR_IO;
+            batch->frags[bad - wrs].flags |= VQP_FRAG_UNPOSTED;
         }
     }
 

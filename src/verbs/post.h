@@ -24,15 +24,14 @@ typedef struct vqp_ib_path {
 /**
  * Post a batch: the frags of one path are chained and posted by one call.
  *
- * @param [in]  paths   Indexed by vqp_path_t::index.
- * @param [out] failed  On an error: the first frag that was not posted; all
- *                      later ones of its path were not either. Other paths
- *                      were posted.
+ * @param [in]    paths  Indexed by vqp_path_t::index.
+ * @param [inout] batch  On an error the first frag of each path that was not
+ *                       posted gets VQP_FRAG_UNPOSTED; later ones of its path
+ *                       were not either. Other paths were posted.
  *
  * @return VQP_OK or VQP_ERR_IO (logged).
  */
-vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, const vqp_batch_t *batch,
-                         const vqp_frag_t **failed);
+vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, vqp_batch_t *batch);
 
 /**
  * Take up to @a max completions. @return how many, or VQP_ERR_IO (logged).

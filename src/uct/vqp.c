@@ -1,0 +1,560 @@
+/* Creation, connection and release of a vqp, see vqp.h. */
+#include "uct/vqp.h"
+#include "uct/vqp_cm.h"
+#include "uct/vqp_ep.h"
+#include "uct/vqp_log.h"
+#include "uct/vqp_stats.h"
+
+#include <ucs/debug/log.h>
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/math.h>
+#include <ucs/vfs/base/vfs_obj.h>
+
+/* Layout of a registered chunk: the ring that the peer writes into, the mirror
+ * of the peer's ring, credit cells of both directions, results of atomics */
+typedef struct uct_vqp_layout {
+    size_t mirror;
+    size_t rx_cells;
+    size_t tx_cells;
+    size_t amo;
+    size_t size;
+} uct_vqp_layout_t;
+
+static void
+uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout)
+{
+    size_t cells = (size_t)set->num_paths * VQP_CELL_STRIDE;
+
+    layout->mirror   = set->ring_size;
+    layout->rx_cells = layout->mirror + set->ring_size;
+    layout->tx_cells = layout->rx_cells + cells;
+    layout->amo      = layout->tx_cells + cells;
+    layout->size     = layout->amo + ((size_t)set->num_paths * set->inflight *
+                                      sizeof(uint64_t));
+}
+
+size_t uct_vqp_chunk_size(const uct_vqp_settings_t *set)
+{
+    uct_vqp_layout_t layout;
+
+    uct_vqp_layout(set, &layout);
+    return layout.size;
+}
+
+/* A free number, and its place in the table */
+static ucs_status_t uct_vqp_enlist(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    uint32_t limit         = VQP_IB_WRID_VQP_MAX;
+    uint32_t number        = iface->next_vqp;
+    uct_vqp_t **chunk;
+    uint32_t i;
+
+    for (i = 0; i < limit; ++i, number = (number + 1) % limit) {
+        if (uct_vqp_iface_find(iface, number) == NULL) {
+            break;
+        }
+    }
+
+    if (i == limit) {
+        ucs_error("all %u connections of an interface are in use", limit);
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
+
+    chunk = iface->vqps[number / UCT_VQP_CHUNK];
+    if (chunk == NULL) {
+        chunk = ucs_calloc(UCT_VQP_CHUNK, sizeof(*chunk), "uct_vqp_chunk");
+        if (chunk == NULL) {
+            ucs_error("failed to allocate a table of connections");
+            return UCS_ERR_NO_MEMORY;
+        }
+        iface->vqps[number / UCT_VQP_CHUNK] = chunk;
+    }
+
+    vqp->number                   = number;
+    chunk[number % UCT_VQP_CHUNK] = vqp;
+    /* Numbers are not used again soon: a stale CQE finds nobody */
+    iface->next_vqp               = (number + 1) % limit;
+    ucs_list_add_tail(&iface->vqp_list, &vqp->list);
+    ++iface->num_vqps;
+    return UCS_OK;
+}
+
+static void uct_vqp_delist(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+
+    iface->vqps[vqp->number / UCT_VQP_CHUNK][vqp->number % UCT_VQP_CHUNK] =
+            NULL;
+    ucs_list_del(&vqp->list);
+    --iface->num_vqps;
+}
+
+static void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
+    vqp_ib_path_t *path;
+    unsigned i;
+
+    for (i = 0; i < count; ++i) {
+        path = &vqp->ib_paths[i];
+        vqp_ib_qp_destroy(&path->rc);
+        vqp_ib_cq_pool_release(&iface->rails[vqp->paths[i].rail].cqs,
+                               path->cq_index, slots);
+    }
+}
+
+static ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
+{
+    uct_vqp_iface_t *iface    = vqp->iface;
+    unsigned rail_index       = index % iface->num_rails;
+    uct_vqp_rail_t *rail      = &iface->rails[rail_index];
+    vqp_path_t *path          = &vqp->paths[index];
+    vqp_ib_path_t *ib         = &vqp->ib_paths[index];
+    vqp_ib_qp_params_t params = {
+        .send_depth   = iface->set.send_depth,
+        .recv_depth   = iface->set.recv_depth,
+        .max_inline   = (uint32_t)iface->inline_max,
+        .max_send_sge = (uint32_t)iface->max_iov + 1
+    };
+    unsigned cq_index;
+    vqp_status_t status;
+
+    status = vqp_ib_cq_pool_reserve(&rail->cqs,
+                                    params.send_depth + params.recv_depth,
+                                    &cq_index);
+    if (status != VQP_OK) {
+        return uct_vqp_status(status);
+    }
+
+    status = vqp_ib_qp_create(&ib->rc, rail->dev, rail->cqs.cqs[cq_index].cq,
+                              &params);
+    if (status != VQP_OK) {
+        goto err_release;
+    }
+
+    status = vqp_ib_qp_to_init(&ib->rc, rail->port.num, rail->pkey_index);
+    if (status != VQP_OK) {
+        goto err_destroy;
+    }
+
+    path->index    = (uint8_t)index;
+    path->rail     = (uint8_t)rail_index;
+    path->epoch    = iface->epoch++;
+    path->depth    = (uint16_t)iface->set.send_depth;
+    path->mask     = (uint16_t)(iface->set.inflight - 1);
+    path->up       = 1;
+    ib->qp         = ib->rc.qp;
+    ib->cq_index   = (uint8_t)cq_index;
+    ib->wrid       = vqp_ib_wrid(vqp->number, path->index, path->epoch);
+    return UCS_OK;
+
+err_destroy:
+    vqp_ib_qp_destroy(&ib->rc);
+err_release:
+    vqp_ib_cq_pool_release(&rail->cqs, cq_index,
+                           params.send_depth + params.recv_depth);
+    return uct_vqp_status(status);
+}
+
+/* What REQ and REP tell the peer of this side */
+static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    vqp_wire_info_t *info  = vqp->local;
+    vqp_wire_rail_t *wire;
+    uct_vqp_rail_t *rail;
+    unsigned i;
+
+    info->ring_addr  = (uintptr_t)vqp->chunk;
+    info->cell_addr  = (uintptr_t)vqp->chunk + layout->rx_cells;
+    info->ring_size  = iface->set.ring_size;
+    info->fsn_window = iface->set.fsn_window;
+    info->first_fsn  = (uint32_t)uct_vqp_cm_random(iface) & VQP_FSN_MASK;
+    info->rx_depth   = iface->set.recv_credit;
+    info->max_reads  = UINT8_MAX;
+    info->num_rails  = (uint8_t)iface->num_rails;
+    info->num_paths  = (uint8_t)vqp->num_paths;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        rail            = &iface->rails[i];
+        wire            = &info->rails[i];
+        wire->ud_qpn    = rail->ud.qpn;
+        wire->lid       = rail->port.lid;
+        wire->mtu       = rail->mtu;
+        wire->link      = (rail->port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH :
+                                                                 VQP_LINK_IB;
+        wire->ring_rkey = vqp->slab->mr.rkey[i];
+        wire->cell_rkey = vqp->slab->mr.rkey[i];
+        info->max_reads = ucs_min(info->max_reads, rail->serve_reads);
+        memcpy(wire->gid, rail->gid.raw, sizeof(wire->gid));
+    }
+
+    for (i = 0; i < vqp->num_paths; ++i) {
+        info->paths[i].qpn  = vqp->ib_paths[i].rc.qpn;
+        info->paths[i].psn  = (uint32_t)uct_vqp_cm_random(iface) & 0xffffff;
+        info->paths[i].rail = vqp->paths[i].rail;
+    }
+}
+
+/* One allocation for all tables of the data path */
+static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
+{
+    const uct_vqp_settings_t *set = &vqp->iface->set;
+    unsigned num                  = set->num_paths;
+    size_t ops_size               = 2ul * set->num_ops * sizeof(vqp_op_t);
+    size_t paths_size             = num * sizeof(vqp_path_t);
+    size_t ib_size                = num * sizeof(vqp_ib_path_t);
+    size_t inflight_size          = (size_t)num * set->inflight *
+                                    sizeof(vqp_inflight_t);
+    char *memory;
+    unsigned i;
+
+    ops_size = ucs_align_up_pow2(ops_size, UCS_SYS_CACHE_LINE_SIZE);
+    if (ucs_posix_memalign((void**)&memory, UCS_SYS_CACHE_LINE_SIZE,
+                           ops_size + inflight_size + paths_size + ib_size +
+                           (2ul * set->fsn_window), "uct_vqp_tables") != 0) {
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    memset(memory, 0, ops_size + inflight_size + paths_size + ib_size +
+                      (2ul * set->fsn_window));
+    vqp->ops        = (vqp_op_t*)memory;
+    vqp->paths      = (vqp_path_t*)(memory + ops_size + inflight_size);
+    vqp->ib_paths   = (vqp_ib_path_t*)((char*)vqp->paths + paths_size);
+    vqp->window_map = (uint8_t*)vqp->ib_paths + ib_size;
+    vqp->fsn_path   = vqp->window_map + set->fsn_window;
+    for (i = 0; i < num; ++i) {
+        vqp->paths[i].inflight = (vqp_inflight_t*)(memory + ops_size) +
+                                 ((size_t)i * set->inflight);
+    }
+
+    vqp->local = ucs_calloc(1, vqp_wire_info_size(num), "uct_vqp_local");
+    if (vqp->local == NULL) {
+        ucs_free(vqp->ops);
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    return UCS_OK;
+}
+
+static void uct_vqp_free_tables(uct_vqp_t *vqp)
+{
+    ucs_free(vqp->iov_ext);
+    ucs_free(vqp->local);
+    ucs_free(vqp->ops);
+}
+
+ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
+{
+    uct_vqp_layout_t layout;
+    ucs_status_t status;
+    unsigned num_qps;
+    uct_vqp_t *vqp;
+    void *chunk;
+
+    vqp = ucs_calloc(1, sizeof(*vqp), "uct_vqp");
+    if (vqp == NULL) {
+        ucs_error("failed to allocate a connection");
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    vqp->iface     = iface;
+    vqp->num_paths = iface->set.num_paths;
+    vqp->fences    = iface->fences;
+    ucs_queue_head_init(&vqp->flushes);
+    status = uct_vqp_alloc_tables(vqp);
+    if (status != UCS_OK) {
+        ucs_error("failed to allocate the tables of a connection");
+        goto err_free;
+    }
+
+    status = uct_vqp_enlist(vqp);
+    if (status != UCS_OK) {
+        goto err_free_tables;
+    }
+
+    status = uct_vqp_slabs_get(&iface->slabs, &chunk, &vqp->slab);
+    if (status != UCS_OK) {
+        goto err_delist;
+    }
+
+    for (num_qps = 0; num_qps < vqp->num_paths; ++num_qps) {
+        status = uct_vqp_create_qp(vqp, num_qps);
+        if (status != UCS_OK) {
+            goto err_destroy_qps;
+        }
+    }
+
+    vqp->chunk        = chunk;
+    vqp->active_since = uct_vqp_now();
+    uct_vqp_layout(&iface->set, &layout);
+    uct_vqp_fill_local(vqp, &layout);
+    uct_vqp_stats_vfs_add(vqp);
+    *vqp_p = vqp;
+    return UCS_OK;
+
+err_destroy_qps:
+    uct_vqp_destroy_qps(vqp, num_qps);
+    uct_vqp_slabs_put(&iface->slabs, vqp->slab, chunk);
+err_delist:
+    uct_vqp_delist(vqp);
+err_free_tables:
+    uct_vqp_free_tables(vqp);
+err_free:
+    ucs_free(vqp);
+    return status;
+}
+
+void uct_vqp_destroy(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+
+    ucs_vfs_obj_remove(vqp);
+    uct_vqp_stats_collect(vqp);
+    uct_vqp_destroy_qps(vqp, vqp->num_paths);
+    uct_vqp_slabs_put(&iface->slabs, vqp->slab, vqp->chunk);
+    uct_vqp_delist(vqp);
+    uct_vqp_free_tables(vqp);
+    ucs_free(vqp);
+}
+
+/* Do both sides' parameters fit? Logs what differs. */
+static vqp_status_t
+uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
+{
+    const vqp_wire_info_t *own = vqp->local;
+
+    if (peer->ring_size != own->ring_size) {
+        ucs_error("a peer has UCX_VQP_RING_SIZE=%u, here it is %u: it must be "
+                  "the same on both sides", peer->ring_size, own->ring_size);
+        return VQP_ERR_UNREACHABLE;
+    }
+
+    if (peer->fsn_window != own->fsn_window) {
+        ucs_error("a peer has UCX_VQP_FSN_WINDOW=%u, here it is %u: it must "
+                  "be the same on both sides", peer->fsn_window,
+                  own->fsn_window);
+        return VQP_ERR_UNREACHABLE;
+    }
+
+    if (peer->num_rails != own->num_rails) {
+        ucs_error("a peer has %u rails, here are %u", peer->num_rails,
+                  own->num_rails);
+        return VQP_ERR_UNREACHABLE;
+    }
+
+    return VQP_OK;
+}
+
+static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
+                              const vqp_wire_info_t *peer,
+                              vqp_ib_qp_conn_t *conn)
+{
+    const uct_vqp_settings_t *set   = &vqp->iface->set;
+    const uct_vqp_rail_t *rail      = &vqp->iface->rails[vqp->paths[index].rail];
+    const vqp_wire_path_t *path     = &peer->paths[index];
+    const vqp_wire_rail_t *far_rail = &peer->rails[path->rail];
+
+    memset(conn, 0, sizeof(*conn));
+    memcpy(conn->av.dgid, far_rail->gid, sizeof(conn->av.dgid));
+    conn->av.dlid       = far_rail->lid;
+    conn->av.port       = rail->port.num;
+    conn->av.sgid_index = rail->gid.index;
+    conn->av.is_global  = (rail->port.link == VQP_IB_LINK_ETH) ||
+                          rail->port.grh_required;
+    conn->av.sl         = set->sl;
+    conn->av.tclass     = rail->tclass;
+    conn->av.hop_limit  = set->hop_limit;
+    /* Each path is a flow of its own: the label picks the UDP source port, and
+     * with it the link of a LAG or ECMP group. The cookie differs by process
+     * and endpoint, so that jobs do not all land on the same ports. */
+    conn->av.flow_label = (uint32_t)((vqp->conn.cookie >> 8) +
+                                     (index * 0x9e3779b9u)) & 0xfffff;
+    conn->dest_qpn      = path->qpn;
+    conn->rq_psn        = path->psn;
+    conn->sq_psn        = vqp->local->paths[index].psn;
+    conn->mtu           = (enum ibv_mtu)ucs_min(rail->mtu, far_rail->mtu);
+    conn->timeout       = set->timeout;
+    conn->retry_cnt     = set->retry_count;
+    conn->rnr_retry     = set->rnr_retry;
+    conn->min_rnr_timer = set->rnr_timer;
+    conn->max_rd_atomic = ucs_min(rail->max_reads, peer->max_reads);
+    conn->max_dest_rd_atomic = rail->serve_reads;
+}
+
+static vqp_status_t
+uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer)
+{
+    const uct_vqp_settings_t *set = &vqp->iface->set;
+    vqp_ib_path_t *ib             = &vqp->ib_paths[index];
+    vqp_path_t *path              = &vqp->paths[index];
+    vqp_ib_qp_conn_t conn;
+    vqp_status_t status;
+
+    uct_vqp_fill_conn(vqp, index, peer, &conn);
+    path->reads_max = conn.max_rd_atomic;
+    path->imms_max  = (uint16_t)peer->rx_depth;
+    path->peer_rail = peer->paths[index].rail;
+
+    status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
+                                  set->recv_depth);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    ib->recv_posted = (uint16_t)set->recv_depth;
+    status          = vqp_ib_qp_to_rtr(&ib->rc, &conn);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    return vqp_ib_qp_to_rts(&ib->rc, &conn);
+}
+
+static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                              unsigned num_paths)
+{
+    uct_vqp_iface_t *iface        = vqp->iface;
+    const uct_vqp_settings_t *set = &iface->set;
+    uct_vqp_layout_t layout;
+    vqp_tx_config_t cfg;
+    unsigned i;
+
+    for (i = 0; i < peer->num_rails; ++i) {
+        vqp->ring_rkeys[i] = peer->rails[i].ring_rkey;
+    }
+
+    uct_vqp_layout(set, &layout);
+    memset(&cfg, 0, sizeof(cfg));
+    cfg.ring_size    = set->ring_size;
+    cfg.fsn_window   = set->fsn_window;
+    cfg.first_fsn    = vqp->local->first_fsn;
+    cfg.path_cap     = set->path_bytes;
+    cfg.signal_every = set->tx_moderation;
+    cfg.inline_max   = (uint32_t)iface->inline_max;
+    cfg.min_shift    = set->min_shift;
+    cfg.frag_shift   = (num_paths == 1) ?
+                       (uint8_t)ucs_ilog2(ucs_min(iface->rails[0].port.max_msg,
+                                                  UCS_GBYTE)) :
+                       set->frag_shift;
+    cfg.notify       = set->notify;
+    cfg.sched        = set->sched;
+    cfg.order_all    = set->order_all;
+    cfg.comp_post    = set->comp_post;
+    cfg.mirror       = vqp->chunk + layout.mirror;
+    cfg.local_lkeys  = vqp->slab->mr.lkey;
+    cfg.ring_raddr   = peer->ring_addr;
+    cfg.cells_raddr  = peer->cell_addr;
+    cfg.ring_rkeys   = vqp->ring_rkeys;
+    cfg.cells        = (vqp_cell_t*)(vqp->chunk + layout.tx_cells);
+    cfg.amo_results  = (uint64_t*)(vqp->chunk + layout.amo);
+
+    vqp_tx_init(&vqp->tx, &cfg, vqp->ops, set->num_ops,
+                vqp->ops + set->num_ops, set->num_ops, vqp->paths, num_paths,
+                vqp->fsn_path, &vqp->stats);
+    vqp_rx_init(&vqp->rx, vqp->chunk, set->ring_size,
+                vqp->chunk + layout.rx_cells, vqp->window_map, set->fsn_window,
+                peer->first_fsn, &vqp->stats);
+    /* connections do not all begin on the same path */
+    vqp->tx.next_path = vqp->number % num_paths;
+}
+
+vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
+{
+    unsigned num_paths = ucs_min(vqp->num_paths, peer->num_paths);
+    vqp_status_t status;
+    unsigned i;
+
+    status = uct_vqp_check_peer(vqp, peer);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    uct_vqp_init_core(vqp, peer, num_paths);
+    /* From here on completions may arrive: what is above must be seen first */
+    __atomic_store_n(&vqp->connected, 1, __ATOMIC_RELEASE);
+    for (i = 0; i < num_paths; ++i) {
+        status = uct_vqp_connect_path(vqp, i, peer);
+        if (status != VQP_OK) {
+            return status;
+        }
+    }
+
+    ucs_debug("vqp %u: connected to iface 0x%" PRIx64 " number %u, %u paths",
+              vqp->number, vqp->conn.peer_id, vqp->conn.number, num_paths);
+    return VQP_OK;
+}
+
+void uct_vqp_touch_later(uct_vqp_t *vqp)
+{
+    uct_vqp_touch(vqp);
+    uct_vqp_iface_signal(vqp->iface, UCT_VQP_EVENT_LOCAL);
+}
+
+void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
+{
+    unsigned i;
+
+    if (vqp->failed) {
+        return;
+    }
+
+    vqp->failed = 1;
+    vqp->ready  = 0;
+    vqp->status = status;
+    for (i = 0; i < vqp->num_paths; ++i) {
+        (void)vqp_ib_qp_to_error(&vqp->ib_paths[i].rc);
+    }
+
+    if (vqp->connected) {
+        vqp_tx_fail(&vqp->tx, status);
+    }
+
+    uct_vqp_touch_later(vqp);
+}
+
+/* What could not be posted gets no completion: end it here */
+static void uct_vqp_post_failed(uct_vqp_t *vqp, const vqp_batch_t *batch)
+{
+    unsigned i;
+
+    uct_vqp_fail(vqp, VQP_ERR_IO);
+    for (i = 0; i < batch->count; ++i) {
+        if (batch->frags[i].flags & VQP_FRAG_UNPOSTED) {
+            vqp_tx_abandon(&vqp->tx, batch->frags[i].path, batch->frags[i].pos,
+                           VQP_ERR_IO);
+        }
+    }
+}
+
+void uct_vqp_pump(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    vqp_batch_t *batch     = &iface->batch;
+    vqp_credit_t credit;
+    uint32_t control;
+
+    do {
+        credit  = vqp_rx_credit(&vqp->rx);
+        control = vqp->tx.slow & VQP_TX_CONTROL;
+        vqp_tx_dispatch(&vqp->tx, batch, &credit);
+        if (vqp_unlikely(control & ~vqp->tx.slow)) {
+            vqp_rx_told(&vqp->rx, &credit);
+        }
+
+        if (batch->count == 0) {
+            return;
+        }
+
+        if (vqp_unlikely(iface->set.trace)) {
+            uct_vqp_trace_tx(vqp, batch);
+        }
+
+        if (vqp_unlikely(vqp_ib_post(vqp->ib_paths, batch) != VQP_OK)) {
+            uct_vqp_post_failed(vqp, batch);
+            return;
+        }
+    } while (batch->count == VQP_BATCH_MAX);
+}

@@ -1,0 +1,123 @@
+/* Active messages: the hot paths. */
+#include "uct/vqp_ep.h"
+
+#include <uct/base/uct_iov.inl>
+
+/* Take ring space for a message, or return NO_RESOURCE */
+#define UCT_VQP_AM_BEGIN(_vqp, _max, _op, _record) \
+    vqp_record_t *_record; \
+    vqp_op_t *_op = vqp_tx_am_begin(&(_vqp)->tx, _max, &_record); \
+    if (vqp_unlikely(_op == NULL)) { \
+        return uct_vqp_am_refused(_vqp); \
+    }
+
+/* The sender may have left itself a control message or a kick */
+static ucs_status_t __attribute__((noinline)) uct_vqp_am_refused(uct_vqp_t *vqp)
+{
+    if (vqp->tx.slow != 0) {
+        uct_vqp_pump(vqp);
+    }
+
+    return uct_vqp_no_resource(vqp);
+}
+
+static inline void uct_vqp_am_send(uct_vqp_t *vqp, vqp_op_t *op, uint8_t id,
+                                   uint32_t length, uint32_t in_mirror)
+{
+    vqp_credit_t credit = vqp_rx_credit(&vqp->rx);
+
+    vqp_tx_am_commit(&vqp->tx, op, id, length, in_mirror, &credit);
+    vqp_rx_told(&vqp->rx, &credit);
+    uct_vqp_pump(vqp);
+}
+
+ucs_status_t uct_vqp_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                 const void *payload, unsigned length)
+{
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(sizeof(header) + length, 0,
+                     ucs_derived_of(tl_ep->iface, uct_vqp_iface_t)->
+                             am_max_short, "am_short");
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_AM_BEGIN(vqp, sizeof(header) + length, op, record);
+
+    op->user_kind = 0;
+    uct_vqp_am_short_fill(record + 1, header, payload, length);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, SHORT,
+                      sizeof(header) + length);
+    uct_vqp_am_send(vqp, op, id, sizeof(header) + length,
+                    sizeof(header) + length);
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id,
+                                     const uct_iov_t *iov, size_t iovcnt)
+{
+    size_t length = uct_iov_total_length(iov, iovcnt);
+    ucs_iov_iter_t iter;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface, uct_vqp_iface_t)->
+                             am_max_short, "am_short_iov");
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_AM_BEGIN(vqp, (uint32_t)length, op, record);
+
+    op->user_kind = 0;
+    ucs_iov_iter_init(&iter);
+    uct_iov_to_buffer(iov, iovcnt, &iter, record + 1, SIZE_MAX);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, SHORT, length);
+    uct_vqp_am_send(vqp, op, id, (uint32_t)length, (uint32_t)length);
+    return UCS_OK;
+}
+
+ssize_t uct_vqp_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id,
+                            uct_pack_callback_t pack_cb, void *arg,
+                            unsigned flags)
+{
+    size_t length;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_AM_BEGIN(vqp, (uint32_t)vqp->iface->am_max_bcopy, op, record);
+
+    op->user_kind = 0;
+    length        = pack_cb(record + 1, arg);
+    UCT_CHECK_LENGTH(length, 0, vqp->iface->am_max_bcopy, "am_bcopy");
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, BCOPY, length);
+    uct_vqp_am_send(vqp, op, id, (uint32_t)length, (uint32_t)length);
+    return length;
+}
+
+ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
+                                 unsigned header_length, const uct_iov_t *iov,
+                                 size_t iovcnt, unsigned flags,
+                                 uct_completion_t *comp)
+{
+    size_t length = uct_iov_total_length(iov, iovcnt);
+    ucs_status_t status;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface, uct_vqp_iface_t)->
+                       max_iov, "uct_vqp_ep_am_zcopy");
+    UCT_CHECK_LENGTH(header_length, 0, ucs_derived_of(tl_ep->iface,
+                     uct_vqp_iface_t)->set.am_max_hdr, "am_zcopy header");
+    UCT_CHECK_LENGTH(header_length + length, 0, ucs_derived_of(tl_ep->iface,
+                     uct_vqp_iface_t)->am_max_zcopy, "am_zcopy");
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_AM_BEGIN(vqp, (uint32_t)(header_length + length), op, record);
+
+    status = uct_vqp_set_iov(vqp, op, 1, iov, iovcnt);
+    if (ucs_unlikely(status != UCS_OK)) {
+        return status;
+    }
+
+    op->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;
+    op->user      = comp;
+    op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
+    memcpy(record + 1, header, header_length);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, ZCOPY,
+                      header_length + length);
+    uct_vqp_am_send(vqp, op, id, (uint32_t)(header_length + length),
+                    header_length);
+    return UCS_INPROGRESS;
+}

@@ -1,0 +1,67 @@
+/* Atomics: 64-bit add, fetching add, compare and swap. Never split. */
+#include "uct/vqp_ep.h"
+
+static ucs_status_t
+uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
+               uint64_t swap, uint64_t remote_addr, uct_rkey_t rkey,
+               uint64_t *result, uct_completion_t *comp)
+{
+    vqp_op_t *op;
+
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    op = vqp_tx_rma_begin(&vqp->tx);
+    if (vqp_unlikely(op == NULL)) {
+        return uct_vqp_no_resource(vqp);
+    }
+
+    op->kind            = (uint8_t)kind;
+    op->flags           = (result == NULL) ? 0 :
+                                             (VQP_OP_SIGNAL | VQP_OP_BUFFER);
+    op->length          = sizeof(uint64_t);
+    op->raddr           = remote_addr;
+    op->rkeys           = uct_vqp_rkey_array(rkey);
+    op->user            = comp;
+    op->user_kind       = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
+    op->frag_shift      = 31;
+    op->amo.compare_add = compare_add;
+    op->amo.swap        = swap;
+    op->amo.result      = result;
+    vqp_tx_rma_commit(&vqp->tx, op);
+    UCT_TL_EP_STAT_ATOMIC(ucs_derived_of(tl_ep, uct_base_ep_t));
+    uct_vqp_pump(vqp);
+    return (result == NULL) ? UCS_OK : UCS_INPROGRESS;
+}
+
+ucs_status_t uct_vqp_ep_atomic_cswap64(uct_ep_h tl_ep, uint64_t compare,
+                                       uint64_t swap, uint64_t remote_addr,
+                                       uct_rkey_t rkey, uint64_t *result,
+                                       uct_completion_t *comp)
+{
+    return uct_vqp_atomic(tl_ep, VQP_KIND_CSWAP, compare, swap, remote_addr,
+                          rkey, result, comp);
+}
+
+ucs_status_t uct_vqp_ep_atomic64_post(uct_ep_h tl_ep, unsigned opcode,
+                                      uint64_t value, uint64_t remote_addr,
+                                      uct_rkey_t rkey)
+{
+    if (opcode != UCT_ATOMIC_OP_ADD) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+
+    return uct_vqp_atomic(tl_ep, VQP_KIND_FADD, value, 0, remote_addr, rkey,
+                          NULL, NULL);
+}
+
+ucs_status_t uct_vqp_ep_atomic64_fetch(uct_ep_h tl_ep, uct_atomic_op_t opcode,
+                                       uint64_t value, uint64_t *result,
+                                       uint64_t remote_addr, uct_rkey_t rkey,
+                                       uct_completion_t *comp)
+{
+    if (opcode != UCT_ATOMIC_OP_ADD) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+
+    return uct_vqp_atomic(tl_ep, VQP_KIND_FADD, value, 0, remote_addr, rkey,
+                          result, comp);
+}

@@ -1,0 +1,418 @@
+/* The endpoint's life, flush, fence, check and pending requests. */
+#include "uct/vqp_ep.h"
+#include "uct/vqp_cm.h"
+
+#include <ucs/debug/log.h>
+
+static inline ucs_async_context_t *uct_vqp_ep_async(uct_vqp_iface_t *iface)
+{
+    return iface->super.worker->async;
+}
+
+static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
+{
+    uct_vqp_iface_t *iface = ucs_derived_of(params->iface, uct_vqp_iface_t);
+    vqp_iface_addr_t iface_addr;
+    vqp_dev_addr_t dev_addr;
+    ucs_status_t status;
+    uct_vqp_t *vqp;
+
+    UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
+
+    if ((vqp_dev_addr_unpack(params->dev_addr, SIZE_MAX, &dev_addr) !=
+         VQP_OK) ||
+        (vqp_iface_addr_unpack(params->iface_addr, SIZE_MAX, &iface_addr) !=
+         VQP_OK)) {
+        ucs_error("the address of a vqp peer is malformed or of another "
+                  "version");
+        return UCS_ERR_INVALID_ADDR;
+    }
+
+    ucs_arbiter_group_init(&self->arb_group);
+    UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
+    status = uct_vqp_cm_connect(iface, &dev_addr, &iface_addr, &vqp);
+    if (status == UCS_OK) {
+        vqp->ep   = self;
+        self->vqp = vqp;
+        uct_vqp_cm_run(iface);
+        vqp->ready = vqp_conn_is_live(&vqp->conn) && vqp->connected &&
+                     !vqp->failed;
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_ep_async(iface));
+
+    if (status != UCS_OK) {
+        ucs_arbiter_group_cleanup(&self->arb_group);
+    }
+
+    return status;
+}
+
+/* Operations that use memory of the user, or that somebody waits for, can not
+ * go on without the endpoint; others end by themselves, then comes BYE */
+static int uct_vqp_ep_must_cancel(const uct_vqp_t *vqp)
+{
+    return vqp->failed || !ucs_queue_is_empty(&vqp->flushes) ||
+           (vqp->connected && vqp_tx_uses_buffers(&vqp->tx));
+}
+
+static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
+{
+    uct_vqp_t *vqp         = self->vqp;
+    uct_vqp_iface_t *iface = vqp->iface;
+
+    uct_vqp_ep_pending_purge(&self->super.super, NULL, NULL);
+    ucs_arbiter_group_cleanup(&self->arb_group);
+    vqp->ep      = NULL;
+    vqp->ready   = 0;
+    vqp->closing = 1;
+
+    if (uct_vqp_ep_must_cancel(vqp)) {
+        vqp->reported = 1;
+        uct_vqp_fail(vqp, VQP_ERR_CANCELED);
+        uct_vqp_cancel_all(vqp);
+    } else if (vqp->connected) {
+        vqp_tx_kick(&vqp->tx);
+        uct_vqp_pump(vqp);
+    }
+
+    /* Progress says BYE when what is left is confirmed: mostly at once */
+    if (iface->in_progress) {
+        uct_vqp_touch_later(vqp);
+    } else {
+        uct_vqp_touch(vqp);
+        uct_vqp_iface_run_touched(iface);
+    }
+}
+
+UCS_CLASS_DEFINE(uct_vqp_ep_t, uct_base_ep_t);
+UCS_CLASS_DEFINE_NEW_FUNC(uct_vqp_ep_t, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DEFINE_DELETE_FUNC(uct_vqp_ep_t, uct_ep_t);
+
+ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp)
+{
+    if (vqp->peer_gone) {
+        uct_vqp_fail(vqp, VQP_ERR_RESET);
+    }
+
+    if (vqp->failed) {
+        return uct_vqp_status(vqp->status);
+    }
+
+    return uct_vqp_no_resource(vqp);
+}
+
+/* ---- flush, fence, check ---- */
+
+static ucs_status_t
+uct_vqp_flush_add(uct_vqp_t *vqp, int cancel, uct_completion_t *comp)
+{
+    uct_vqp_flush_t *flush = ucs_mpool_get(&vqp->iface->flush_mp);
+
+    if (flush == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    flush->mark   = vqp->tx.seq;
+    flush->cancel = (uint8_t)cancel;
+    flush->comp   = comp;
+    ucs_queue_push(&vqp->flushes, &flush->queue);
+    return UCS_OK;
+}
+
+static ucs_status_t
+uct_vqp_flush(uct_vqp_t *vqp, int cancel, uct_completion_t *comp)
+{
+    ucs_status_t status;
+
+    if (!vqp->connected || (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq)) {
+        return (vqp->failed && !cancel) ? uct_vqp_status(vqp->status) : UCS_OK;
+    }
+
+    if (comp != NULL) {
+        status = uct_vqp_flush_add(vqp, cancel, comp);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+
+    if (!vqp->failed) {
+        vqp_tx_kick(&vqp->tx);
+        uct_vqp_pump(vqp);
+    }
+
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
+                              uct_completion_t *comp)
+{
+    uct_vqp_ep_t *ep = ucs_derived_of(tl_ep, uct_vqp_ep_t);
+    uct_vqp_t *vqp   = ep->vqp;
+    ucs_status_t status;
+
+    if (flags & UCT_FLUSH_FLAG_CANCEL) {
+        uct_vqp_ep_pending_purge(tl_ep, NULL, NULL);
+        if (!vqp->failed) {
+            vqp->canceled = 1;
+            uct_vqp_fail(vqp, VQP_ERR_CANCELED);
+        }
+    } else if (!ucs_arbiter_group_is_empty(&ep->arb_group) &&
+               (vqp->iface->pending_ep != ep)) {
+        /* What waits was accepted earlier: the flush has to wait behind it */
+        return uct_vqp_no_resource(vqp);
+    }
+
+    status = uct_vqp_flush(vqp, !!(flags & UCT_FLUSH_FLAG_CANCEL), comp);
+    if (status == UCS_OK) {
+        UCT_TL_EP_STAT_FLUSH(&ep->super);
+    } else if (status == UCS_INPROGRESS) {
+        UCT_TL_EP_STAT_FLUSH_WAIT(&ep->super);
+    }
+
+    return status;
+}
+
+ucs_status_t uct_vqp_ep_fence(uct_ep_h tl_ep, unsigned flags)
+{
+    uct_vqp_t *vqp = ucs_derived_of(tl_ep, uct_vqp_ep_t)->vqp;
+
+    if (vqp->connected) {
+        vqp_tx_fence(&vqp->tx);
+    }
+
+    UCT_TL_EP_STAT_FENCE(ucs_derived_of(tl_ep, uct_base_ep_t));
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_ep_check(uct_ep_h tl_ep, unsigned flags,
+                              uct_completion_t *comp)
+{
+    uct_vqp_t *vqp      = ucs_derived_of(tl_ep, uct_vqp_ep_t)->vqp;
+    ucs_status_t status = uct_vqp_ep_check_params(flags, comp);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    if (vqp->peer_gone) {
+        uct_vqp_fail(vqp, VQP_ERR_RESET);
+    }
+
+    if (vqp->ready) {
+        uct_vqp_check(vqp);
+    }
+
+    /* While it connects the handshake finds out, and a failure is told by the
+     * error handler */
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_ep_invalidate(uct_ep_h tl_ep,
+                                   uct_vqp_ep_invalidate_arg_t arg)
+{
+    uct_vqp_fail(ucs_derived_of(tl_ep, uct_vqp_ep_t)->vqp, VQP_ERR_RESET);
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_ep_query(uct_ep_h tl_ep, uct_ep_attr_t *attr)
+{
+    return UCS_ERR_UNSUPPORTED; /* it has no socket addresses */
+}
+
+int uct_vqp_ep_is_connected(uct_ep_h tl_ep,
+                            const uct_vqp_ep_connected_params_t *params)
+{
+    uct_vqp_t *vqp                   = ucs_derived_of(tl_ep, uct_vqp_ep_t)->vqp;
+    const uct_iface_addr_t *tl_addr  = uct_vqp_ep_connected_iface_addr(params);
+    vqp_iface_addr_t addr;
+
+    return (tl_addr != NULL) &&
+           (vqp_iface_addr_unpack(tl_addr, SIZE_MAX, &addr) == VQP_OK) &&
+           (addr.id == vqp->conn.peer_id);
+}
+
+/* ---- pending requests ---- */
+
+ucs_status_t uct_vqp_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req,
+                                    unsigned flags)
+{
+    uct_vqp_ep_t *ep = ucs_derived_of(tl_ep, uct_vqp_ep_t);
+
+    /* If nothing was refused since resources last came back, try again */
+    if (!ep->vqp->no_resource && ucs_arbiter_group_is_empty(&ep->arb_group)) {
+        return UCS_ERR_BUSY;
+    }
+
+    UCS_STATIC_ASSERT(sizeof(uct_pending_req_priv_arb_t) <=
+                      UCT_PENDING_REQ_PRIV_LEN);
+    uct_pending_req_arb_group_push(&ep->arb_group, req);
+    UCT_TL_EP_STAT_PEND(&ep->super);
+    return UCS_OK;
+}
+
+void uct_vqp_ep_schedule(uct_vqp_ep_t *ep)
+{
+    ucs_arbiter_group_schedule(&ep->vqp->iface->arbiter, &ep->arb_group);
+}
+
+ucs_arbiter_cb_result_t
+uct_vqp_ep_process_pending(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
+                           ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_vqp_ep_t *ep       = ucs_container_of(group, uct_vqp_ep_t, arb_group);
+    uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_vqp_iface_t *iface = ucs_derived_of(ep->super.super.iface,
+                                            uct_vqp_iface_t);
+    ucs_status_t status;
+
+    iface->pending_ep = ep;
+    status            = req->func(req);
+    iface->pending_ep = NULL;
+
+    if (status == UCS_OK) {
+        return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    } else if (status == UCS_INPROGRESS) {
+        return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
+    }
+
+    /* Scheduled again when the connection has got something back */
+    return UCS_ARBITER_CB_RESULT_DESCHED_GROUP;
+}
+
+static ucs_arbiter_cb_result_t
+uct_vqp_ep_purge_cb(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
+                    ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_pending_req_t *req    = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_purge_cb_args_t *args = arg;
+
+    if (args->cb != NULL) {
+        args->cb(req, args->arg);
+    } else {
+        ucs_debug("canceling pending request %p", req);
+    }
+
+    return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+}
+
+void uct_vqp_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb,
+                              void *arg)
+{
+    uct_vqp_ep_t *ep         = ucs_derived_of(tl_ep, uct_vqp_ep_t);
+    uct_purge_cb_args_t args = {cb, arg};
+
+    ucs_arbiter_group_purge(&ep->vqp->iface->arbiter, &ep->arb_group,
+                            uct_vqp_ep_purge_cb, &args);
+}
+
+/* ---- the interface's flush and fence ---- */
+
+/* An iface flush with a completion: one flush per connection, and the last one
+ * reports */
+typedef struct uct_vqp_iface_flush {
+    uct_completion_t  super;
+    uct_completion_t *user;
+} uct_vqp_iface_flush_t;
+
+static void uct_vqp_iface_flush_cb(uct_completion_t *comp)
+{
+    uct_vqp_iface_flush_t *flush = ucs_derived_of(comp, uct_vqp_iface_flush_t);
+    uct_completion_t *user       = flush->user;
+    ucs_status_t status          = comp->status;
+
+    ucs_free(flush);
+    uct_invoke_completion(user, status);
+}
+
+/* One flush for each connection that has something under way */
+static ucs_status_t
+uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
+{
+    ucs_status_t result = UCS_OK;
+    ucs_status_t status;
+    uct_vqp_t *vqp;
+
+    UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        if ((vqp->ep != NULL) &&
+            !ucs_arbiter_group_is_empty(&vqp->ep->arb_group)) {
+            result = UCS_INPROGRESS;
+        }
+
+        status = uct_vqp_flush(vqp, 1, comp);
+        if (status == UCS_INPROGRESS) {
+            result = UCS_INPROGRESS;
+            if (comp != NULL) {
+                ++comp->count;
+            }
+        } else if (status != UCS_OK) {
+            result = status;
+            break;
+        }
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_ep_async(iface));
+    return result;
+}
+
+static int uct_vqp_iface_has_pending(uct_vqp_iface_t *iface)
+{
+    int found = 0;
+    uct_vqp_t *vqp;
+
+    UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        found |= (vqp->ep != NULL) &&
+                 !ucs_arbiter_group_is_empty(&vqp->ep->arb_group);
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_ep_async(iface));
+    return found;
+}
+
+ucs_status_t uct_vqp_iface_flush(uct_iface_h tl_iface, unsigned flags,
+                                 uct_completion_t *comp)
+{
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    uct_vqp_iface_flush_t *flush;
+    ucs_status_t status;
+
+    if (flags & UCT_FLUSH_FLAG_CANCEL) {
+        ucs_error("vqp: an interface flush can not cancel");
+        return UCS_ERR_UNSUPPORTED;
+    }
+
+    if (comp == NULL) {
+        return uct_vqp_iface_flush_all(iface, NULL);
+    }
+
+    /* A flush must not complete before what was accepted as pending */
+    if (uct_vqp_iface_has_pending(iface)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+
+    flush = ucs_malloc(sizeof(*flush), "uct_vqp_iface_flush");
+    if (flush == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    flush->super.func   = uct_vqp_iface_flush_cb;
+    flush->super.count  = 1;
+    flush->super.status = UCS_OK;
+    flush->user         = comp;
+    status              = uct_vqp_iface_flush_all(iface, &flush->super);
+    if (--flush->super.count == 0) {
+        ucs_free(flush);
+        return status;
+    }
+
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t uct_vqp_iface_fence(uct_iface_h tl_iface, unsigned flags)
+{
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+
+    ++iface->fences;
+    UCT_TL_IFACE_STAT_FENCE(&iface->super);
+    return UCS_OK;
+}

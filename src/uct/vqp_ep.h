@@ -1,0 +1,135 @@
+/* The endpoint: a handle on a vqp, and what belongs to its user alone. */
+#ifndef UCT_VQP_EP_H
+#define UCT_VQP_EP_H
+
+#include "uct/vqp.h"
+
+typedef struct uct_vqp_ep {
+    uct_base_ep_t       super;
+    uct_vqp_t          *vqp;
+    ucs_arbiter_group_t arb_group; /* pending requests */
+} uct_vqp_ep_t;
+
+/* What an op's user pointer is (vqp_op_t::user_kind) */
+enum {
+    UCT_VQP_USER_NONE = 0, /* nobody to be told; the core knows this one */
+    UCT_VQP_USER_COMP = 1, /* uct_completion_t */
+    UCT_VQP_USER_DESC = 2  /* uct_vqp_desc_t, goes back to its pool */
+};
+
+/** A bounce slot: registered memory behind the descriptor. */
+typedef struct uct_vqp_desc {
+    const uint32_t       *lkeys;
+    uct_completion_t     *comp;   /* or NULL */
+    uct_unpack_callback_t unpack; /* get_bcopy, else NULL */
+    void                 *arg;
+} uct_vqp_desc_t;
+
+ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
+                                  unsigned length, uint64_t remote_addr,
+                                  uct_rkey_t rkey);
+ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
+                             void *arg, uint64_t remote_addr, uct_rkey_t rkey);
+ucs_status_t uct_vqp_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                  size_t iovcnt, uint64_t remote_addr,
+                                  uct_rkey_t rkey, uct_completion_t *comp);
+ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
+                                  uct_unpack_callback_t unpack_cb, void *arg,
+                                  size_t length, uint64_t remote_addr,
+                                  uct_rkey_t rkey, uct_completion_t *comp);
+ucs_status_t uct_vqp_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                  size_t iovcnt, uint64_t remote_addr,
+                                  uct_rkey_t rkey, uct_completion_t *comp);
+
+ucs_status_t uct_vqp_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                 const void *payload, unsigned length);
+ucs_status_t uct_vqp_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id,
+                                     const uct_iov_t *iov, size_t iovcnt);
+ssize_t uct_vqp_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id,
+                            uct_pack_callback_t pack_cb, void *arg,
+                            unsigned flags);
+ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
+                                 unsigned header_length, const uct_iov_t *iov,
+                                 size_t iovcnt, unsigned flags,
+                                 uct_completion_t *comp);
+
+ucs_status_t uct_vqp_ep_atomic_cswap64(uct_ep_h tl_ep, uint64_t compare,
+                                       uint64_t swap, uint64_t remote_addr,
+                                       uct_rkey_t rkey, uint64_t *result,
+                                       uct_completion_t *comp);
+ucs_status_t uct_vqp_ep_atomic64_post(uct_ep_h tl_ep, unsigned opcode,
+                                      uint64_t value, uint64_t remote_addr,
+                                      uct_rkey_t rkey);
+ucs_status_t uct_vqp_ep_atomic64_fetch(uct_ep_h tl_ep, uct_atomic_op_t opcode,
+                                       uint64_t value, uint64_t *result,
+                                       uint64_t remote_addr, uct_rkey_t rkey,
+                                       uct_completion_t *comp);
+
+ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
+                              uct_completion_t *comp);
+ucs_status_t uct_vqp_ep_fence(uct_ep_h tl_ep, unsigned flags);
+ucs_status_t uct_vqp_ep_check(uct_ep_h tl_ep, unsigned flags,
+                              uct_completion_t *comp);
+ucs_status_t uct_vqp_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req,
+                                    unsigned flags);
+void uct_vqp_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb,
+                              void *arg);
+ucs_status_t uct_vqp_ep_invalidate(uct_ep_h tl_ep,
+                                   uct_vqp_ep_invalidate_arg_t arg);
+ucs_status_t uct_vqp_ep_query(uct_ep_h tl_ep, uct_ep_attr_t *attr);
+int uct_vqp_ep_is_connected(uct_ep_h tl_ep,
+                            const uct_vqp_ep_connected_params_t *params);
+
+ucs_status_t uct_vqp_iface_flush(uct_iface_h tl_iface, unsigned flags,
+                                 uct_completion_t *comp);
+ucs_status_t uct_vqp_iface_fence(uct_iface_h tl_iface, unsigned flags);
+
+UCS_CLASS_DECLARE_NEW_FUNC(uct_vqp_ep_t, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DECLARE_DELETE_FUNC(uct_vqp_ep_t, uct_ep_t);
+
+/** Give resources back to whoever waits: the group is served by progress. */
+void uct_vqp_ep_schedule(uct_vqp_ep_t *ep);
+
+/** Arbiter callback: try a pending request again. */
+ucs_arbiter_cb_result_t
+uct_vqp_ep_process_pending(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
+                           ucs_arbiter_elem_t *elem, void *arg);
+
+/** Why an op can not be accepted now, when the vqp is not ready. */
+ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp);
+
+/**
+ * Copy an iov into an op's pieces from @a first on (0, or 1 for an AM).
+ *
+ * @return UCS_OK, UCS_ERR_NO_MEMORY (logged).
+ */
+ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
+                             const uct_iov_t *iov, size_t iovcnt);
+
+/** An op was refused: note it, for pending_add. */
+static inline ucs_status_t uct_vqp_no_resource(uct_vqp_t *vqp)
+{
+    ++vqp->stats.no_resource;
+    vqp->no_resource = 1;
+    return UCS_ERR_NO_RESOURCE;
+}
+
+/* iface_fence marks all endpoints by a counter that each compares when it is
+ * used next: no walk over endpoints */
+static inline void uct_vqp_check_fences(uct_vqp_t *vqp)
+{
+    if (vqp_unlikely(vqp->fences != vqp->iface->fences)) {
+        vqp->fences = vqp->iface->fences;
+        vqp_tx_fence(&vqp->tx);
+    }
+}
+
+/** The vqp of an endpoint, ready for an op, else return why not. */
+#define UCT_VQP_EP_READY(_tl_ep, _vqp) \
+    uct_vqp_t *_vqp = ucs_derived_of(_tl_ep, uct_vqp_ep_t)->vqp; \
+    if (vqp_unlikely(!_vqp->ready)) { \
+        return uct_vqp_ep_not_ready(_vqp); \
+    } \
+    uct_vqp_check_fences(_vqp)
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * Sleeping and waking: one descriptor that is readable when a completion or
+ * something of the control plane waits. A completion that arrived before the CQ
+ * was armed raises no event on every device, so that arming polls once more.
+ */
+#include "uct/vqp_iface.h"
+
+#include <ucs/debug/log.h>
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t uct_vqp_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ((uint64_t)ts.tv_sec * 1000000000ull) + (uint64_t)ts.tv_nsec + 1;
+}
+
+void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events)
+{
+    uint64_t one = 1;
+
+    __atomic_fetch_or(&iface->events, events, __ATOMIC_RELEASE);
+    /* EAGAIN: it is readable already */
+    if ((write(iface->event_fd, &one, sizeof(one)) < 0) && (errno != EAGAIN)) {
+        ucs_error("failed to write to an eventfd: %m");
+    }
+}
+
+static ucs_status_t uct_vqp_event_add(uct_vqp_iface_t *iface, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    if (epoll_ctl(iface->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        ucs_error("epoll_ctl(ADD, fd=%d) failed: %m", fd);
+        return UCS_ERR_IO_ERROR;
+    }
+
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_iface_event_init(uct_vqp_iface_t *iface)
+{
+    ucs_status_t status = UCS_ERR_IO_ERROR;
+    unsigned i;
+
+    iface->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (iface->event_fd < 0) {
+        ucs_error("eventfd() failed: %m");
+        return UCS_ERR_IO_ERROR;
+    }
+
+    iface->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (iface->epoll_fd < 0) {
+        ucs_error("epoll_create1() failed: %m");
+        goto err_close_event;
+    }
+
+    status = uct_vqp_event_add(iface, iface->event_fd);
+    for (i = 0; (i < iface->num_rails) && (status == UCS_OK); ++i) {
+        status = uct_vqp_event_add(iface,
+                                   vqp_ib_chan_fd(&iface->rails[i].cqs.chan));
+    }
+
+    if (status != UCS_OK) {
+        goto err_close_epoll;
+    }
+
+    return UCS_OK;
+
+err_close_epoll:
+    close(iface->epoll_fd);
+err_close_event:
+    close(iface->event_fd);
+    return status;
+}
+
+void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface)
+{
+    close(iface->epoll_fd);
+    close(iface->event_fd);
+}
+
+ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
+{
+    *fd_p = ucs_derived_of(tl_iface, uct_vqp_iface_t)->epoll_fd;
+    return UCS_OK;
+}
+
+/* Take what completed before the CQs were armed; progress handles it */
+static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
+{
+    uct_vqp_rail_t *rail;
+    unsigned i, j;
+    int count;
+
+    iface->stash_next = iface->stash_count = 0;
+    for (i = 0; i < iface->num_rails; ++i) {
+        rail = &iface->rails[i];
+        for (j = 0; j < rail->cqs.num_cqs; ++j) {
+            count = vqp_ib_poll(&rail->cqs.cqs[j],
+                                iface->stash + iface->stash_count,
+                                UCT_VQP_MAX_POLL - (int)iface->stash_count);
+            if (count < 0) {
+                return -1;
+            }
+            iface->stash_count += (unsigned)count;
+        }
+    }
+
+    return (int)iface->stash_count;
+}
+
+static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
+{
+    return (iface->stash_next < iface->stash_count) || (iface->events != 0) ||
+           (iface->touched != NULL) ||
+           !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);
+}
+
+ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
+{
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    uint64_t value;
+    unsigned i;
+    int count;
+
+    if (uct_vqp_event_is_busy(iface)) {
+        return UCS_ERR_BUSY;
+    }
+
+    /* Read it before looking at events: what comes later makes it readable */
+    if ((read(iface->event_fd, &value, sizeof(value)) < 0) &&
+        (errno != EAGAIN)) {
+        ucs_error("failed to read an eventfd: %m");
+        return UCS_ERR_IO_ERROR;
+    }
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
+        if (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK) {
+            return UCS_ERR_IO_ERROR;
+        }
+    }
+
+    count = uct_vqp_event_poll(iface);
+    if (count < 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+
+    return ((count > 0) || uct_vqp_event_is_busy(iface)) ? UCS_ERR_BUSY :
+                                                           UCS_OK;
+}

@@ -1,0 +1,159 @@
+/*
+ * The interface: a worker's view of a device. Holds the vcq (one progress
+ * function over the rails' completion queues), all vqps, and the control plane.
+ *
+ * Threads: the worker's thread owns all state of the data path. UCX's async
+ * context (a thread or a signal handler) owns the connection table and the UD
+ * queue pairs; whoever touches these holds the worker's async block. The async
+ * side never touches a vqp's data path after it is connected; it leaves a mark
+ * (uct_vqp_t::cm_marks) and sets `events`, and progress acts on it.
+ */
+#ifndef UCT_VQP_IFACE_H
+#define UCT_VQP_IFACE_H
+
+#include "uct/compat.h"
+#include "uct/vqp_md.h"
+#include "uct/vqp_options.h"
+#include "uct/vqp_slab.h"
+
+#include "core/addr.h"
+#include "core/conntab.h"
+#include "verbs/async.h"
+#include "verbs/cqpool.h"
+#include "verbs/gid.h"
+#include "verbs/port.h"
+#include "verbs/post.h"
+#include "verbs/ud.h"
+
+#include <ucs/async/async.h>
+#include <ucs/datastruct/arbiter.h>
+#include <ucs/datastruct/list.h>
+#include <ucs/datastruct/string_buffer.h>
+
+struct uct_vqp;
+struct uct_vqp_ep;
+
+/** One HCA port that the interface uses. */
+typedef struct uct_vqp_rail {
+    vqp_ib_dev_t    *dev;
+    vqp_ib_port_t    port;
+    vqp_ib_gid_t     gid;
+    vqp_dev_addr_rail_t addr;
+    uint16_t         pkey_index;
+    uint16_t         pkey;
+    uint8_t          mtu;          /* enum ibv_mtu */
+    uint8_t          tclass;
+    uint8_t          max_reads;    /* as requester, per path */
+    uint8_t          serve_reads;  /* as responder, per path */
+    vqp_ib_cq_pool_t cqs;
+    vqp_ib_ud_t      ud;
+} uct_vqp_rail_t;
+
+enum {
+    UCT_VQP_EVENT_CM     = 1 << 0, /* vqps with cm_marks in cm_list */
+    UCT_VQP_EVENT_TICK   = 1 << 1, /* time for the slow checks */
+    UCT_VQP_EVENT_PORT   = 1 << 2, /* a port went down */
+    UCT_VQP_EVENT_QP     = 1 << 3, /* a QP is broken: see bad_qpn */
+    UCT_VQP_EVENT_LOCAL  = 1 << 4, /* progress has something left to do */
+    UCT_VQP_EVENT_DEVICE = 1 << 5  /* the device, or a CQ, is broken */
+};
+
+#define UCT_VQP_BAD_QPNS   16
+#define UCT_VQP_MAX_POLL   64
+#define UCT_VQP_CHUNK      256 /* vqps per second-level table */
+
+typedef struct uct_vqp_iface {
+    uct_base_iface_t     super;
+    /* touched by every progress call */
+    volatile uint32_t    events;       /* UCT_VQP_EVENT_*, atomic */
+    unsigned             num_rails;
+    uct_vqp_rail_t       rails[VQP_MAX_RAILS];
+    struct uct_vqp      *touched;      /* vqps that had completions */
+    struct uct_vqp    ***vqps;         /* two-level, by vqp number */
+    unsigned             stash_count;  /* completions that event_arm took */
+    unsigned             stash_next;
+    unsigned             in_progress;
+    unsigned             fences;       /* iface_fence calls */
+    struct uct_vqp_ep   *pending_ep;   /* whose pending request runs now */
+    uct_vqp_settings_t   set;
+    ucs_arbiter_t        arbiter;
+    ucs_mpool_t          tx_mp;        /* bounce slots, registered */
+    ucs_mpool_t          flush_mp;
+    uint8_t              tx_mp_empty;  /* somebody was refused a slot */
+    size_t               am_max_short;
+    size_t               am_max_bcopy;
+    size_t               am_max_zcopy;
+    size_t               max_iov;
+    size_t               inline_max;
+
+    /* control plane, under the async block */
+    vqp_conntab_t        conntab;
+    void                *conntab_mem;
+    uint64_t             id;
+    uint64_t             rand;         /* state of the cookie generator */
+    struct uct_vqp      *cm_list;      /* vqps with marks for progress */
+    int                  cm_timer;     /* id, or 0: none */
+    int                  tick_timer;
+    uint16_t             epoch;        /* of the next path */
+    uct_vqp_slabs_t      slabs;
+    ucs_list_link_t      vqp_list;     /* all vqps */
+    unsigned             num_vqps;
+    uint32_t             next_vqp;     /* where a free number is looked for */
+    uint32_t             bad_qpn[UCT_VQP_BAD_QPNS];
+    volatile uint32_t    num_bad_qpn;
+
+    ucs_list_link_t      md_list;      /* in uct_vqp_md_t::ifaces */
+    int                  event_fd;     /* control plane -> sleeper */
+    int                  epoll_fd;     /* what event_fd_get hands out */
+    char                *stats_file;   /* or NULL */
+    ucs_string_buffer_t  vqp_stats;    /* JSON of the vqps that are gone */
+    vqp_stats_t          stats;        /* of the vqps that are gone */
+    vqp_path_stats_t     path_stats[VQP_MAX_PATHS];
+    struct ibv_wc        stash[UCT_VQP_MAX_POLL];
+    vqp_batch_t          batch;        /* scratch of pump */
+} uct_vqp_iface_t;
+
+extern uct_tl_t UCT_TL_NAME(vqp);
+
+/** Device events of a rail. UCX's async thread, under the MD's lock. */
+void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
+                               const vqp_ib_async_t *event);
+
+/** Set @a events and wake a sleeper. Any thread. */
+void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events);
+
+/** The vcq: see vqp_progress.c. */
+unsigned uct_vqp_iface_progress(uct_iface_h tl_iface);
+
+/** Handle what stands in iface->events. The worker's thread. */
+void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface);
+
+/** Process one completion. The worker's thread. */
+void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc);
+
+/** Run what @ref uct_vqp_touch collected, then pending requests. */
+void uct_vqp_iface_run_touched(uct_vqp_iface_t *iface);
+
+/** event_arm, event_fd_get */
+ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events);
+ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p);
+ucs_status_t uct_vqp_iface_event_init(uct_vqp_iface_t *iface);
+void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface);
+
+/** Monotonic time in ns, never 0. */
+uint64_t uct_vqp_now(void);
+
+static inline struct uct_vqp *
+uct_vqp_iface_find(uct_vqp_iface_t *iface, uint32_t number)
+{
+    struct uct_vqp **chunk = iface->vqps[number / UCT_VQP_CHUNK];
+
+    return vqp_unlikely(chunk == NULL) ? NULL : chunk[number % UCT_VQP_CHUNK];
+}
+
+static inline uct_vqp_md_t *uct_vqp_iface_md(uct_vqp_iface_t *iface)
+{
+    return ucs_derived_of(iface->super.md, uct_vqp_md_t);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* Messages of the verbs layer, and the packet trace; see vqp_log.h. */
+#include "uct/vqp_log.h"
+#include "uct/vqp.h"
+
+#include "verbs/log.h"
+
+#include <ucs/debug/log.h>
+
+static void uct_vqp_log_print(vqp_ib_log_level_t level, const char *file,
+                              unsigned line, const char *message)
+{
+    static const ucs_log_level_t levels[] = {
+        [VQP_IB_LOG_ERROR] = UCS_LOG_LEVEL_ERROR,
+        [VQP_IB_LOG_WARN]  = UCS_LOG_LEVEL_WARN,
+        [VQP_IB_LOG_DIAG]  = UCS_LOG_LEVEL_DIAG,
+        [VQP_IB_LOG_INFO]  = UCS_LOG_LEVEL_INFO,
+        [VQP_IB_LOG_DEBUG] = UCS_LOG_LEVEL_DEBUG,
+        [VQP_IB_LOG_TRACE] = UCS_LOG_LEVEL_TRACE
+    };
+
+    if (ucs_log_component_is_enabled(levels[level],
+                                     &ucs_global_opts.log_component)) {
+        ucs_log_dispatch(file, line, "vqp", levels[level],
+                         &ucs_global_opts.log_component, "%s", message);
+    }
+}
+
+void uct_vqp_log_init(void)
+{
+    vqp_ib_log_level_t max = VQP_IB_LOG_ERROR;
+
+    if (ucs_log_is_enabled(UCS_LOG_LEVEL_DEBUG)) {
+        max = VQP_IB_LOG_TRACE;
+    } else if (ucs_log_is_enabled(UCS_LOG_LEVEL_INFO)) {
+        max = VQP_IB_LOG_INFO;
+    } else if (ucs_log_is_enabled(UCS_LOG_LEVEL_DIAG)) {
+        max = VQP_IB_LOG_DIAG;
+    } else if (ucs_log_is_enabled(UCS_LOG_LEVEL_WARN)) {
+        max = VQP_IB_LOG_WARN;
+    }
+
+    vqp_ib_log_set(uct_vqp_log_print, max);
+}
+
+static const char *uct_vqp_kind_name(unsigned kind)
+{
+    static const char *names[] = {
+        [VQP_KIND_AM]     = "am",     [VQP_KIND_PUT]     = "put",
+        [VQP_KIND_GET]    = "get",    [VQP_KIND_FADD]    = "fadd",
+        [VQP_KIND_CSWAP]  = "cswap",  [VQP_KIND_CHECK]   = "check",
+        [VQP_KIND_NOTIFY] = "notify", [VQP_KIND_CONTROL] = "control",
+        [VQP_KIND_FENCE]  = "fence",  [VQP_KIND_KICK]    = "kick"
+    };
+
+    return (kind < ucs_static_array_size(names)) ? names[kind] : "?";
+}
+
+static const char *uct_vqp_imm_str(uint32_t imm, char *buf, size_t size)
+{
+    snprintf(buf, size, "fsn %06x%s%s%s", vqp_imm_fsn(imm),
+             (imm & VQP_IMM_LAST) ? " last" : "",
+             (imm & VQP_IMM_WRAP) ? " wrap" : "",
+             (imm & VQP_IMM_CONTROL) ? " control" : "");
+    return buf;
+}
+
+void uct_vqp_trace_tx(const uct_vqp_t *vqp, const vqp_batch_t *batch)
+{
+    const vqp_frag_t *frag;
+    char imm[64];
+    unsigned i;
+
+    for (i = 0; i < batch->count; ++i) {
+        frag = &batch->frags[i];
+        ucs_debug("vqp trace: tx vqp %u path %u sq %u %s %u bytes -> 0x%" PRIx64
+                  "%s%s%s %s", vqp->number, frag->path->index, frag->pos,
+                  uct_vqp_kind_name(frag->kind), frag->length, frag->raddr,
+                  (frag->flags & VQP_FRAG_SIGNALED) ? " signaled" : "",
+                  (frag->flags & VQP_FRAG_INLINE) ? " inline" : "",
+                  (frag->flags & VQP_FRAG_FENCE) ? " fence" : "",
+                  (frag->opcode == VQP_WR_WRITE_IMM) ?
+                          uct_vqp_imm_str(frag->imm, imm, sizeof(imm)) : "");
+    }
+}
+
+void uct_vqp_trace_rx(const uct_vqp_t *vqp, unsigned path, uint32_t imm)
+{
+    char buf[64];
+
+    ucs_debug("vqp trace: rx vqp %u path %u %s, expected %06x", vqp->number,
+              path, uct_vqp_imm_str(imm, buf, sizeof(buf)),
+              vqp->rx.window.base);
+}

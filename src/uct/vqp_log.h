@@ -1,0 +1,18 @@
+/* Messages of the verbs layer go through UCX's log; the packet trace. */
+#ifndef UCT_VQP_LOG_H
+#define UCT_VQP_LOG_H
+
+#include "core/tx.h"
+
+struct uct_vqp;
+
+/** Install UCX's log as the printer of the verbs layer. Any thread, often. */
+void uct_vqp_log_init(void);
+
+/** UCX_VQP_TRACE=y: one line per frag that is posted. */
+void uct_vqp_trace_tx(const struct uct_vqp *vqp, const vqp_batch_t *batch);
+
+/** One line per immediate that arrives. */
+void uct_vqp_trace_rx(const struct uct_vqp *vqp, unsigned path, uint32_t imm);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * The interface's configuration: what UCX_VQP_* says, and what it comes to on a
+ * given device. The help texts in vqp_options.c are the manual.
+ */
+#ifndef UCT_VQP_OPTIONS_H
+#define UCT_VQP_OPTIONS_H
+
+#include "uct/compat.h"
+#include "core/status.h"
+#include "core/tx.h"
+
+typedef struct uct_vqp_iface_config {
+    uct_iface_config_t       super;
+    unsigned                 num_paths;
+    int                      notify;       /* vqp_notify_t */
+    int                      sched;        /* vqp_sched_t */
+    int                      comp_order;   /* 1 = post */
+    int                      am_order;     /* 1 = all */
+    size_t                   frag_size;
+    size_t                   min_frag;
+    size_t                   path_bytes;
+    size_t                   ring_size;
+    unsigned                 fsn_window;
+    unsigned                 max_ops;
+    unsigned                 tx_queue_len;
+    unsigned                 tx_moderation;
+    size_t                   tx_min_inline;
+    unsigned                 tx_min_sge;
+    unsigned                 rx_batch;
+    unsigned                 poll_max;
+    size_t                   seg_size;
+    uct_iface_mpool_config_t tx_mp;
+    unsigned long            gid_index;    /* or UCS_ULUNITS_AUTO */
+    unsigned long            traffic_class;
+    unsigned                 sl;
+    unsigned                 hop_limit;
+    unsigned long            pkey;
+    int                      path_mtu;
+    double                   timeout;
+    unsigned                 retry_count;
+    double                   rnr_timeout;
+    unsigned                 rnr_retry_count;
+    unsigned                 read_depth;
+    double                   connect_timeout;
+    double                   probe_interval;
+    double                   gap_timeout;
+    int                      trace;
+    char                    *stats_file;
+} uct_vqp_iface_config_t;
+
+extern ucs_config_field_t uct_vqp_iface_config_table[];
+
+/** Values that follow from the configuration, checked and rounded. */
+typedef struct uct_vqp_settings {
+    uint32_t num_paths;
+    uint32_t ring_size;    /* power of two */
+    uint32_t fsn_window;   /* power of two */
+    uint32_t num_ops;      /* of each op ring, power of two */
+    uint32_t send_depth;   /* of each path */
+    uint32_t inflight;     /* power of two >= send_depth */
+    uint32_t recv_credit;  /* immediates that a peer may have out per path */
+    uint32_t recv_depth;   /* receives posted per path */
+    uint32_t rx_batch;
+    uint32_t poll_max;
+    uint32_t tx_moderation;
+    uint32_t seg_size;
+    uint32_t am_max_hdr;
+    uint8_t  min_shift;
+    uint8_t  frag_shift;
+    uint8_t  notify;
+    uint8_t  sched;
+    uint8_t  comp_post;
+    uint8_t  order_all;
+    uint8_t  trace;
+    uint8_t  timeout;      /* 4.096 us << n */
+    uint8_t  rnr_timer;    /* code of the InfiniBand table */
+    uint8_t  retry_count;
+    uint8_t  rnr_retry;
+    uint8_t  sl;
+    uint8_t  tclass;
+    uint8_t  hop_limit;
+    uint64_t path_bytes;
+    uint64_t connect_timeout; /* ns */
+    uint64_t probe_interval;  /* ns, 0 = never */
+    uint64_t gap_timeout;     /* ns, 0 = never */
+} uct_vqp_settings_t;
+
+/**
+ * Check the configuration. Each error is logged and names its option.
+ *
+ * @return UCS_OK or UCS_ERR_INVALID_PARAM.
+ */
+ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
+                                   const uct_vqp_iface_config_t *config);
+
+#endif

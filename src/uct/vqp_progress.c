@@ -1,0 +1,415 @@
+/*
+ * The vcq: one progress function takes the completions of all rails, hands them
+ * to the core, and then looks at each vqp that had some: reports what is done,
+ * tells credit, dispatches, serves who waits. User callbacks run when the
+ * core's state is settled: they may use, and destroy, anything.
+ */
+#include "uct/vqp_cm.h"
+#include "uct/vqp_ep.h"
+#include "uct/vqp_log.h"
+
+#include <ucs/debug/log.h>
+
+#include <arpa/inet.h>
+
+/* ---- receive ---- */
+
+static void uct_vqp_bad_peer(uct_vqp_t *vqp, unsigned path, const char *what)
+{
+    ucs_error("vqp %u: protocol error on path %u from iface 0x%" PRIx64 ": %s",
+              vqp->number, path, vqp->conn.peer_id, what);
+    uct_vqp_fail(vqp, VQP_ERR_PROTOCOL);
+}
+
+static inline void
+uct_vqp_credit(uct_vqp_t *vqp, unsigned path, const vqp_credit_t *credit)
+{
+    if (vqp_unlikely(vqp_tx_credit(&vqp->tx, credit->ring, credit->fsn) < 0)) {
+        uct_vqp_bad_peer(vqp, path, "credit for what was never sent");
+    }
+}
+
+/* The AM that the passed immediate closes */
+static inline int uct_vqp_deliver(uct_vqp_t *vqp, unsigned path, uint32_t flags)
+{
+    vqp_rx_am_t am;
+
+    if (vqp_unlikely((vqp_rx_record(&vqp->rx, flags, &am) != VQP_OK) ||
+                     (am.id >= UCT_AM_ID_MAX))) {
+        uct_vqp_bad_peer(vqp, path, "malformed active message");
+        return 0;
+    }
+
+    uct_vqp_credit(vqp, path, &am.credit);
+    uct_iface_invoke_am(&vqp->iface->super, am.id, am.data, am.length, 0);
+    vqp_rx_consumed(&vqp->rx, &am);
+    return 1;
+}
+
+/* An immediate proves that the peer is connected, maybe before its REP says so */
+static void uct_vqp_first_imm(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+
+    vqp->saw_imm = 1;
+    UCS_ASYNC_BLOCK(iface->super.worker->async);
+    vqp_conn_first_imm(&vqp->conn, uct_vqp_now());
+    uct_vqp_cm_run(iface);
+    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
+}
+
+static inline void uct_vqp_repost(uct_vqp_t *vqp, vqp_ib_path_t *ib)
+{
+    uint32_t batch = vqp->iface->set.rx_batch;
+
+    if ((++ib->recv_missing < batch) || vqp_unlikely(vqp->failed)) {
+        return;
+    }
+
+    ib->recv_missing = 0;
+    if (vqp_unlikely(vqp_ib_qp_post_recvs(&ib->rc,
+                                          ib->wrid | VQP_IB_WRID_RECV,
+                                          batch) != VQP_OK)) {
+        uct_vqp_fail(vqp, VQP_ERR_IO);
+        return;
+    }
+
+    ib->recv_posted = (uint16_t)(ib->recv_posted + batch);
+}
+
+static void
+uct_vqp_recv(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
+{
+    vqp_ib_path_t *ib = &vqp->ib_paths[path];
+    uint32_t flags, imm;
+    vqp_credit_t credit;
+    int passed;
+
+    --ib->recv_posted;
+    if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
+        uct_vqp_fail(vqp, (wc->status == IBV_WC_WR_FLUSH_ERR) ?
+                                  VQP_ERR_RESET : vqp_ib_wc_status(wc->status));
+        return;
+    }
+
+    if (vqp_unlikely(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)) {
+        uct_vqp_bad_peer(vqp, path, "a message without an immediate");
+        return;
+    }
+
+    ++vqp->paths[path].stats.rx_cqes;
+    uct_vqp_repost(vqp, ib);
+    if (vqp_unlikely(!vqp->saw_imm)) {
+        uct_vqp_first_imm(vqp);
+    }
+
+    imm = ntohl(wc->imm_data);
+    if (vqp_unlikely(vqp->iface->set.trace)) {
+        uct_vqp_trace_rx(vqp, path, imm);
+    }
+
+    passed = vqp_rx_imm(&vqp->rx, imm);
+    if (vqp_unlikely(passed < 0)) {
+        uct_vqp_bad_peer(vqp, path, "an immediate outside of the window");
+        return;
+    }
+
+    if (imm & VQP_IMM_CONTROL) {
+        /* credit is cumulative, it need not wait for its order */
+        credit = vqp_rx_control(&vqp->rx, path);
+        uct_vqp_credit(vqp, path, &credit);
+    }
+
+    if (!passed) {
+        return;
+    }
+
+    flags = imm;
+    do {
+        if ((flags & VQP_IMM_LAST) && !uct_vqp_deliver(vqp, path, flags)) {
+            return;
+        }
+    } while (vqp_window_next(&vqp->rx.window, &flags));
+}
+
+/* ---- send ---- */
+
+static void __attribute__((noinline))
+uct_vqp_send_failed(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
+{
+    vqp_status_t status = vqp_ib_wc_status(wc->status);
+
+    if (!vqp->failed) {
+        ucs_diag("vqp %u: send completion with error on path %u, %s qp 0x%x, "
+                 "vendor error 0x%x: %s", vqp->number, path,
+                 vqp->ib_paths[path].rc.dev_name, vqp->ib_paths[path].rc.qpn,
+                 wc->vendor_err, ibv_wc_status_str(wc->status));
+        /* a flush without a reason that we know of: the QP was moved to ERR
+         * by the device */
+        uct_vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET :
+                                                         status);
+    }
+
+    vqp_tx_retire(&vqp->tx, &vqp->paths[path], vqp_ib_wrid_pos(wc->wr_id),
+                  vqp->status);
+}
+
+void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
+{
+    unsigned path  = vqp_ib_wrid_path(wc->wr_id);
+    uct_vqp_t *vqp = uct_vqp_iface_find(iface, vqp_ib_wrid_vqp(wc->wr_id));
+
+    if (vqp_unlikely((vqp == NULL) || (path >= vqp->num_paths) ||
+                     (vqp->paths[path].epoch !=
+                      vqp_ib_wrid_epoch(wc->wr_id)))) {
+        ++iface->stats.stale;
+        return;
+    }
+
+    uct_vqp_touch(vqp);
+    if (wc->wr_id & VQP_IB_WRID_RECV) {
+        uct_vqp_recv(vqp, path, wc);
+        return;
+    }
+
+    ++vqp->paths[path].stats.tx_cqes;
+    if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
+        uct_vqp_send_failed(vqp, path, wc);
+    } else if (vqp_unlikely(vqp_tx_retire(&vqp->tx, &vqp->paths[path],
+                                          vqp_ib_wrid_pos(wc->wr_id),
+                                          VQP_OK) == 0)) {
+        ++vqp->stats.stale;
+    }
+}
+
+/* ---- what follows from completions ---- */
+
+static void uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
+{
+    ucs_status_t status = uct_vqp_status(done->status);
+    uct_vqp_iface_t *iface;
+    uct_completion_t *comp;
+    uct_vqp_desc_t *desc;
+
+    if (done->user_kind == UCT_VQP_USER_COMP) {
+        uct_invoke_completion(done->user, status);
+        return;
+    }
+
+    iface = vqp->iface;
+    desc  = done->user;
+    comp  = desc->comp;
+    if ((desc->unpack != NULL) && (status == UCS_OK)) {
+        desc->unpack(desc->arg, desc + 1, done->length);
+    }
+
+    ucs_mpool_put_inline(desc);
+    if (comp != NULL) {
+        uct_invoke_completion(comp, status);
+    }
+
+    if (ucs_unlikely(iface->tx_mp_empty)) {
+        uct_vqp_iface_signal(iface, UCT_VQP_EVENT_LOCAL);
+    }
+}
+
+static void uct_vqp_run_flushes(uct_vqp_t *vqp)
+{
+    ucs_status_t status = UCS_OK;
+    uct_completion_t *comp;
+    uct_vqp_flush_t *flush;
+
+    while (!ucs_queue_is_empty(&vqp->flushes)) {
+        flush = ucs_queue_head_elem_non_empty(&vqp->flushes, uct_vqp_flush_t,
+                                              queue);
+        if (vqp_seq_diff(vqp_tx_oldest(&vqp->tx), flush->mark) < 0) {
+            break;
+        }
+
+        if (vqp->failed && !flush->cancel) {
+            status = uct_vqp_status(vqp->status);
+        }
+
+        ucs_queue_pull_non_empty(&vqp->flushes);
+        comp = flush->comp;
+        ucs_mpool_put(flush);
+        uct_invoke_completion(comp, status);
+    }
+}
+
+static void uct_vqp_report_failure(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    ucs_status_t status    = uct_vqp_status(vqp->status);
+    uct_vqp_ep_t *ep       = vqp->ep;
+    ucs_log_level_t level;
+
+    vqp->reported = 1;
+    UCS_ASYNC_BLOCK(iface->super.worker->async);
+    if ((vqp->conn.state != VQP_CONN_FAILED) &&
+        (vqp->conn.state != VQP_CONN_CLOSED)) {
+        vqp_conn_fail(&vqp->conn, vqp->status, uct_vqp_now());
+        uct_vqp_cm_run(iface);
+    }
+    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
+
+    if ((ep == NULL) || vqp->canceled) {
+        return;
+    }
+
+    uct_vqp_ep_schedule(ep);
+    status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super,
+                                     status);
+    level  = uct_base_iface_failure_log_level(&iface->super, status,
+                                              uct_vqp_status(vqp->status));
+    ucs_log(level, "vqp %u: endpoint to iface 0x%" PRIx64 " failed: %s",
+            vqp->number, vqp->conn.peer_id,
+            ucs_status_string(uct_vqp_status(vqp->status)));
+}
+
+/* The endpoint is gone; say BYE when what it left is confirmed */
+static void uct_vqp_run_closing(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+
+    if (!vqp->failed && (vqp_tx_oldest(&vqp->tx) != vqp->tx.seq)) {
+        return;
+    }
+
+    vqp->closing = 0;
+    UCS_ASYNC_BLOCK(iface->super.worker->async);
+    if (vqp->failed) {
+        vqp_conn_abort(&vqp->conn, uct_vqp_now());
+    } else {
+        vqp_conn_close(&vqp->conn, uct_vqp_now());
+    }
+    uct_vqp_cm_run(iface);
+    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
+}
+
+void uct_vqp_run(uct_vqp_t *vqp)
+{
+    vqp_done_t done;
+
+    if (vqp_likely(vqp->connected)) {
+        while (vqp_tx_pop_done(&vqp->tx, &done)) {
+            uct_vqp_report(vqp, &done);
+        }
+
+        if (!ucs_queue_is_empty(&vqp->flushes)) {
+            uct_vqp_run_flushes(vqp);
+        }
+
+        if (vqp_rx_must_tell(&vqp->rx)) {
+            vqp_tx_want_control(&vqp->tx);
+        }
+
+        if (vqp_tx_has_work(&vqp->tx)) {
+            uct_vqp_pump(vqp);
+        }
+    }
+
+    if (vqp->no_resource) {
+        vqp->no_resource = 0;
+        if (vqp->ep != NULL) {
+            uct_vqp_ep_schedule(vqp->ep);
+        }
+    }
+
+    if (vqp_unlikely(vqp->closing)) {
+        uct_vqp_run_closing(vqp);
+    }
+
+    if (vqp_unlikely(vqp->failed && !vqp->reported)) {
+        uct_vqp_report_failure(vqp);
+    }
+
+    if (vqp_unlikely(vqp->dying)) {
+        (void)uct_vqp_try_destroy(vqp);
+    }
+}
+
+void uct_vqp_iface_run_touched(uct_vqp_iface_t *iface)
+{
+    uct_vqp_t *vqp;
+
+    while ((vqp = iface->touched) != NULL) {
+        iface->touched  = vqp->touched_next;
+        vqp->is_touched = 0;
+        uct_vqp_run(vqp);
+    }
+}
+
+/* ---- the progress function ---- */
+
+static unsigned uct_vqp_handle_stash(uct_vqp_iface_t *iface)
+{
+    unsigned count = 0;
+
+    while (iface->stash_next < iface->stash_count) {
+        uct_vqp_iface_handle_wc(iface, &iface->stash[iface->stash_next++]);
+        ++count;
+    }
+
+    return count;
+}
+
+static inline unsigned
+uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
+{
+    struct ibv_wc wcs[UCT_VQP_MAX_POLL];
+    int count, i;
+
+    count = vqp_ib_poll(cq, wcs, (int)max);
+    if (vqp_unlikely(count < 0)) {
+        ucs_error("failed to poll a completion queue of %s", cq->dev_name);
+        return 0;
+    }
+
+    for (i = 0; i < count; ++i) {
+        uct_vqp_iface_handle_wc(iface, &wcs[i]);
+    }
+
+    return (unsigned)count;
+}
+
+unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
+{
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    unsigned count         = 0;
+    vqp_ib_cq_pool_t *pool;
+    unsigned i, j;
+
+    if (vqp_unlikely(iface->in_progress)) {
+        return 0; /* called from a callback of ours */
+    }
+
+    iface->in_progress = 1;
+    (void)ucs_async_check_miss(iface->super.worker->async);
+    if (vqp_unlikely(iface->events != 0)) {
+        uct_vqp_iface_handle_events(iface);
+        ++count;
+    }
+
+    if (vqp_unlikely(iface->stash_next < iface->stash_count)) {
+        count += uct_vqp_handle_stash(iface);
+    }
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        pool = &iface->rails[i].cqs;
+        for (j = 0; j < pool->num_cqs; ++j) {
+            if (count < iface->set.poll_max) {
+                count += uct_vqp_poll_cq(iface, &pool->cqs[j],
+                                         iface->set.poll_max - count);
+            }
+        }
+    }
+
+    if (iface->touched != NULL) {
+        uct_vqp_iface_run_touched(iface);
+    }
+
+    ucs_arbiter_dispatch(&iface->arbiter, 1, uct_vqp_ep_process_pending, NULL);
+    iface->in_progress = 0;
+    return count;
+}

@@ -1,0 +1,230 @@
+/* put and get: the hot paths. */
+#include "uct/vqp_ep.h"
+
+#include <uct/base/uct_iov.inl>
+
+/* Take a place in the RMA ring, or return NO_RESOURCE */
+#define UCT_VQP_RMA_BEGIN(_vqp, _op) \
+    vqp_op_t *_op = vqp_tx_rma_begin(&(_vqp)->tx); \
+    if (vqp_unlikely(_op == NULL)) { \
+        return uct_vqp_no_resource(_vqp); \
+    }
+
+static inline void
+uct_vqp_rma_fill(vqp_op_t *op, vqp_kind_t kind, unsigned flags, uint64_t length,
+                 uint64_t remote_addr, uct_rkey_t rkey)
+{
+    op->kind   = (uint8_t)kind;
+    op->flags  = (uint8_t)flags;
+    op->length = length;
+    op->raddr  = remote_addr;
+    op->rkeys  = uct_vqp_rkey_array(rkey);
+}
+
+ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
+                                  unsigned length, uint64_t remote_addr,
+                                  uct_rkey_t rkey)
+{
+    UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface,
+                                               uct_vqp_iface_t)->inline_max,
+                     "put_short");
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_SKIP_ZERO_LENGTH(length);
+    UCT_VQP_RMA_BEGIN(vqp, op);
+
+    uct_vqp_rma_fill(op, VQP_KIND_PUT, VQP_OP_INLINE, length, remote_addr,
+                     rkey);
+    op->user_kind  = UCT_VQP_USER_NONE;
+    op->frag_shift = 31;
+    memcpy(op->data, buffer, length);
+    vqp_tx_rma_commit(&vqp->tx, op);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, SHORT, length);
+    uct_vqp_pump(vqp);
+    return UCS_OK;
+}
+
+/* A bounce slot of the interface, or NULL: the vqp is told when one is back */
+static uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
+{
+    uct_vqp_desc_t *desc = ucs_mpool_get_inline(&vqp->iface->tx_mp);
+
+    if (ucs_unlikely(desc == NULL)) {
+        vqp->iface->tx_mp_empty = 1;
+        UCT_TL_IFACE_STAT_TX_NO_DESC(&vqp->iface->super);
+    }
+
+    return desc;
+}
+
+static inline void uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op,
+                                  uct_vqp_desc_t *desc, uint64_t length)
+{
+    op->user           = desc;
+    op->user_kind      = UCT_VQP_USER_DESC;
+    op->niov           = 1;
+    op->g.iov[0].addr  = (uintptr_t)(desc + 1);
+    op->g.iov[0].length = length;
+    op->g.iov[0].lkeys = desc->lkeys;
+    vqp_tx_rma_cut(&vqp->tx, op);
+    vqp_tx_rma_commit(&vqp->tx, op);
+    uct_vqp_pump(vqp);
+}
+
+ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
+                             void *arg, uint64_t remote_addr, uct_rkey_t rkey)
+{
+    uct_vqp_desc_t *desc;
+    size_t length;
+
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_RMA_BEGIN(vqp, op);
+    desc = uct_vqp_get_desc(vqp);
+    if (ucs_unlikely(desc == NULL)) {
+        return uct_vqp_no_resource(vqp);
+    }
+
+    desc->comp   = NULL;
+    desc->unpack = NULL;
+    length       = pack_cb(desc + 1, arg);
+    if (ucs_unlikely(length == 0)) {
+        ucs_mpool_put_inline(desc);
+        return 0;
+    }
+
+    uct_vqp_rma_fill(op, VQP_KIND_PUT, 0, length, remote_addr, rkey);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, BCOPY, length);
+    uct_vqp_bounce(vqp, op, desc, length);
+    return length;
+}
+
+ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
+                                  uct_unpack_callback_t unpack_cb, void *arg,
+                                  size_t length, uint64_t remote_addr,
+                                  uct_rkey_t rkey, uct_completion_t *comp)
+{
+    uct_vqp_desc_t *desc;
+
+    UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface,
+                                               uct_vqp_iface_t)->set.seg_size,
+                     "get_bcopy");
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_SKIP_ZERO_LENGTH(length);
+    UCT_VQP_RMA_BEGIN(vqp, op);
+    desc = uct_vqp_get_desc(vqp);
+    if (ucs_unlikely(desc == NULL)) {
+        return uct_vqp_no_resource(vqp);
+    }
+
+    desc->comp   = comp;
+    desc->unpack = unpack_cb;
+    desc->arg    = arg;
+    uct_vqp_rma_fill(op, VQP_KIND_GET, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
+                     remote_addr, rkey);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), GET, BCOPY, length);
+    uct_vqp_bounce(vqp, op, desc, length);
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
+                             const uct_iov_t *iov, size_t iovcnt)
+{
+    vqp_iov_t *dest = vqp_tx_op_iov(&vqp->tx, op, (unsigned)iovcnt + first);
+    size_t max      = vqp->iface->max_iov + 1;
+    size_t i;
+
+    if (vqp_unlikely(dest == NULL)) {
+        /* the first use of a long iov on this connection, not in the data
+         * path again */
+        vqp->iov_ext = ucs_calloc(vqp_tx_iov_ext_count(&vqp->tx, (unsigned)max),
+                                  sizeof(*vqp->iov_ext), "uct_vqp_iov");
+        if (vqp->iov_ext == NULL) {
+            ucs_error("failed to allocate scatter-gather lists");
+            return UCS_ERR_NO_MEMORY;
+        }
+
+        vqp_tx_set_iov_ext(&vqp->tx, vqp->iov_ext, (unsigned)max);
+        dest = vqp_tx_op_iov(&vqp->tx, op, (unsigned)iovcnt + first);
+    }
+
+    for (i = 0; i < iovcnt; ++i) {
+        dest[first + i].addr   = (uintptr_t)iov[i].buffer;
+        dest[first + i].length = uct_iov_get_length(&iov[i]);
+        dest[first + i].lkeys  = (iov[i].memh == UCT_MEM_HANDLE_NULL) ? NULL :
+                                 uct_vqp_memh_lkeys(iov[i].memh);
+    }
+
+    return UCS_OK;
+}
+
+/* A put or get of user memory, of any length: accepted whole */
+static inline ucs_status_t
+uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
+                  size_t iovcnt, size_t length, uint64_t remote_addr,
+                  uct_rkey_t rkey, uct_completion_t *comp)
+{
+    ucs_status_t status;
+
+    UCT_VQP_RMA_BEGIN(vqp, op);
+    status = uct_vqp_set_iov(vqp, op, 0, iov, iovcnt);
+    if (ucs_unlikely(status != UCS_OK)) {
+        return status;
+    }
+
+    uct_vqp_rma_fill(op, kind, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
+                     remote_addr, rkey);
+    op->user      = comp;
+    op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
+    vqp_tx_rma_cut(&vqp->tx, op);
+    vqp_tx_rma_commit(&vqp->tx, op);
+    uct_vqp_pump(vqp);
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t uct_vqp_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                  size_t iovcnt, uint64_t remote_addr,
+                                  uct_rkey_t rkey, uct_completion_t *comp)
+{
+    size_t length = uct_iov_total_length(iov, iovcnt);
+
+    UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface,
+                                              uct_vqp_iface_t)->max_iov,
+                       "uct_vqp_ep_put_zcopy");
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_SKIP_ZERO_LENGTH(length);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, ZCOPY, length);
+    return uct_vqp_rma_zcopy(vqp, VQP_KIND_PUT, iov, iovcnt, length,
+                             remote_addr, rkey, comp);
+}
+
+ucs_status_t uct_vqp_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                  size_t iovcnt, uint64_t remote_addr,
+                                  uct_rkey_t rkey, uct_completion_t *comp)
+{
+    size_t length = uct_iov_total_length(iov, iovcnt);
+
+    UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface,
+                                              uct_vqp_iface_t)->max_iov,
+                       "uct_vqp_ep_get_zcopy");
+    UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_SKIP_ZERO_LENGTH(length);
+    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), GET, ZCOPY, length);
+    return uct_vqp_rma_zcopy(vqp, VQP_KIND_GET, iov, iovcnt, length,
+                             remote_addr, rkey, comp);
+}
+
+void uct_vqp_check(uct_vqp_t *vqp)
+{
+    vqp_op_t *op = vqp_tx_rma_begin(&vqp->tx);
+
+    if (op == NULL) {
+        return; /* what is under way tells as well */
+    }
+
+    op->kind       = VQP_KIND_CHECK;
+    op->flags      = VQP_OP_SIGNAL;
+    op->length     = 0;
+    op->user_kind  = UCT_VQP_USER_NONE;
+    op->frag_shift = 31;
+    vqp_tx_rma_commit(&vqp->tx, op);
+    uct_vqp_pump(vqp);
+}

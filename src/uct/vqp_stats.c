@@ -1,0 +1,202 @@
+/* Counters to the outside, see vqp_stats.h. */
+#include "uct/vqp_stats.h"
+
+#include <ucs/debug/log.h>
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/datastruct/string_buffer.h>
+#include <ucs/vfs/base/vfs_cb.h>
+#include <ucs/vfs/base/vfs_obj.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+void uct_vqp_stats_vfs_add(uct_vqp_t *vqp)
+{
+    unsigned i;
+
+    ucs_vfs_obj_add_dir(vqp->iface, vqp, "vqp/%u", vqp->number);
+#define UCT_VQP_VFS_COUNTER(_name, _help) \
+    ucs_vfs_obj_add_ro_file(vqp, ucs_vfs_show_primitive, &vqp->stats._name, \
+                            UCS_VFS_TYPE_ULONG, #_name);
+    VQP_COUNTERS(UCT_VQP_VFS_COUNTER)
+#undef UCT_VQP_VFS_COUNTER
+
+    for (i = 0; i < vqp->num_paths; ++i) {
+#define UCT_VQP_VFS_PATH_COUNTER(_name, _help) \
+        ucs_vfs_obj_add_ro_file(vqp, ucs_vfs_show_primitive, \
+                                &vqp->paths[i].stats._name, \
+                                UCS_VFS_TYPE_ULONG, \
+                                "path/%u/" #_name, i);
+        VQP_PATH_COUNTERS(UCT_VQP_VFS_PATH_COUNTER)
+#undef UCT_VQP_VFS_PATH_COUNTER
+    }
+}
+
+void uct_vqp_stats_vfs_refresh(uct_iface_h tl_iface)
+{
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+
+    ucs_vfs_obj_add_ro_file(iface, ucs_vfs_show_primitive, &iface->num_vqps,
+                            UCS_VFS_TYPE_U32, "num_vqps");
+#define UCT_VQP_VFS_CONN_COUNTER(_name, _help) \
+    ucs_vfs_obj_add_ro_file(iface, ucs_vfs_show_primitive, \
+                            &iface->conntab.stats._name, \
+                            UCS_VFS_TYPE_ULONG, "control/" #_name);
+    VQP_CONNTAB_COUNTERS(UCT_VQP_VFS_CONN_COUNTER)
+#undef UCT_VQP_VFS_CONN_COUNTER
+}
+
+/* Counters are summed, but for those that are a maximum */
+static void uct_vqp_stats_add(vqp_stats_t *sum, const vqp_stats_t *stats)
+{
+    uint64_t ooo_max  = ucs_max(sum->ooo_max, stats->ooo_max);
+    uint64_t gap_usec = ucs_max(sum->gap_usec, stats->gap_usec);
+
+#define UCT_VQP_ADD(_name, _help) sum->_name += stats->_name;
+    VQP_COUNTERS(UCT_VQP_ADD)
+#undef UCT_VQP_ADD
+    sum->ooo_max  = ooo_max;
+    sum->gap_usec = gap_usec;
+}
+
+static void
+uct_vqp_stats_add_path(vqp_path_stats_t *sum, const vqp_path_stats_t *stats)
+{
+#define UCT_VQP_ADD(_name, _help) sum->_name += stats->_name;
+    VQP_PATH_COUNTERS(UCT_VQP_ADD)
+#undef UCT_VQP_ADD
+}
+
+static void
+uct_vqp_stats_print(ucs_string_buffer_t *strb, const vqp_stats_t *stats)
+{
+#define UCT_VQP_PRINT(_name, _help) \
+    ucs_string_buffer_appendf(strb, "\"" #_name "\":%lu,", stats->_name);
+    VQP_COUNTERS(UCT_VQP_PRINT)
+#undef UCT_VQP_PRINT
+    ucs_string_buffer_rtrim(strb, ",");
+}
+
+static void uct_vqp_stats_print_path(ucs_string_buffer_t *strb, unsigned index,
+                                     const vqp_path_stats_t *stats)
+{
+    ucs_string_buffer_appendf(strb, "{\"path\":%u,", index);
+#define UCT_VQP_PRINT(_name, _help) \
+    ucs_string_buffer_appendf(strb, "\"" #_name "\":%lu,", stats->_name);
+    VQP_PATH_COUNTERS(UCT_VQP_PRINT)
+#undef UCT_VQP_PRINT
+    ucs_string_buffer_rtrim(strb, ",");
+    ucs_string_buffer_appendf(strb, "},");
+}
+
+void uct_vqp_stats_collect(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    unsigned i;
+
+    vqp->stats.hs_retransmits = vqp->conn.retransmits;
+    uct_vqp_stats_add(&iface->stats, &vqp->stats);
+    for (i = 0; i < vqp->num_paths; ++i) {
+        uct_vqp_stats_add_path(&iface->path_stats[i], &vqp->paths[i].stats);
+    }
+
+    if (iface->stats_file == NULL) {
+        return;
+    }
+
+    ucs_string_buffer_appendf(&iface->vqp_stats,
+                              "{\"peer\":\"%016" PRIx64 "\",\"conn\":%u,",
+                              vqp->conn.peer_id, vqp->conn.number);
+    uct_vqp_stats_print(&iface->vqp_stats, &vqp->stats);
+    ucs_string_buffer_appendf(&iface->vqp_stats, ",\"paths\":[");
+    for (i = 0; i < vqp->num_paths; ++i) {
+        uct_vqp_stats_print_path(&iface->vqp_stats, i, &vqp->paths[i].stats);
+    }
+    ucs_string_buffer_rtrim(&iface->vqp_stats, ",");
+    ucs_string_buffer_appendf(&iface->vqp_stats, "]},");
+}
+
+static void
+uct_vqp_stats_write(const uct_vqp_iface_t *iface, ucs_string_buffer_t *strb)
+{
+    size_t length = ucs_string_buffer_length(strb);
+    int fd;
+
+    /* One write to a file opened for appending: lines of several processes do
+     * not mix */
+    fd = open(iface->stats_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+              0644);
+    if (fd < 0) {
+        ucs_warn("UCX_VQP_STATS_FILE: failed to open %s: %m",
+                 iface->stats_file);
+        return;
+    }
+
+    if (write(fd, ucs_string_buffer_cstr(strb), length) != (ssize_t)length) {
+        ucs_warn("UCX_VQP_STATS_FILE: failed to write to %s: %m",
+                 iface->stats_file);
+    }
+
+    close(fd);
+}
+
+static void uct_vqp_stats_log(const uct_vqp_iface_t *iface)
+{
+    ucs_string_buffer_t strb;
+    unsigned i;
+
+    ucs_string_buffer_init(&strb);
+    uct_vqp_stats_print(&strb, &iface->stats);
+    ucs_info("vqp %s:%u closed: %s", iface->rails[0].dev->name,
+             iface->rails[0].port.num, ucs_string_buffer_cstr(&strb));
+    ucs_string_buffer_cleanup(&strb);
+
+    for (i = 0; i < iface->set.num_paths; ++i) {
+        ucs_string_buffer_init(&strb);
+        uct_vqp_stats_print_path(&strb, i, &iface->path_stats[i]);
+        ucs_string_buffer_rtrim(&strb, ",");
+        ucs_info("vqp %s:%u closed: %s", iface->rails[0].dev->name,
+                 iface->rails[0].port.num, ucs_string_buffer_cstr(&strb));
+        ucs_string_buffer_cleanup(&strb);
+    }
+}
+
+void uct_vqp_stats_report(uct_vqp_iface_t *iface)
+{
+    ucs_string_buffer_t strb;
+    unsigned i;
+
+    iface->stats.hs_retransmits = iface->conntab.stats.retransmits;
+    uct_vqp_stats_log(iface);
+    if (iface->stats_file == NULL) {
+        return;
+    }
+
+    ucs_string_buffer_init(&strb);
+    ucs_string_buffer_appendf(&strb,
+                              "{\"pid\":%d,\"dev\":\"%s:%u\",\"iface\":"
+                              "\"%016" PRIx64 "\",\"num_paths\":%u,"
+                              "\"counters\":{", getpid(),
+                              iface->rails[0].dev->name,
+                              iface->rails[0].port.num, iface->id,
+                              iface->set.num_paths);
+    uct_vqp_stats_print(&strb, &iface->stats);
+    ucs_string_buffer_appendf(&strb, "},\"control\":{");
+#define UCT_VQP_PRINT(_name, _help) \
+    ucs_string_buffer_appendf(&strb, "\"" #_name "\":%lu,", \
+                              iface->conntab.stats._name);
+    VQP_CONNTAB_COUNTERS(UCT_VQP_PRINT)
+#undef UCT_VQP_PRINT
+    ucs_string_buffer_rtrim(&strb, ",");
+    ucs_string_buffer_appendf(&strb, "},\"paths\":[");
+    for (i = 0; i < iface->set.num_paths; ++i) {
+        uct_vqp_stats_print_path(&strb, i, &iface->path_stats[i]);
+    }
+    ucs_string_buffer_rtrim(&strb, ",");
+    ucs_string_buffer_rtrim(&iface->vqp_stats, ",");
+    ucs_string_buffer_appendf(&strb, "],\"vqps\":[%s]}\n",
+                              ucs_string_buffer_cstr(&iface->vqp_stats));
+    uct_vqp_stats_write(iface, &strb);
+    ucs_string_buffer_cleanup(&strb);
+}
