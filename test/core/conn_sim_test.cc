@@ -22,6 +22,7 @@ struct Faults {
     bool        slow;   /* queue pairs take their time */
     bool        late;   /* so bad that giving up is right */
     unsigned    seeds;
+    unsigned    idle = 64; /* peers remembered without a connection */
 };
 
 void PrintTo(const Faults &faults, std::ostream *os)
@@ -37,7 +38,9 @@ public:
         unsigned count = 2 + (net.random() % 2);
 
         for (unsigned i = 0; i < count; ++i) {
-            nodes.emplace_back(new Node(net, 64));
+            nodes.emplace_back(new Node(net, faults.idle));
+            /* Without memory a late REQ makes a connection, soon reset */
+            nodes.back()->unique_numbers = faults.idle > count;
             ids.insert(nodes.back()->id());
         }
         net.loss        = faults.loss;
@@ -269,7 +272,9 @@ INSTANTIATE_TEST_SUITE_P(
                 Faults {"errors", 10, 10, 20 * MSEC, false, true, true, false,
                         700},
                 Faults {"crashes", 10, 10, 20 * MSEC, true, true, true, false,
-                        700}),
+                        700},
+                Faults {"forgetful", 10, 20, 50 * MSEC, true, true, true,
+                        true, 500, 1}),
         [](const ::testing::TestParamInfo<Faults> &info) {
             return std::string(info.param.name);
         });

@@ -368,6 +368,137 @@ TEST_F(conn_connect, a_create_that_failed_can_be_undone)
     EXPECT_EQ(2u, connected()->conn.number);
 }
 
+TEST_F(conn_connect, several_creates_can_be_undone_before_the_drain)
+{
+    std::vector<Vqp*> vqps;
+    vqp_conn_dest_t to = b.dest();
+
+    for (unsigned i = 0; i < 3; ++i) {
+        vqps.push_back(a.new_vqp());
+        vqp_conn_params_t p = a.params(vqps[i], &to);
+        p.peer_id           = b.id();
+        ASSERT_EQ(VQP_OK,
+                  vqp_conn_connect(&a.tab, &vqps[i]->conn, &p, net.now));
+        vqps[i]->ep = true;
+    }
+    for (unsigned i : {1, 2}) {
+        vqp_conn_drop(&vqps[i]->conn);
+    }
+    a.vqps.resize(1);
+    a.drain();
+    run(net);
+    expect_paired(vqps[0], other(vqps[0]));
+    EXPECT_EQ(1u, b.vqps.size());
+}
+
+TEST_F(conn_connect, a_request_of_the_peer_answers_one_that_was_held_back)
+{
+    std::vector<Vqp*> x, y;
+
+    for (unsigned i = 0; i < 70; ++i) {
+        x.push_back(a.connect(b));
+    }
+    net.queue.clear();
+    ASSERT_EQ(VQP_CONN_NEW, x[69]->conn.state);
+
+    /* A peer that does not hold back: its own numbers are the same */
+    for (unsigned i = 0; i < 70; ++i) {
+        y.push_back(b.connect(a));
+        if (y[i]->conn.state == VQP_CONN_NEW) {
+            vqp_conn_start(&y[i]->conn);
+            b.drain();
+        }
+    }
+    Datagram last = in_flight().back();
+    net.queue.clear();
+    a.recv(last);
+    EXPECT_EQ(VQP_CONN_READY, x[69]->conn.state);
+    run(net);
+    for (unsigned i = 0; i < 70; ++i) {
+        expect_paired(x[i], y[i]);
+    }
+}
+
+TEST_F(conn_connect, the_owner_may_keep_a_request_and_accept_it_later)
+{
+    Vqp *x = a.connect(b);
+    Datagram req = in_flight().at(0);
+    vqp_conntab_action_t action;
+    Vqp *y = b.new_vqp();
+    vqp_conn_params_t p = b.params(y, nullptr);
+
+    net.queue.clear();
+    ASSERT_EQ(VQP_OK, vqp_conntab_recv(&b.tab, &req.from, req.data.data(),
+                                       req.data.size(), net.now));
+    ASSERT_TRUE(vqp_conntab_next_action(&b.tab, &action));
+    ASSERT_EQ(VQP_CONNTAB_CREATE_PASSIVE, action.type);
+    auto kept = std::unique_ptr<vqp_wire_msg_t>(
+            new vqp_wire_msg_t(*action.peer));
+    b.recv({b.ud_qpn, a.dest(), {1, 2, 3}, VQP_WIRE_REQ}); /* overwrites */
+
+    p.cookie = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM,
+              vqp_conn_accept(&b.tab, &y->conn, &p, kept.get(), net.now));
+    p.cookie = 77;
+    ASSERT_EQ(VQP_OK,
+              vqp_conn_accept(&b.tab, &y->conn, &p, kept.get(), net.now));
+    b.drain();
+
+    Vqp *late = b.new_vqp();
+    p         = b.params(late, nullptr);
+    EXPECT_EQ(VQP_ERR_CANCELED,
+              vqp_conn_accept(&b.tab, &late->conn, &p, kept.get(), net.now));
+    b.vqps.pop_back();
+    run(net);
+    expect_paired(x, y);
+}
+
+TEST_F(conn_connect, queue_pairs_that_come_too_late_are_of_no_use)
+{
+    b.defer_qps = true;
+    Vqp *x = a.connect(b);
+    run(net, 5 * MSEC);
+    Vqp *y = b.connect(a);
+    a.abort(x);
+    run(net, 5 * MSEC);
+    EXPECT_EQ(VQP_ERR_RESET, y->status);
+    vqp_conn_qps_ready(&y->conn, net.now);
+    b.drain();
+    EXPECT_EQ(VQP_CONN_FAILED, y->conn.state);
+}
+
+TEST_F(conn_connect, numbers_end_some_time)
+{
+    Vqp *x = connected();
+
+    x->conn.peer->highest = VQP_WIRE_NUMBER_MAX;
+    Vqp *y              = a.new_vqp();
+    vqp_conn_dest_t to  = b.dest();
+    vqp_conn_params_t p = a.params(y, &to);
+    p.peer_id           = b.id();
+    EXPECT_EQ(VQP_ERR_EXCEEDS_LIMIT,
+              vqp_conn_connect(&a.tab, &y->conn, &p, net.now));
+    p.num_dests = 0;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM,
+              vqp_conn_connect(&a.tab, &y->conn, &p, net.now));
+
+    a.close(x);
+    run(net);
+    p.num_dests = 1; /* no connection is left to hold the record */
+    EXPECT_EQ(VQP_ERR_EXCEEDS_LIMIT,
+              vqp_conn_connect(&a.tab, &y->conn, &p, net.now));
+    a.vqps.pop_back();
+}
+
+TEST_F(conn_connect, states_and_actions_have_names)
+{
+    EXPECT_STREQ("NEW", vqp_conn_state_name(VQP_CONN_NEW));
+    EXPECT_STREQ("FAILED", vqp_conn_state_name(VQP_CONN_FAILED));
+    EXPECT_STREQ("unknown", vqp_conn_state_name(VQP_CONN_STATE_LAST));
+    EXPECT_STREQ("SEND", vqp_conntab_action_name(VQP_CONNTAB_SEND));
+    EXPECT_STREQ("unknown", vqp_conntab_action_name(VQP_CONNTAB_ACTION_LAST));
+}
+
 TEST_F(conn_connect, messages_rotate_over_the_rails_of_the_peer)
 {
     std::vector<uint32_t> to;
