@@ -31,6 +31,10 @@
  * MD INVALIDATE flag         1.15  UCT_VQP_MD_FLAG_INVALIDATE
  * mkey INVALIDATE flag       1.15  UCT_VQP_MKEY_PACK_FLAG_INVALIDATE
  * ucs_mpool_init             1.14  uct_vqp_mpool_init()
+ * UCT_IFACE_MPOOL_CONFIG_FIELDS
+ *                            1.14  UCT_VQP_MPOOL_CONFIG_FIELDS
+ * ucs_align_up_pow2, ucs_roundup_pow2
+ *                            1.17  their header is included here
  * uct_am_short_fill_data     1.18  uct_vqp_am_short_fill()
  * UCT_EP_KEEPALIVE_CHECK_PARAM
  *                            1.22  uct_vqp_ep_check_params()
@@ -56,6 +60,7 @@
 #include <uct/api/v2/uct_v2.h>
 #include <uct/api/version.h>
 #include <ucs/datastruct/mpool.h>
+#include <ucs/sys/math.h>
 #include <ucs/sys/stubs.h>
 
 #ifndef UCT_API
@@ -68,6 +73,10 @@
 
 #if !UCT_VQP_UCX_SINCE(1, 13)
 #  error "UCX 1.13 or newer is needed"
+#endif
+
+#if UCT_VQP_UCX_SINCE(1, 17)
+#  include <ucs/sys/ptr_arith.h>
 #endif
 
 
@@ -363,6 +372,17 @@ uct_vqp_mpool_init(ucs_mpool_t *mp, size_t elem_size, size_t alignment,
                           max_elems, ops, name);
 #endif
 }
+
+/* Option fields of a uct_iface_mpool_config_t: maximum, and first chunk. Later
+ * chunks are of the same size and at most 128 MiB */
+#if UCT_VQP_UCX_SINCE(1, 14)
+#  define UCT_VQP_MPOOL_CONFIG_FIELDS(_prefix, _dfl_max, _dfl_grow, _name, \
+                                      _offset, _desc) \
+    UCT_IFACE_MPOOL_CONFIG_FIELDS(_prefix, _dfl_max, _dfl_grow, 128m, 1.0, \
+                                  _name, _offset, _desc)
+#else
+#  define UCT_VQP_MPOOL_CONFIG_FIELDS UCT_IFACE_MPOOL_CONFIG_FIELDS
+#endif
 
 /* Writes what am_short sends: the 64-bit header, then the payload */
 static inline void uct_vqp_am_short_fill(void *buffer, uint64_t header,
