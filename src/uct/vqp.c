@@ -389,15 +389,10 @@ uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     vqp_ib_path_t *ib             = &vqp->ib_paths[index];
-    vqp_path_t *path              = &vqp->paths[index];
     vqp_ib_qp_conn_t conn;
     vqp_status_t status;
 
     uct_vqp_fill_conn(vqp, index, peer, &conn);
-    path->reads_max = conn.max_rd_atomic;
-    path->imms_max  = (uint16_t)peer->rx_depth;
-    path->peer_rail = peer->paths[index].rail;
-
     status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
                                   set->recv_depth);
     if (status != VQP_OK) {
@@ -418,12 +413,20 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
 {
     uct_vqp_iface_t *iface        = vqp->iface;
     const uct_vqp_settings_t *set = &iface->set;
+    const uct_vqp_rail_t *rail;
     uct_vqp_layout_t layout;
     vqp_tx_config_t cfg;
     unsigned i;
 
     for (i = 0; i < peer->num_rails; ++i) {
         vqp->ring_rkeys[i] = peer->rails[i].ring_rkey;
+    }
+
+    for (i = 0; i < num_paths; ++i) {
+        rail                    = &iface->rails[vqp->paths[i].rail];
+        vqp->paths[i].reads_max = ucs_min(rail->max_reads, peer->max_reads);
+        vqp->paths[i].imms_max  = (uint16_t)peer->rx_depth;
+        vqp->paths[i].peer_rail = peer->paths[i].rail;
     }
 
     uct_vqp_layout(set, &layout);

@@ -28,7 +28,9 @@ typedef struct uct_vqp {
     vqp_ib_path_t       *ib_paths;
     uct_vqp_iface_t     *iface;
     struct uct_vqp_ep   *ep;          /* owner, or NULL */
-    uint8_t              ready;       /* ops are accepted */
+    uint8_t              ready;       /* ops are accepted; follows from the
+                                         next ones, see update_ready */
+    uint8_t              live;        /* the peer is connected too */
     uint8_t              connected;   /* tx and rx are set up; atomic */
     uint8_t              is_touched;
     uint8_t              no_resource; /* an op was refused since the last

@@ -30,14 +30,15 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
     }
 
     ucs_arbiter_group_init(&self->arb_group);
+    self->num_pending = 0;
     UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
     status = uct_vqp_cm_connect(iface, &dev_addr, &iface_addr, &vqp);
     if (status == UCS_OK) {
         vqp->ep   = self;
         self->vqp = vqp;
         uct_vqp_cm_run(iface);
-        vqp->ready = vqp_conn_is_live(&vqp->conn) && vqp->connected &&
-                     !vqp->failed;
+        vqp->live = vqp_conn_is_live(&vqp->conn);
+        uct_vqp_ep_update_ready(vqp);
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_ep_async(iface));
 
@@ -52,7 +53,7 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
  * go on without the endpoint; others end by themselves, then comes BYE */
 static int uct_vqp_ep_must_cancel(const uct_vqp_t *vqp)
 {
-    return vqp->failed || !ucs_queue_is_empty(&vqp->flushes) ||
+    return vqp->failed || vqp->peer_gone || !ucs_queue_is_empty(&vqp->flushes) ||
            (vqp->connected && vqp_tx_uses_buffers(&vqp->tx));
 }
 
@@ -88,6 +89,14 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
 UCS_CLASS_DEFINE(uct_vqp_ep_t, uct_base_ep_t);
 UCS_CLASS_DEFINE_NEW_FUNC(uct_vqp_ep_t, uct_ep_t, const uct_ep_params_t*);
 UCS_CLASS_DEFINE_DELETE_FUNC(uct_vqp_ep_t, uct_ep_t);
+
+void uct_vqp_ep_update_ready(uct_vqp_t *vqp)
+{
+    vqp->ready = vqp->live && !vqp->failed && !vqp->peer_gone &&
+                 (vqp->ep != NULL) &&
+                 ((vqp->ep->num_pending == 0) ||
+                  (vqp->iface->pending_ep == vqp->ep));
+}
 
 ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp)
 {
@@ -157,8 +166,7 @@ ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
             vqp->canceled = 1;
             uct_vqp_fail(vqp, VQP_ERR_CANCELED);
         }
-    } else if (!ucs_arbiter_group_is_empty(&ep->arb_group) &&
-               (vqp->iface->pending_ep != ep)) {
+    } else if ((ep->num_pending > 0) && (vqp->iface->pending_ep != ep)) {
         /* What waits was accepted earlier: the flush has to wait behind it */
         return uct_vqp_no_resource(vqp);
     }
@@ -240,13 +248,15 @@ ucs_status_t uct_vqp_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req,
     uct_vqp_ep_t *ep = ucs_derived_of(tl_ep, uct_vqp_ep_t);
 
     /* If nothing was refused since resources last came back, try again */
-    if (!ep->vqp->no_resource && ucs_arbiter_group_is_empty(&ep->arb_group)) {
+    if (!ep->vqp->no_resource && (ep->num_pending == 0)) {
         return UCS_ERR_BUSY;
     }
 
     UCS_STATIC_ASSERT(sizeof(uct_pending_req_priv_arb_t) <=
                       UCT_PENDING_REQ_PRIV_LEN);
     uct_pending_req_arb_group_push(&ep->arb_group, req);
+    ++ep->num_pending;
+    uct_vqp_ep_update_ready(ep->vqp);
     UCT_TL_EP_STAT_PEND(&ep->super);
     return UCS_OK;
 }
@@ -267,8 +277,11 @@ uct_vqp_ep_process_pending(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
     ucs_status_t status;
 
     iface->pending_ep = ep;
+    uct_vqp_ep_update_ready(ep->vqp);
     status            = req->func(req);
     iface->pending_ep = NULL;
+    ep->num_pending  -= (status == UCS_OK);
+    uct_vqp_ep_update_ready(ep->vqp);
 
     if (status == UCS_OK) {
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
@@ -284,9 +297,12 @@ static ucs_arbiter_cb_result_t
 uct_vqp_ep_purge_cb(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
                     ucs_arbiter_elem_t *elem, void *arg)
 {
+    uct_vqp_ep_t *ep          = ucs_container_of(group, uct_vqp_ep_t,
+                                                 arb_group);
     uct_pending_req_t *req    = ucs_container_of(elem, uct_pending_req_t, priv);
     uct_purge_cb_args_t *args = arg;
 
+    --ep->num_pending;
     if (args->cb != NULL) {
         args->cb(req, args->arg);
     } else {
@@ -304,6 +320,7 @@ void uct_vqp_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb,
 
     ucs_arbiter_group_purge(&ep->vqp->iface->arbiter, &ep->arb_group,
                             uct_vqp_ep_purge_cb, &args);
+    uct_vqp_ep_update_ready(ep->vqp);
 }
 
 /* ---- the interface's flush and fence ---- */
@@ -335,8 +352,7 @@ uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
 
     UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if ((vqp->ep != NULL) &&
-            !ucs_arbiter_group_is_empty(&vqp->ep->arb_group)) {
+        if ((vqp->ep != NULL) && (vqp->ep->num_pending > 0)) {
             result = UCS_INPROGRESS;
         }
 
@@ -362,8 +378,7 @@ static int uct_vqp_iface_has_pending(uct_vqp_iface_t *iface)
 
     UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        found |= (vqp->ep != NULL) &&
-                 !ucs_arbiter_group_is_empty(&vqp->ep->arb_group);
+        found |= (vqp->ep != NULL) && (vqp->ep->num_pending > 0);
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_ep_async(iface));
     return found;

@@ -7,7 +7,8 @@
 typedef struct uct_vqp_ep {
     uct_base_ep_t       super;
     uct_vqp_t          *vqp;
-    ucs_arbiter_group_t arb_group; /* pending requests */
+    ucs_arbiter_group_t arb_group;   /* pending requests */
+    unsigned            num_pending; /* in the group */
 } uct_vqp_ep_t;
 
 /* What an op's user pointer is (vqp_op_t::user_kind) */
@@ -86,6 +87,12 @@ ucs_status_t uct_vqp_iface_fence(uct_iface_h tl_iface, unsigned flags);
 
 UCS_CLASS_DECLARE_NEW_FUNC(uct_vqp_ep_t, uct_ep_t, const uct_ep_params_t*);
 UCS_CLASS_DECLARE_DELETE_FUNC(uct_vqp_ep_t, uct_ep_t);
+
+/**
+ * Decide anew whether ops are accepted. Not while requests are pending: an op
+ * that needs less than they do would overtake them.
+ */
+void uct_vqp_ep_update_ready(uct_vqp_t *vqp);
 
 /** Give resources back to whoever waits: the group is served by progress. */
 void uct_vqp_ep_schedule(uct_vqp_ep_t *ep);

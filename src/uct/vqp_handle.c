@@ -20,7 +20,8 @@ static void uct_vqp_handle_live(uct_vqp_t *vqp)
         return;
     }
 
-    vqp->ready       = (vqp->ep != NULL);
+    vqp->live        = 1;
+    uct_vqp_ep_update_ready(vqp);
     vqp->no_resource = 1; /* whoever waited for the connection may go on */
     uct_vqp_touch(vqp);
 }
@@ -28,10 +29,10 @@ static void uct_vqp_handle_live(uct_vqp_t *vqp)
 static void uct_vqp_handle_failed(uct_vqp_t *vqp, vqp_status_t status)
 {
     /* After a proper close of its side a peer may end its process: an endpoint
-     * that has nothing to send need not hear of it, as with any transport */
+     * that waits for nothing need not hear of it before it sends again, as with
+     * any transport */
     if ((status == VQP_ERR_RESET) && vqp->conn.peer_closed && vqp->connected &&
-        (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq) &&
-        ucs_queue_is_empty(&vqp->flushes)) {
+        !vqp_tx_uses_buffers(&vqp->tx) && ucs_queue_is_empty(&vqp->flushes)) {
         vqp->peer_gone = 1;
         vqp->ready     = 0;
         return;

@@ -84,13 +84,13 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "bandwidth-delay product of one path.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"RING_SIZE", "64k",
+    {"RING_SIZE", "128k",
      "Bytes of the active message ring of each connection, a power of two from\n"
      "8k to 1g. Each endpoint holds two of them, pinned (ring and mirror). One\n"
      "message takes up to half. Both sides must have the same size.",
      UCT_VQP_OPTION(ring_size), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"FSN_WINDOW", "256",
+    {"FSN_WINDOW", "128",
      "Frags with an immediate that may be on the way at once in one direction of\n"
      "a connection, a power of two from 16 to 4096. Both sides must agree.",
      UCT_VQP_OPTION(fsn_window), UCS_CONFIG_TYPE_UINT},
@@ -101,7 +101,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "two, 8 to 4096; each takes 128 bytes.",
      UCT_VQP_OPTION(max_ops), UCS_CONFIG_TYPE_UINT},
 
-    {"TX_QUEUE_LEN", "128",
+    {"TX_QUEUE_LEN", "64",
      "Length of the send queue of each path, in work requests, 8 to 16384.",
      UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_UINT},
 
@@ -277,11 +277,17 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                   ucs_is_pow2(config->fsn_window),
                   "FSN_WINDOW", config->fsn_window,
                   "must be a power of two from 16 to 4096");
+    UCT_VQP_CHECK(config->fsn_window >= 2 * config->num_paths, "FSN_WINDOW",
+                  config->fsn_window,
+                  "must be at least twice UCX_VQP_NUM_PATHS");
     UCT_VQP_CHECK(uct_vqp_in_range(config->max_ops, 8, 4096),
                   "MAX_OPS", config->max_ops, "must be from 8 to 4096");
     UCT_VQP_CHECK(uct_vqp_in_range(config->tx_queue_len, 8, 16384),
                   "TX_QUEUE_LEN", config->tx_queue_len,
                   "must be from 8 to 16384");
+    UCT_VQP_CHECK(config->tx_queue_len * config->num_paths < UCS_BIT(16),
+                  "TX_QUEUE_LEN", config->tx_queue_len,
+                  "times UCX_VQP_NUM_PATHS must be below 65536");
     UCT_VQP_CHECK(uct_vqp_in_range(config->min_frag, 256, UCS_GBYTE),
                   "MIN_FRAG", config->min_frag, "must be from 256 to 1g");
     UCT_VQP_CHECK(uct_vqp_in_range(config->frag_size, config->min_frag,
@@ -318,13 +324,6 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                        ucs_max(set->fsn_window / 2 + VQP_CONTROL_RESERVE,
                                2 * set->fsn_window / set->num_paths);
     set->recv_depth  = set->recv_credit + set->rx_batch;
-
-    /* Frags of a record must fit into the window: larger ones if needed */
-    while ((set->ring_size / 2) >> set->min_shift >
-           (set->fsn_window / 4)) {
-        ++set->min_shift;
-    }
-    set->frag_shift = ucs_max(set->frag_shift, set->min_shift);
 
     /* Unsignaled ops hold places of the op rings: a quarter at most */
     set->tx_moderation = ucs_min(config->tx_moderation,

@@ -13,10 +13,12 @@
  *
  * @param grh     The bytes as the device wrote them: an InfiniBand GRH, an
  *                IPv6 header, or 20 undefined bytes and an IPv4 header.
- * @param is_eth  The port is Ethernet: IPv4 is possible.
+ * @param is_ipv4 The own GID is RoCEv2 over IPv4: so are the peers' then. The
+ *                bytes do not tell: the first 20 are undefined, and a packet
+ *                that never left the device may have no header checksum.
  * @param gid     Filled; for IPv4 ::ffff:a.b.c.d.
  */
-void vqp_ib_grh_source(const uint8_t grh[VQP_IB_GRH_LEN], int is_eth,
+void vqp_ib_grh_source(const uint8_t grh[VQP_IB_GRH_LEN], int is_ipv4,
                        uint8_t gid[16]);
 
 #endif

@@ -219,6 +219,8 @@ static void vqp_ib_ud_set_params(vqp_ib_ud_t *ud,
     ud->dev        = params->dev;
     ud->port_num   = params->port->num;
     ud->is_eth     = (params->port->link == VQP_IB_LINK_ETH);
+    ud->is_ipv4    = ud->is_eth && params->gid->is_ipv4 &&
+                     (params->gid->type == VQP_IB_GID_ROCE_V2);
     ud->max_msg    = params->port->mtu;
     ud->sgid_index = params->gid->index;
     ud->pkey_index = params->pkey_index;
@@ -394,7 +396,7 @@ static void vqp_ib_ud_source(const vqp_ib_ud_t *ud, const struct ibv_wc *wc,
     from->lid       = ud->is_eth ? 0 : wc->slid;
     from->is_global = ud->is_eth || !!(wc->wc_flags & IBV_WC_GRH);
     if (from->is_global) {
-        vqp_ib_grh_source(grh, ud->is_eth, from->gid);
+        vqp_ib_grh_source(grh, ud->is_ipv4, from->gid);
     }
 }
 

@@ -69,6 +69,7 @@ typedef struct vqp_ib_ud {
     uint8_t            tclass;
     uint8_t            hop_limit;
     uint8_t            is_eth;
+    uint8_t            is_ipv4;     /* RoCEv2 over IPv4 */
     uint8_t            broken;      /* the QP went to ERR: rebuild */
     uint16_t           pkey_index;
 
