@@ -182,16 +182,31 @@ static void vqp_tx_empty(vqp_tx_t *tx, vqp_frag_t *frag)
     frag->rkey  = tx->cfg.ring_rkeys[frag->path->peer_rail];
 }
 
+/* Would the newest frag of the path be confirmed by nothing? */
+static inline int vqp_tx_lacks_cqe(const vqp_path_t *path)
+{
+    return (path->unsignaled != 0) && (vqp_path_outstanding(path) != 0);
+}
+
+static void
+vqp_tx_emit_kick(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
+{
+    vqp_frag_t *frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE,
+                                   VQP_KIND_KICK, 0, 0, 1);
+
+    vqp_tx_empty(tx, frag);
+    ++tx->stats->kicks;
+}
+
 /* Get a CQE behind what each path has posted without one */
 static void vqp_tx_dispatch_kick(vqp_tx_t *tx, vqp_batch_t *batch)
 {
     vqp_path_t *path;
-    vqp_frag_t *frag;
     uint32_t i;
 
     for (i = 0; i < tx->num_paths; ++i) {
         path = &tx->paths[i];
-        if ((path->unsignaled == 0) || (vqp_path_outstanding(path) == 0)) {
+        if (!vqp_tx_lacks_cqe(path)) {
             continue;
         }
 
@@ -200,13 +215,22 @@ static void vqp_tx_dispatch_kick(vqp_tx_t *tx, vqp_batch_t *batch)
             return;
         }
 
-        frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_KICK, 0,
-                           0, 1);
-        vqp_tx_empty(tx, frag);
-        ++tx->stats->kicks;
+        vqp_tx_emit_kick(tx, batch, path);
     }
 
     tx->slow &= ~(uint32_t)VQP_TX_KICK;
+}
+
+void vqp_tx_last_words(vqp_tx_t *tx, vqp_batch_t *batch)
+{
+    uint32_t i;
+
+    batch->count = 0;
+    for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
+        if (vqp_tx_lacks_cqe(&tx->paths[i])) {
+            vqp_tx_emit_kick(tx, batch, &tx->paths[i]);
+        }
+    }
 }
 
 /* The notifies of sprayed messages whose data is acknowledged */
@@ -274,13 +298,8 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     while (tx->fence_paths != 0) {
         path = &tx->paths[__builtin_ctzl(tx->fence_paths)];
-        if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX)) {
-            return 0;
-        }
-
-        if (!vqp_path_has_imm(path)) {
-            /* other paths may have some, so that the peer sees no need */
-            vqp_tx_ask_credit(tx);
+        if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX) ||
+            !vqp_path_has_imm(path)) {
             return 0;
         }
 
@@ -513,6 +532,8 @@ static void vqp_tx_dispatch_rma(vqp_tx_t *tx, vqp_batch_t *batch)
 void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
                      const vqp_credit_t *credit)
 {
+    uint32_t post;
+
     batch->count = 0;
     if (vqp_unlikely(tx->failed)) {
         return;
@@ -527,21 +548,16 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         }
     }
 
-    vqp_tx_dispatch_am(tx, batch);
-    vqp_tx_dispatch_rma(tx, batch);
-    if (vqp_unlikely(tx->am_fenced)) {
+    do { /* again, if what an AM waited for is out now */
         tx->am_fenced = 0;
-        vqp_tx_dispatch_am(tx, batch); /* what it waited for may be out now */
-    }
+        post          = tx->rma.post;
+        vqp_tx_dispatch_am(tx, batch);
+        vqp_tx_dispatch_rma(tx, batch);
+    } while (vqp_unlikely(tx->am_fenced) && (tx->rma.post != post));
 
-    if (vqp_unlikely(tx->slow != 0)) {
-        /* Asked for by what was dispatched, or could not be */
-        if (tx->slow & VQP_TX_CONTROL) {
-            vqp_tx_dispatch_control(tx, batch, credit);
-        }
-        /* Last: frags of this batch may bring the CQEs that are wanted */
-        if (tx->slow & VQP_TX_KICK) {
-            vqp_tx_dispatch_kick(tx, batch);
-        }
+    /* Last: frags of this batch may bring the CQEs that are wanted, or may have
+     * been found to wait for some */
+    if (vqp_unlikely(tx->slow & VQP_TX_KICK)) {
+        vqp_tx_dispatch_kick(tx, batch);
     }
 }

@@ -26,8 +26,9 @@ typedef struct vqp_inflight {
 
 typedef struct vqp_path {
     vqp_inflight_t  *inflight;
-    uint16_t         mask;       /* entries of inflight - 1 */
-    uint16_t         depth;      /* places of the send queue */
+    uint16_t         mask;       /* entries of inflight - 1, at least depth */
+    uint16_t         depth;      /* places of the send queue, less the one that
+                                    vqp_tx_last_words takes */
     uint16_t         head;       /* oldest unconfirmed */
     uint16_t         tail;       /* next to be posted */
     uint16_t         unsignaled; /* posted since the last signaled one */

@@ -37,11 +37,13 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     /* No more numbers than the peer has receives: then each of them finds a
      * path, in whatever order they go out (a notify goes after later AMs) */
     for (i = 0; i < num_paths; ++i) {
+        vqp_assert(paths[i].imms_max >= (cfg->fsn_window / 2) +
+                                        (2 * VQP_CONTROL_RESERVE));
         receives += paths[i].imms_max - VQP_CONTROL_RESERVE;
     }
 
     tx->fsn_limit = vqp_min(cfg->fsn_window, receives);
-    vqp_assert(tx->fsn_limit > num_paths + VQP_CONTROL_RESERVE);
+    vqp_assert(cfg->fsn_window > num_paths + VQP_CONTROL_RESERVE);
 
     /* With the fence that may precede it an AM takes half of them, or a single
      * frag at least */
@@ -70,9 +72,14 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
     return op->g.iov_ext;
 }
 
-void vqp_tx_ask_credit(vqp_tx_t *tx)
+/* Have a control message ask for credit that the peer will not tell by itself,
+ * unless one did */
+static void vqp_tx_ask_credit(vqp_tx_t *tx)
 {
-    if (!tx->starving && (tx->fsn_next != tx->fsn_peer)) {
+    /* Bytes and numbers are told apart: a handler's answer tells its AM's number
+     * before the AM's bytes are free */
+    if (!tx->starving && ((tx->fsn_next != tx->fsn_peer) ||
+                          (tx->ring_head != tx->ring_peer))) {
         tx->want_starve = 1;
         tx->slow       |= VQP_TX_CONTROL;
     }
@@ -393,6 +400,9 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     for (i = pos; i != tail; ++i) {
         vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
     }
+
+    /* The CQE that the rest counted on may have been among them */
+    path->unsignaled = 1;
 }
 
 static void vqp_tx_report(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op,

@@ -3,7 +3,7 @@
  * gives fsns, spends and regains credits. It posts nothing: dispatch leaves
  * frag descriptors in a batch, and what completes is taken from a list.
  *
- * Use: begin, fill the op, commit; dispatch, post the batch, until it is empty;
+ * Use: begin, fill the op, commit; dispatch and post the batch while it is full;
  * retire for each send completion; pop what is done. One thread at a time.
  * Pure: libc only; all memory is given by the caller (vqp_tx_mem_t).
  */
@@ -157,9 +157,11 @@ typedef struct vqp_credit {
  * @param [in] cfg       Copied; what it points to outlives the sender.
  * @param [in] am_ops    @a am_size ops, a power of two; likewise the RMA ones.
  * @param [in] paths     @a num_paths paths with inflight, mask (the same on
- *                       all), depth, credits and index set, all else 0. Together
- *                       they have more than @a num_paths + 4 * VQP_CONTROL_RESERVE
- *                       receives of the peer, and so has the window numbers.
+ *                       all), depth, credits and index set, all else 0. Each
+ *                       has receives of the peer for half a window and twice the
+ *                       control reserve: whoever runs out of them is told by the
+ *                       peer without asking. The window has more numbers than
+ *                       paths and reserve.
  * @param [in] fsn_path  cfg->fsn_window bytes.
  */
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
@@ -273,7 +275,8 @@ static inline void vqp_tx_fence(vqp_tx_t *tx)
  *
  * @param [in]  credit  What a control message would tell.
  * @param [out] batch   Filled from its start; post all of it, path by path in
- *                      order. Empty when there is nothing that may go now.
+ *                      order. If it is full there may be more to send, else
+ *                      nothing more can go before something else happens.
  */
 void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
                      const vqp_credit_t *credit);
@@ -329,12 +332,6 @@ uint32_t vqp_tx_oldest(const vqp_tx_t *tx);
  */
 int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn);
 
-/**
- * Something waits for credit that the peer will not tell by itself: have a
- * control message ask for it, unless one did.
- */
-void vqp_tx_ask_credit(vqp_tx_t *tx);
-
 /** Ask dispatch for a control message with the current credit. */
 static inline void vqp_tx_want_control(vqp_tx_t *tx)
 {
@@ -346,6 +343,15 @@ static inline void vqp_tx_want_control(vqp_tx_t *tx)
  * no frag in flight. What has frags in flight ends when these are retired.
  */
 void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status);
+
+/**
+ * Empty signaled writes for the queue pairs of a failed sender, after they were
+ * moved to the error state: what was acknowledged without a CQE gets none there,
+ * and would never end. One for each path that needs it; they exceed the path's
+ * depth by one at most. To be called after @ref vqp_tx_abandon, and posted, until
+ * the batch is empty; a path that can not take it is abandoned from its head on.
+ */
+void vqp_tx_last_words(vqp_tx_t *tx, vqp_batch_t *batch);
 
 /** Frags posted and not confirmed, over all paths. */
 unsigned vqp_tx_outstanding(const vqp_tx_t *tx);
