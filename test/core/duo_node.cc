@@ -1,0 +1,737 @@
+/* One side of a pair: the program, and the glue that serves it. See duo.h. */
+#include "duo.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+namespace {
+
+const size_t   HEAP_SIZE = 256 * 1024;
+const unsigned MAX_IOV   = 7;
+const uint32_t HEAP_SEED = 0; /* ids start with 1 */
+
+/* Byte i of a message or of memory */
+char pattern(uint32_t seed, uint64_t i)
+{
+    return (char)((seed * 2654435761u + (uint32_t)i * 40503u) >> 13);
+}
+
+void fill(char *to, uint64_t length, uint32_t seed, uint64_t first = 0)
+{
+    for (uint64_t i = 0; i < length; ++i) {
+        to[i] = pattern(seed, first + i);
+    }
+}
+
+bool matches(const char *data, uint64_t length, uint32_t seed,
+             uint64_t first = 0)
+{
+    for (uint64_t i = 0; i < length; ++i) {
+        if (data[i] != pattern(seed, first + i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+} /* namespace */
+
+duo_node::duo_node(duo &world, unsigned index, const duo_params &params) :
+    m_world(world), m_index(index), m_params(params),
+    m_paths(params.num_paths), m_inflight(params.num_paths),
+    m_am_ops(params.am_ops), m_rma_ops(params.rma_ops),
+    m_fsn_path(params.window), m_map(params.window), m_ring(params.ring_size),
+    m_mirror(params.ring_size), m_cells_in(params.num_paths * VQP_CELL_STRIDE),
+    m_cells_out(params.num_paths * VQP_CELL_STRIDE), m_heap(HEAP_SIZE),
+    m_batch(new vqp_batch_t), m_wires(params.num_paths),
+    m_delivered(params.num_paths), m_last_deliver(params.num_paths),
+    m_last_ack(params.num_paths),
+    m_receives(params.num_paths, params.imms_max + params.rx_batch),
+    m_to_repost(params.num_paths), m_next_pos(params.num_paths),
+    m_todo(params.actions)
+{
+    for (unsigned i = 0; i < 2; ++i) {
+        m_lkeys[i] = 200 + 10 * index + i;
+        m_rkeys[i] = 100 + 10 * index + i;
+    }
+    fill(m_heap.data(), m_heap.size(), HEAP_SEED);
+}
+
+uint32_t duo_node::random(uint32_t below)
+{
+    return (uint32_t)(m_world.rng() % below);
+}
+
+void duo_node::fail(const std::string &text)
+{
+    m_world.fail("side " + std::to_string(m_index) + ": " + text);
+}
+
+void duo_node::setup_tx()
+{
+    vqp_tx_config_t cfg {};
+
+    cfg.ring_size    = m_params.ring_size;
+    cfg.fsn_window   = m_params.window;
+    cfg.first_fsn    = m_params.first_fsn;
+    cfg.path_cap     = m_params.path_cap;
+    cfg.signal_every = m_params.signal_every;
+    cfg.inline_max   = m_params.inline_max;
+    cfg.frag_shift   = m_params.frag_shift;
+    cfg.min_shift    = m_params.min_shift;
+    cfg.notify       = m_params.notify;
+    cfg.sched        = m_params.sched;
+    cfg.order_all    = m_params.order_all;
+    cfg.comp_post    = m_params.comp_post;
+    cfg.mirror       = m_mirror.data();
+    cfg.local_lkeys  = m_lkeys;
+    cfg.ring_raddr   = (uintptr_t)peer->m_ring.data();
+    cfg.cells_raddr  = (uintptr_t)peer->m_cells_in.data();
+    cfg.ring_rkeys   = peer->m_rkeys;
+    cfg.cells        = (vqp_cell_t*)m_cells_out.data();
+    cfg.amo_results  = m_amo_results.data();
+    vqp_tx_init(&tx, &cfg, m_am_ops.data(), m_params.am_ops, m_rma_ops.data(),
+                m_params.rma_ops, m_paths.data(), m_params.num_paths,
+                m_fsn_path.data(), &stats);
+    m_iov_ext.resize(vqp_tx_iov_ext_count(&tx, MAX_IOV));
+    vqp_tx_set_iov_ext(&tx, m_iov_ext.data(), MAX_IOV);
+}
+
+void duo_node::connect()
+{
+    uint16_t entries = 1;
+
+    while (entries <= m_params.depth) {
+        entries = (uint16_t)(entries * 2);
+    }
+
+    m_amo_results.resize((size_t)entries * m_params.num_paths);
+    for (unsigned i = 0; i < m_params.num_paths; ++i) {
+        vqp_path_t &path = m_paths[i];
+
+        m_inflight[i].resize(entries);
+        path.inflight  = m_inflight[i].data();
+        path.mask      = (uint16_t)(entries - 1);
+        path.depth     = m_params.depth;
+        path.reads_max = m_params.reads_max;
+        path.imms_max  = m_params.imms_max;
+        path.index     = (uint8_t)i;
+        path.rail      = (uint8_t)(i % 2);
+        path.peer_rail = (uint8_t)((i + 1) % 2);
+        path.up        = 1;
+        path.head      = path.tail = m_next_pos[i] = (uint16_t)-20;
+    }
+
+    setup_tx();
+    vqp_rx_init(&rx, m_ring.data(), m_params.ring_size, m_cells_in.data(),
+                m_map.data(), m_params.window, m_params.first_fsn, &stats);
+
+    /* As if there had been much traffic already: all counters wrap soon */
+    tx.seq        = m_params.first_pos;
+    tx.ring_head  = tx.ring_peer = tx.ring_local = m_params.first_pos;
+    rx.ring_pos   = rx.told_ring = m_params.first_pos;
+    m_last_seq    = m_params.first_pos - 1;
+    tx.am.head    = tx.am.post = tx.am.tail = (uint32_t)-5;
+    tx.rma.head   = tx.rma.post = tx.rma.tail = (uint32_t)-3;
+}
+
+/* ---- the program ---- */
+
+void duo_node::draw_plan()
+{
+    static const what ams[]  = {AM_SHORT, AM_SHORT, AM_BCOPY, AM_BCOPY,
+                                AM_ZCOPY};
+    static const what rmas[] = {PUT_SHORT, PUT, PUT, GET, FADD, CSWAP, CHECK};
+    uint32_t limit           = vqp_record_max_payload(m_params.ring_size);
+    uint32_t dice            = random(100);
+
+    m_plan.valid = true;
+    if (dice < 10) {
+        m_plan.call = (dice < 8) ? FENCE : FLUSH;
+    } else if (random(100) < m_params.rma_percent) {
+        m_plan.call   = rmas[random(7)];
+        m_plan.length = 1 + random(random(4) ? 300 : 6000);
+        return;
+    } else {
+        m_plan.call = ams[random(5)];
+    }
+
+    limit       = std::min(limit, 1u << random(16));
+    m_plan.max  = random(limit + 1);
+    m_plan.length = (m_plan.call == AM_BCOPY) ? random(m_plan.max + 1) :
+                                                m_plan.max;
+}
+
+duo_op *duo_node::new_op(vqp_kind_t kind, uint64_t length)
+{
+    m_ops.emplace_back(new duo_op {});
+    duo_op *op = m_ops.back().get();
+
+    op->kind   = kind;
+    op->id     = (uint32_t)m_ops.size();
+    op->length = length;
+    op->after  = m_fenced;
+    op->seq    = tx.seq;
+    return op;
+}
+
+/* A place in the peer's memory that nobody used before */
+char *duo_node::target(uint64_t length)
+{
+    char *place = peer->m_heap.data() + peer->m_heap_used;
+
+    length = (length + 7) & ~7ul;
+    if (peer->m_heap_used + length > HEAP_SIZE) {
+        return nullptr;
+    }
+    peer->m_heap_used += length;
+    return place;
+}
+
+/* Give the op its memory in random pieces, some of them empty */
+void duo_node::split(vqp_op_t *op, duo_op *user, bool is_am)
+{
+    unsigned first  = is_am ? 1 : 0;
+    unsigned niov   = first + 1 + random(MAX_IOV - first);
+    vqp_iov_t *iov  = vqp_tx_op_iov(&tx, op, niov);
+    char *memory    = user->memory.data();
+    uint64_t left   = user->memory.size();
+    uint64_t length;
+
+    for (unsigned i = first; i < niov; ++i) {
+        length        = (i == niov - 1) ? left : random((uint32_t)left + 1);
+        iov[i].addr   = (uintptr_t)memory;
+        iov[i].length = length;
+        iov[i].lkeys  = m_lkeys;
+        memory       += length;
+        left         -= length;
+    }
+}
+
+bool duo_node::send_am(uint32_t length, uint32_t max, bool zcopy)
+{
+    uint32_t id        = (uint32_t)m_ams.size() + 1000 * m_index;
+    uint32_t in_mirror = zcopy ? random(std::min(length, 64u) + 1) : length;
+    vqp_credit_t credit;
+    vqp_record_t *record;
+    vqp_op_t *op;
+    duo_op *user;
+
+    op = vqp_tx_am_begin(&tx, max, &record);
+    if (op == nullptr) {
+        return false;
+    }
+
+    user = new_op(VQP_KIND_AM, length);
+    fill((char*)(record + 1), in_mirror, id);
+    op->user      = user;
+    op->user_kind = 0;
+    if (zcopy) {
+        user->memory.resize(length - in_mirror);
+        fill(user->memory.data(), user->memory.size(), id, in_mirror);
+        user->awaited = true;
+        user->signal  = true;
+        op->user_kind = 1;
+        op->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;
+        if (length > in_mirror) {
+            split(op, user, true);
+        }
+    }
+
+    m_ams.push_back({length, (uint8_t)(id % 32),
+                     m_params.order_all ? m_effects.size() : m_fenced});
+    credit = vqp_rx_credit(&rx);
+    vqp_tx_am_commit(&tx, op, (uint8_t)(id % 32), length, in_mirror, &credit);
+    vqp_rx_told(&rx, &credit);
+    return true;
+}
+
+/* Read what a fenced put wrote, or what was there from the beginning */
+void duo_node::fill_get(duo_op *user)
+{
+    const duo_op *put = nullptr;
+
+    for (size_t i = m_fenced; (i > 0) && (put == nullptr); --i) {
+        if (m_effects[i - 1]->kind == VQP_KIND_PUT) {
+            put = m_effects[i - 1];
+        }
+    }
+
+    if ((put != nullptr) && random(2)) {
+        user->remote  = put->remote;
+        user->length  = put->length;
+        user->pattern = put->id;
+    } else {
+        user->remote  = target(user->length);
+        user->pattern = HEAP_SEED;
+    }
+}
+
+void duo_node::fill_rma(vqp_op_t *op, duo_op *user)
+{
+    op->flags      = 0;
+    op->length     = user->length;
+    op->raddr      = (uintptr_t)user->remote;
+    op->rkeys      = peer->m_rkeys;
+    op->user       = user;
+    op->kind       = (uint8_t)user->kind;
+    op->frag_shift = m_params.frag_shift;
+    if (user->signal) {
+        op->flags |= VQP_OP_SIGNAL;
+    }
+    op->user_kind = user->awaited;
+
+    switch (m_plan.call) {
+    case PUT_SHORT:
+        op->flags |= VQP_OP_INLINE;
+        fill((char*)op->data, user->length, user->id);
+        break;
+    case PUT:
+    case GET:
+        user->memory.resize(user->length);
+        if (m_plan.call == PUT) {
+            fill(user->memory.data(), user->length, user->id);
+        }
+        split(op, user, false);
+        vqp_tx_rma_cut(&tx, op);
+        break;
+    case FADD:
+    case CSWAP:
+        op->amo.compare_add = (m_plan.call == FADD) ? 1 : user->expected;
+        op->amo.swap        = user->id;
+        op->amo.result      = user->awaited ? &user->result : nullptr;
+        op->amo.width       = 8;
+        break;
+    default:
+        break;
+    }
+}
+
+bool duo_node::start_rma()
+{
+    static const vqp_kind_t kinds[] = {VQP_KIND_PUT, VQP_KIND_PUT, VQP_KIND_GET,
+                                       VQP_KIND_FADD, VQP_KIND_CSWAP,
+                                       VQP_KIND_CHECK};
+    vqp_op_t *op                    = vqp_tx_rma_begin(&tx);
+    uint64_t length                 = m_plan.length;
+    duo_op *user;
+
+    if (op == nullptr) {
+        return false;
+    }
+
+    length = (m_plan.call == PUT_SHORT) ? 1 + length % (1u << 6) :
+             (m_plan.call >= CHECK)     ? 0 :
+             (m_plan.call >= FADD)      ? 8 : length;
+    user   = new_op(kinds[m_plan.call - PUT_SHORT], length);
+    user->awaited = (m_plan.call == PUT) || (m_plan.call == GET) || random(2);
+    user->signal  = user->awaited && random(2);
+
+    if (m_plan.call == FADD) {
+        user->remote = (char*)&peer->m_counter;
+    } else if (m_plan.call == GET) {
+        fill_get(user);
+    } else {
+        user->remote = target(length);
+    }
+
+    if (user->remote == nullptr) {
+        m_ops.pop_back(); /* the peer's memory is used up: nothing to do */
+        return true;
+    }
+
+    if (m_plan.call == CSWAP) {
+        memcpy(&user->expected, user->remote, sizeof(user->expected));
+    }
+    m_fadds += (m_plan.call == FADD);
+    fill_rma(op, user);
+    if (m_plan.call != CHECK) {
+        m_effects.push_back(user);
+    }
+    vqp_tx_rma_commit(&tx, op);
+    return true;
+}
+
+bool duo_node::perform()
+{
+    switch (m_plan.call) {
+    case AM_SHORT:
+        return send_am(m_plan.length, m_plan.length, false);
+    case AM_BCOPY:
+        return send_am(m_plan.length, m_plan.max, false);
+    case AM_ZCOPY:
+        return send_am(m_plan.length, m_plan.length, true);
+    case FENCE:
+        vqp_tx_fence(&tx);
+        m_fenced = m_effects.size();
+        return true;
+    case FLUSH:
+        vqp_tx_kick(&tx);
+        m_flushes.push_back({tx.seq, m_effects.size()});
+        check_flushes(); /* there may be nothing to wait for */
+        return true;
+    default:
+        return start_rma();
+    }
+}
+
+/* Nothing is tried again but by progress: who sleeps has to be woken */
+void duo_node::act()
+{
+    if (tx.failed || m_waiting || (m_todo == 0)) {
+        return;
+    }
+
+    if (!m_plan.valid) {
+        draw_plan();
+    }
+
+    m_waiting = !perform();
+    if (!m_waiting) {
+        m_plan.valid = false;
+        --m_todo;
+    }
+    pump();
+}
+
+void duo_node::kick()
+{
+    vqp_tx_kick(&tx);
+    pump();
+}
+
+/* ---- the glue ---- */
+
+void duo_node::pump()
+{
+    if (tx.failed) {
+        return;
+    }
+
+    do {
+        vqp_credit_t credit = vqp_rx_credit(&rx);
+        uint64_t controls   = stats.controls_tx;
+
+        vqp_tx_dispatch(&tx, m_batch.get(), &credit);
+        if (stats.controls_tx != controls) {
+            vqp_rx_told(&rx, &credit);
+        }
+        post(*m_batch);
+    } while (!tx.failed && (m_batch->count == VQP_BATCH_MAX));
+}
+
+void duo_node::on_send(const duo_cqe &cqe)
+{
+    vqp_path_t *path = &m_paths[cqe.path];
+    unsigned count   = vqp_tx_retire(&tx, path, cqe.pos, cqe.status);
+
+    if (count == 0) {
+        fail("a completion for nothing");
+    }
+    if ((cqe.status != VQP_OK) && !tx.failed) {
+        break_all();
+    }
+}
+
+void duo_node::on_recv(const duo_cqe &cqe)
+{
+    uint32_t flags;
+    int passed;
+
+    if (++m_to_repost[cqe.path] >= m_params.rx_batch) {
+        m_receives[cqe.path]  += m_to_repost[cqe.path];
+        m_to_repost[cqe.path]  = 0;
+    }
+
+    passed = vqp_rx_imm(&rx, cqe.imm);
+    if (passed < 0) {
+        fail("protocol error: immediate " + std::to_string(cqe.imm));
+        return;
+    }
+
+    if (cqe.imm & VQP_IMM_CONTROL) {
+        vqp_credit_t credit = vqp_rx_control(&rx, cqe.path);
+
+        if (vqp_tx_credit(&tx, credit.ring, credit.fsn) < 0) {
+            fail("protocol error: credit of a control message");
+        }
+    }
+
+    if (passed) {
+        on_flags(cqe.imm & VQP_IMM_FLAGS);
+        while (vqp_window_next(&rx.window, &flags)) {
+            on_flags(flags);
+        }
+    }
+}
+
+void duo_node::on_flags(uint32_t flags)
+{
+    vqp_rx_am_t am;
+
+    if (!(flags & VQP_IMM_LAST)) {
+        return;
+    }
+
+    if (vqp_rx_record(&rx, flags, &am) != VQP_OK) {
+        fail("protocol error: not a record");
+        return;
+    }
+    if (vqp_tx_credit(&tx, am.credit.ring, am.credit.fsn) < 0) {
+        fail("protocol error: credit of a record");
+        return;
+    }
+    deliver_am(am);
+    vqp_rx_consumed(&rx, &am);
+}
+
+/* The handler */
+void duo_node::deliver_am(const vqp_rx_am_t &am)
+{
+    uint32_t id = (uint32_t)m_ams_seen + 1000 * (1 - m_index);
+
+    if (m_ams_seen >= peer->m_ams.size()) {
+        fail("an AM that nobody sent");
+        return;
+    }
+
+    const duo_am &sent = peer->m_ams[m_ams_seen++];
+
+    if ((am.length != sent.length) || (am.id != sent.id) ||
+        !matches((const char*)am.data, am.length, id)) {
+        fail("AM " + std::to_string(m_ams_seen - 1) + " is not the next sent");
+    }
+    if (!peer->precede(sent.after)) {
+        fail("AM delivered before what a fence puts in front of it");
+    }
+
+    if ((random(100) < m_params.echo_percent) && !tx.failed &&
+        send_am(random(40), 40, false)) {
+        pump();
+    }
+}
+
+/* Have the first @a effects been executed at the peer? */
+bool duo_node::precede(size_t effects)
+{
+    while ((m_effects_seen < m_effects.size()) &&
+           (m_effects[m_effects_seen]->effect ==
+            m_effects[m_effects_seen]->length)) {
+        ++m_effects_seen;
+    }
+    return m_effects_seen >= effects;
+}
+
+void duo_node::check_done(duo_op &op, const vqp_done_t &done)
+{
+    if (++op.reported != 1) {
+        fail("op reported twice");
+    }
+    if (!op.awaited) {
+        fail("op reported that nobody waits for");
+    }
+    if (m_params.comp_post && (vqp_seq_diff(op.seq, m_last_seq) <= 0)) {
+        fail("op reported out of posting order");
+    }
+    m_last_seq = op.seq;
+
+    if ((done.kind != op.kind) ||
+        ((done.status == VQP_OK) == false && !tx.failed)) {
+        fail("op reported with a wrong kind or status");
+    }
+    if (done.status != VQP_OK) {
+        return;
+    }
+
+    if ((op.kind != VQP_KIND_AM) && (op.effect != op.length)) {
+        fail("op reported before it was executed");
+    }
+    if ((op.kind == VQP_KIND_GET) &&
+        !matches(op.memory.data(), op.length, op.pattern,
+                 (op.pattern == HEAP_SEED) ?
+                         (uint64_t)(op.remote - peer->m_heap.data()) : 0)) {
+        fail("get brought something else");
+    }
+    if ((op.kind == VQP_KIND_CSWAP) && (op.result != op.expected)) {
+        fail("cswap found something else");
+    }
+    if (op.kind == VQP_KIND_FADD) {
+        m_fetched.resize(std::max(m_fetched.size(), op.result + 1));
+        if (m_fetched[op.result]) {
+            fail("two fadds got the same value");
+        }
+        m_fetched[op.result] = true;
+    }
+
+    /* The user does with it what he likes now */
+    std::fill(op.memory.begin(), op.memory.end(), (char)0xdd);
+}
+
+void duo_node::check_flushes()
+{
+    uint32_t oldest = vqp_tx_oldest(&tx);
+
+    while (!m_flushes.empty() &&
+           (vqp_seq_diff(oldest, m_flushes.front().mark) >= 0)) {
+        if (!tx.failed && !precede(m_flushes.front().effects)) {
+            fail("flush ended before what it waits for");
+        }
+        m_flushes.erase(m_flushes.begin());
+    }
+}
+
+void duo_node::report()
+{
+    vqp_done_t done;
+
+    while (vqp_tx_pop_done(&tx, &done)) {
+        check_done(*(duo_op*)done.user, done);
+    }
+    check_flushes();
+}
+
+void duo_node::progress()
+{
+    unsigned budget = 1 + random(16);
+
+    if ((stalled > m_world.now) || (m_cq.empty() && !m_touched)) {
+        return;
+    }
+
+    m_touched = false;
+
+    for (; (budget > 0) && !m_cq.empty(); --budget) {
+        duo_cqe cqe = m_cq.front();
+
+        m_cq.pop_front();
+        if (!cqe.is_recv) {
+            on_send(cqe);
+        } else if (!tx.failed) {
+            on_recv(cqe);
+        }
+        report();
+    }
+
+    if (vqp_rx_must_tell(&rx)) {
+        vqp_tx_want_control(&tx);
+    }
+    pump();
+    report();
+    m_waiting = false;
+    act();
+}
+
+/* ---- the end ---- */
+
+bool duo_node::is_idle() const
+{
+    if (!m_cq.empty() || m_touched || ((m_todo > 0) && !m_waiting && !tx.failed)) {
+        return false;
+    }
+
+    return std::all_of(m_wires.begin(), m_wires.end(),
+                       [](const std::deque<duo_wr> &w) { return w.empty(); });
+}
+
+bool duo_node::is_satisfied() const
+{
+    for (const auto &op : m_ops) {
+        if (op->signal && !m_params.comp_post && (op->reported == 0)) {
+            return false;
+        }
+    }
+    return (m_todo == 0) && m_flushes.empty() &&
+           (m_ams_seen == peer->m_ams.size());
+}
+
+void duo_node::check_heap()
+{
+    for (const duo_op *op : m_effects) {
+        uint64_t found = 0;
+
+        if ((op->kind == VQP_KIND_PUT) &&
+            !matches(op->remote, op->length, op->id)) {
+            fail("put wrote something else");
+        }
+        if (op->kind == VQP_KIND_CSWAP) {
+            memcpy(&found, op->remote, sizeof(found));
+            if (found != op->id) {
+                fail("cswap wrote something else");
+            }
+        }
+    }
+    if (peer->m_counter != m_fadds) {
+        fail("fadds were lost");
+    }
+}
+
+void duo_node::check_drained()
+{
+    for (const vqp_path_t &path : m_paths) {
+        if ((path.bytes != 0) || (path.reads != 0) || (path.rma != 0) ||
+            (vqp_path_outstanding(&path) != 0)) {
+            fail("a path is not empty after a flush");
+        }
+    }
+    for (const auto &op : m_ops) {
+        if (op->reported != (op->awaited ? 1 : 0)) {
+            fail("op not reported");
+        }
+    }
+    if (!vqp_opring_is_empty(&tx.am) || !vqp_opring_is_empty(&tx.rma) ||
+        (tx.fsn_reserved != 0) || vqp_tx_has_work(&tx) ||
+        (vqp_tx_oldest(&tx) != tx.seq) || (vqp_tx_outstanding(&tx) != 0) ||
+        vqp_tx_uses_buffers(&tx)) {
+        fail("the sender is not empty");
+    }
+    if ((rx.window.ahead != 0) || (rx.ring_pos != peer->tx.ring_head) ||
+        (rx.window.base != peer->tx.fsn_next) ||
+        (tx.ring_local != tx.ring_head)) {
+        fail("the two sides do not agree");
+    }
+    check_heap();
+}
+
+void duo_node::check_broken()
+{
+    for (const auto &op : m_ops) {
+        if (op->reported != (op->awaited ? 1 : 0)) {
+            fail("op not reported after the failure");
+        }
+    }
+    for (const vqp_path_t &path : m_paths) {
+        if (path.bytes != 0) {
+            fail("a path is not empty after the failure");
+        }
+    }
+    if (!vqp_opring_is_empty(&tx.am) || !vqp_opring_is_empty(&tx.rma) ||
+        (vqp_tx_outstanding(&tx) != 0) || !m_flushes.empty()) {
+        fail("the sender is not empty after the failure");
+    }
+}
+
+std::string duo_node::str() const
+{
+    std::ostringstream os;
+
+    os << "side " << m_index << ": todo " << m_todo
+       << (m_waiting ? " waiting" : "") << " plan " << m_plan.call << ", slow "
+       << tx.slow << (tx.starving ? " starving" : "") << ", am "
+       << tx.am.tail - tx.am.head << " (" << tx.am.tail - tx.am.post
+       << " to post), rma " << tx.rma.tail - tx.rma.head << " ("
+       << tx.rma.tail - tx.rma.post << " to post), fsns out "
+       << vqp_tx_fsns_out(&tx) << " reserved " << tx.fsn_reserved << " limit "
+       << tx.fsn_limit << ", ring out " << tx.ring_head - tx.ring_peer
+       << " unconfirmed " << tx.ring_head - tx.ring_local << ", window ahead "
+       << rx.window.ahead << ", AMs sent " << m_ams.size() << " seen "
+       << m_ams_seen << ", effects " << m_effects_seen << "/"
+       << m_effects.size() << ", fenced " << m_fenced;
+    for (const vqp_path_t &path : m_paths) {
+        os << "\n    path " << (unsigned)path.index << ": outstanding "
+           << vqp_path_outstanding(&path) << " unsignaled " << path.unsignaled
+           << " bytes " << path.bytes << " imms " << path.imms << " reads "
+           << path.reads << " rma " << path.rma;
+    }
+    return os.str();
+}
