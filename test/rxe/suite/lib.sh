@@ -145,15 +145,18 @@ stats_max() {
     END { print max + 0 }' "$STATS"
 }
 
-# Every path must have carried its share: 15 to 35 % where there are four
+# Every path must have carried its share: 15 to 35 % where there are four.
+# With fewer than 50 frags for each, shares say nothing: a case that can't know
+# how many there are says "few", all others must have made enough.
 check_shares() {
     [ "$CHECK_TL" = vqp ] || return 0
     [ -s "$STATS" ] || fail "the transport wrote no statistics"
-    stats_frags | awk -v paths="$UCX_VQP_NUM_PATHS" '
+    stats_frags | awk -v paths="$UCX_VQP_NUM_PATHS" -v few="${1:-}" '
         { path[NR] = $1; frags[NR] = $2; total += $2 }
         END {
             if (total < 50 * paths) {
-                print "failed: only " total + 0 " frags"; exit 1
+                print (few ? "" : "failed: ") "only " total + 0 " frags"
+                exit few ? 0 : 1
             }
             if (NR != paths) {
                 print "failed: " NR " paths instead of " paths; exit 1

@@ -31,7 +31,7 @@ mpi_case() {
     shift
     mpi_run "$ranks" "$CHECK_BIN/vqp_mpi_check" -s "${CHECK_SEED:-1}" "$@" ||
         fail "mpirun ended with $?"
-    check_shares
+    check_shares few
 }
 
 add mpi_1_self 60 mpi_case 1
