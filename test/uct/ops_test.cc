@@ -1,0 +1,572 @@
+/*
+ * Every operation of the transport moves exactly the bytes that it was told,
+ * with every size at a border, odd addresses, and pieces of any length: with
+ * one path, with several, with each notify policy and completion order.
+ */
+#include "uct_fixture.h"
+
+#include <algorithm>
+#include <numeric>
+
+struct setting {
+    const char *name;
+    options     config;
+};
+
+static const setting settings[] = {
+    {"one_path",        {{"NUM_PATHS", "1"}}},
+    {"four_paths",      {{"NUM_PATHS", "4"}}},
+    {"spray_post",      {{"NUM_PATHS", "4"}, {"NOTIFY", "spray"},
+                         {"COMP_ORDER", "post"}, {"SCHED", "least"}}},
+    {"small_frags_all", {{"NUM_PATHS", "3"}, {"MIN_FRAG", "256"},
+                         {"FRAG_SIZE", "512"}, {"AM_ORDER", "all"},
+                         {"RING_SIZE", "16k"}}}
+};
+
+class ops : public uct_test,
+            public ::testing::WithParamInterface<setting> {
+protected:
+    void SetUp() override
+    {
+        uct_test::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
+        open(GetParam().config);
+        source = std::make_unique<memory>(*a, size);
+        target = std::make_unique<memory>(*b, size);
+        source->fill(1);
+        target->fill(2);
+    }
+
+    void TearDown() override
+    {
+        source.reset();
+        target.reset();
+        uct_test::TearDown();
+    }
+
+    /* Nothing but [at, at + length) of dest differs from seed's pattern, and
+     * that is what stands in src at `from` */
+    static void expect_moved(memory &dest, unsigned seed, size_t at,
+                             const memory &src, size_t from, size_t length)
+    {
+        size_t low  = (at < 64) ? 0 : (at - 64);
+        size_t high = std::min(at + length + 64, size);
+
+        EXPECT_EQ(0, memcmp(dest.data + at, src.data + from, length))
+                << length << " bytes at " << at;
+        for (size_t i = low; i < high; ++i) {
+            if ((i < at) || (i >= at + length)) {
+                ASSERT_EQ(pattern(seed, i), dest.data[i])
+                        << "byte " << i << " is outside of " << length
+                        << " bytes at " << at;
+            }
+        }
+
+        for (size_t i = low; i < high; ++i) {
+            dest.data[i] = pattern(seed, i);
+        }
+    }
+
+    static std::vector<size_t> borders(size_t max)
+    {
+        std::vector<size_t> all = {0,     1,     2,     7,     8,     9,
+                                   31,    32,    33,    63,    64,    65,
+                                   127,   128,   129,   255,   256,   257,
+                                   511,   512,   513,   4095,  4096,  4097,
+                                   8191,  8192,  8193,  16383, 16384, 16385,
+                                   65535, 65536, 65537, 300001};
+        std::vector<size_t> result;
+
+        for (size_t value : all) {
+            if (value < max) {
+                result.push_back(value);
+            }
+        }
+        result.push_back(max);
+        return result;
+    }
+
+    static const size_t size = 1 << 20;
+    std::unique_ptr<memory> source, target;
+};
+
+TEST_P(ops, put_short_moves_0_to_max_bytes_to_odd_addresses)
+{
+    for (size_t length = 0; length <= a->attr.cap.put.max_short; ++length) {
+        EXPECT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_put_short(*ab, source->data + 3, (unsigned)length,
+                                    target->addr(101 + length), target->rkey());
+        }));
+        ASSERT_EQ(UCS_OK, ab->flush());
+        expect_moved(*target, 2, 101 + length, *source, 3, length);
+    }
+}
+
+TEST_P(ops, put_short_copies_before_it_returns)
+{
+    char value[8] = "before!";
+
+    EXPECT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_put_short(*ab, value, 8, target->addr(), target->rkey());
+    }));
+    memset(value, 'x', sizeof(value));
+    ASSERT_EQ(UCS_OK, ab->flush());
+    EXPECT_STREQ("before!", target->data);
+}
+
+TEST_P(ops, put_bcopy_moves_0_to_max_bytes_to_odd_addresses)
+{
+    for (size_t length : borders(a->attr.cap.put.max_bcopy)) {
+        bytes from = {source->data + 1, length};
+
+        EXPECT_EQ((ssize_t)length, ab->retry([&] {
+            return uct_ep_put_bcopy(*ab, pack_bytes, &from, target->addr(1001),
+                                    target->rkey());
+        }));
+        ASSERT_EQ(UCS_OK, ab->flush());
+        expect_moved(*target, 2, 1001, *source, 1, length);
+    }
+}
+
+TEST_P(ops, put_zcopy_moves_0_to_many_bytes_to_odd_addresses)
+{
+    for (size_t length : borders(size - 4000)) {
+        uct_iov_t iov = source->iov(17, length);
+        completion comp;
+        ucs_status_t status = ab->retry([&] {
+            return post([&] {
+                return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(1003),
+                                        target->rkey(), &comp.super);
+            });
+        });
+
+        if (length == 0) {
+            EXPECT_EQ(UCS_OK, status);
+            EXPECT_EQ(0, comp.calls);
+        } else {
+            EXPECT_EQ(UCS_INPROGRESS, status);
+            ASSERT_TRUE(until([&] { return comp.calls == 1; })) << length;
+            EXPECT_EQ(UCS_OK, comp.status);
+        }
+        expect_moved(*target, 2, 1003, *source, 17, length);
+    }
+}
+
+TEST_P(ops, get_bcopy_moves_0_to_max_bytes_from_odd_addresses)
+{
+    for (size_t length : borders(a->attr.cap.get.max_bcopy)) {
+        std::string got;
+        completion comp;
+        auto unpack = [](void *arg, const void *data, size_t size) {
+            ((std::string*)arg)->append((const char*)data, size);
+        };
+        ucs_status_t status = ab->retry([&] {
+            return post([&] {
+                return uct_ep_get_bcopy(*ab, unpack, &got, length,
+                                        target->addr(77), target->rkey(),
+                                        &comp.super);
+            });
+        });
+
+        if (length == 0) {
+            EXPECT_EQ(UCS_OK, status);
+        } else {
+            EXPECT_EQ(UCS_INPROGRESS, status);
+            ASSERT_TRUE(until([&] { return comp.calls == 1; })) << length;
+            EXPECT_EQ(UCS_OK, comp.status);
+        }
+        EXPECT_TRUE(got == std::string(target->data + 77, length)) << length;
+    }
+}
+
+TEST_P(ops, get_zcopy_moves_0_to_many_bytes_from_odd_addresses)
+{
+    for (size_t length : borders(size - 4000)) {
+        uct_iov_t iov = source->iov(1005, length);
+        completion comp;
+        ucs_status_t status = ab->retry([&] {
+            return post([&] {
+                return uct_ep_get_zcopy(*ab, &iov, 1, target->addr(3),
+                                        target->rkey(), &comp.super);
+            });
+        });
+
+        if (length == 0) {
+            EXPECT_EQ(UCS_OK, status);
+        } else {
+            EXPECT_EQ(UCS_INPROGRESS, status);
+            ASSERT_TRUE(until([&] { return comp.calls == 1; })) << length;
+            EXPECT_EQ(UCS_OK, comp.status);
+        }
+        expect_moved(*source, 1, 1005, *target, 3, length);
+    }
+}
+
+/* Pieces that end anywhere, some of them empty, for put and get */
+TEST_P(ops, pieces_of_any_length_are_gathered_and_scattered)
+{
+    static const std::vector<std::vector<size_t>> all = {
+        {0, 5}, {5, 0}, {0, 0, 1}, {1, 1, 1, 1}, {4096, 1, 0, 65535},
+        {1, 16384, 16383, 3}, {100000, 100001, 100002, 99999}, {0, 0, 0, 0}
+    };
+
+    for (const std::vector<size_t> &lengths : all) {
+        size_t total = std::accumulate(lengths.begin(), lengths.end(),
+                                       (size_t)0);
+        size_t offset = 11, at = 2001;
+        std::vector<uct_iov_t> iov;
+        std::string expected;
+        completion put_comp, get_comp;
+        ucs_status_t status;
+
+        if (lengths.size() > a->attr.cap.put.max_iov) {
+            continue;
+        }
+
+        for (size_t length : lengths) {
+            iov.push_back(source->iov(offset, length));
+            expected += std::string(source->data + offset, length);
+            offset   += length + 13;
+        }
+
+        status = ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, iov.data(), iov.size(),
+                                    target->addr(at), target->rkey(),
+                                    &put_comp.super);
+        });
+        EXPECT_EQ((total == 0) ? UCS_OK : UCS_INPROGRESS, status);
+        ASSERT_EQ(UCS_OK, ab->flush());
+        EXPECT_EQ(total > 0, put_comp.calls);
+        EXPECT_TRUE(expected == std::string(target->data + at, total));
+        EXPECT_EQ(pattern(2, at + total), target->data[at + total]);
+
+        source->fill(3);
+        status = ab->retry([&] {
+            return uct_ep_get_zcopy(*ab, iov.data(), iov.size(),
+                                    target->addr(at), target->rkey(),
+                                    &get_comp.super);
+        });
+        EXPECT_EQ((total == 0) ? UCS_OK : UCS_INPROGRESS, status);
+        ASSERT_EQ(UCS_OK, ab->flush());
+        EXPECT_EQ(total > 0, get_comp.calls);
+        for (size_t i = 0, done = 0; i < iov.size(); ++i) {
+            EXPECT_EQ(0, memcmp(iov[i].buffer, expected.data() + done,
+                                lengths[i]));
+            done += lengths[i];
+            EXPECT_EQ(pattern(3, (char*)iov[i].buffer + lengths[i] -
+                                 source->data),
+                      ((char*)iov[i].buffer)[lengths[i]]);
+        }
+        source->fill(1);
+        target->fill(2);
+    }
+}
+
+/* ---- active messages ---- */
+
+class inbox {
+public:
+    inbox(node &owner, uint8_t id)
+    {
+        owner.on_am(id, [this](const char *data, size_t length) {
+            got.push_back(std::string(data, length));
+            return UCS_OK;
+        });
+    }
+
+    std::vector<std::string> got;
+};
+
+TEST_P(ops, am_short_delivers_header_and_0_to_max_bytes)
+{
+    const uint64_t header = 0x0123456789abcdefull;
+    inbox in(*b, 5);
+    size_t count = 0;
+
+    for (size_t length = 0; length <= a->attr.cap.am.max_short - 8; ++length) {
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_am_short(*ab, 5, header + length, source->data + 1,
+                                   (unsigned)length);
+        }));
+        ++count;
+    }
+
+    ASSERT_TRUE(until([&] { return in.got.size() == count; }));
+    for (size_t length = 0; length < count; ++length) {
+        uint64_t value = header + length;
+
+        EXPECT_TRUE(in.got[length] ==
+                    std::string((char*)&value, sizeof(value)) +
+                    std::string(source->data + 1, length)) << length;
+    }
+}
+
+TEST_P(ops, am_short_iov_gathers_pieces_some_of_them_empty)
+{
+    inbox in(*b, 6);
+    uct_iov_t iov[4] = {source->iov(1, 0), source->iov(3, 9),
+                        source->iov(5, 0), source->iov(100, 20)};
+
+    ASSERT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_am_short_iov(*ab, 6, iov, 4);
+    }));
+    ASSERT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_am_short_iov(*ab, 6, iov, 1);
+    }));
+    iov[0] = source->iov(7, a->attr.cap.am.max_short);
+    ASSERT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_am_short_iov(*ab, 6, iov, 1);
+    }));
+    ASSERT_TRUE(until([&] { return in.got.size() == 3; }));
+    EXPECT_EQ(std::string(source->data + 3, 9) +
+              std::string(source->data + 100, 20), in.got[0]);
+    EXPECT_EQ("", in.got[1]);
+    EXPECT_EQ(std::string(source->data + 7, a->attr.cap.am.max_short),
+              in.got[2]);
+}
+
+TEST_P(ops, am_bcopy_delivers_0_to_max_bytes)
+{
+    inbox in(*b, 7);
+    std::vector<size_t> sizes = borders(a->attr.cap.am.max_bcopy);
+
+    for (size_t length : sizes) {
+        bytes from = {source->data + length % 7, length};
+
+        ASSERT_EQ((ssize_t)length, ab->retry([&] {
+            return uct_ep_am_bcopy(*ab, 7, pack_bytes, &from, 0);
+        }));
+    }
+
+    ASSERT_TRUE(until([&] { return in.got.size() == sizes.size(); }));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+        EXPECT_TRUE(in.got[i] == std::string(source->data + sizes[i] % 7,
+                                             sizes[i])) << sizes[i];
+    }
+}
+
+TEST_P(ops, am_zcopy_delivers_header_and_pieces)
+{
+    size_t max_hdr = a->attr.cap.am.max_hdr;
+    size_t max     = a->attr.cap.am.max_zcopy;
+    inbox in(*b, 8);
+    std::vector<std::string> expected;
+
+    for (size_t length : borders(max)) {
+        for (size_t hdr : {(size_t)0, (size_t)1, (size_t)33, max_hdr}) {
+            size_t part      = std::min(length, max - hdr);
+            uct_iov_t iov[3] = {source->iov(1, part / 3), source->iov(9, 0),
+                                source->iov(4001, part - part / 3)};
+            completion comp;
+
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return post([&] {
+                    return uct_ep_am_zcopy(*ab, 8, source->data + 555,
+                                           (unsigned)hdr, iov, 3, 0,
+                                           &comp.super);
+                });
+            })) << length << "+" << hdr;
+            expected.push_back(std::string(source->data + 555, hdr) +
+                               std::string(source->data + 1, part / 3) +
+                               std::string(source->data + 4001,
+                                           part - part / 3));
+            ASSERT_TRUE(until([&] { return comp.calls == 1; }))
+                    << length << "+" << hdr;
+            EXPECT_EQ(UCS_OK, comp.status);
+        }
+    }
+
+    ASSERT_TRUE(until([&] { return in.got.size() == expected.size(); }));
+    for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_TRUE(in.got[i] == expected[i]) << i;
+    }
+}
+
+TEST_P(ops, ams_of_all_kinds_arrive_in_the_order_of_posting)
+{
+    const unsigned count = 3000;
+    unsigned next        = 0;
+    std::string bad;
+
+    b->on_am(9, [&](const char *data, size_t length) {
+        uint64_t number;
+
+        memcpy(&number, data, sizeof(number));
+        if ((number != next) || ((length > 8) &&
+            memcmp(data + 8, source->data, length - 8))) {
+            bad += std::to_string(number) + " for " + std::to_string(next) +
+                   " ";
+        }
+        ++next;
+        return UCS_OK;
+    });
+
+    completion comp(1 << 30);
+    std::string text;
+    for (uint64_t i = 0; i < count; ++i) {
+        size_t length = (i * 7919) % (a->attr.cap.am.max_bcopy - 8);
+        uct_iov_t iov = source->iov(0, (i * 104729) %
+                                       (a->attr.cap.am.max_zcopy - 8));
+        bytes from;
+
+        switch (i % 3) {
+        case 0:
+            ASSERT_EQ(UCS_OK, ab->retry([&] {
+                return uct_ep_am_short(*ab, 9, i, source->data, i % 40);
+            }));
+            break;
+        case 1:
+            text = std::string((char*)&i, 8) + std::string(source->data,
+                                                           length);
+            from = {text.data(), text.size()};
+            ASSERT_EQ((ssize_t)text.size(), ab->retry([&] {
+                return uct_ep_am_bcopy(*ab, 9, pack_bytes, &from, 0);
+            }));
+            break;
+        case 2:
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return uct_ep_am_zcopy(*ab, 9, &i, 8, &iov, 1, 0, &comp.super);
+            }));
+            break;
+        }
+    }
+
+    ASSERT_TRUE(until([&] { return next == count; })) << next;
+    EXPECT_EQ("", bad);
+    ASSERT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ((1 << 30) - (int)count / 3, comp.super.count);
+}
+
+/* ---- atomics ---- */
+
+TEST_P(ops, atomics_are_executed_once_and_return_what_was_there)
+{
+    const uint64_t start = 0x1000000000000000ull;
+    uint64_t *cell       = (uint64_t*)(target->data + 64);
+    uint64_t sum         = start;
+    uint64_t result;
+
+    if (!(a->attr.cap.atomic64.op_flags & UCS_BIT(UCT_ATOMIC_OP_ADD))) {
+        GTEST_SKIP() << "the device has no atomics";
+    }
+
+    *cell = start;
+    for (uint64_t i = 1; i <= 300; ++i) {
+        completion comp;
+
+        switch (i % 3) {
+        case 0:
+            ASSERT_EQ(UCS_OK, ab->retry([&] {
+                return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, i,
+                                            target->addr(64), target->rkey());
+            }));
+            break;
+        case 1:
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return post([&] {
+                    return uct_ep_atomic64_fetch(*ab, UCT_ATOMIC_OP_ADD, i,
+                                                 &result, target->addr(64),
+                                                 target->rkey(), &comp.super);
+                });
+            }));
+            ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+            EXPECT_EQ(UCS_OK, comp.status);
+            break;
+        case 2:
+            ASSERT_EQ(UCS_OK, ab->flush());
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return post([&] {
+                    return uct_ep_atomic_cswap64(*ab, sum, sum + i,
+                                                 target->addr(64),
+                                                 target->rkey(), &result,
+                                                 &comp.super);
+                });
+            }));
+            ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+            EXPECT_EQ(sum, result);
+            break;
+        }
+        sum += i;
+    }
+
+    ASSERT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(sum, *cell);
+}
+
+TEST_P(ops, a_compare_and_swap_that_does_not_match_changes_nothing)
+{
+    uint64_t result = 0;
+    completion comp;
+
+    if (!(a->attr.cap.atomic64.fop_flags & UCS_BIT(UCT_ATOMIC_OP_CSWAP))) {
+        GTEST_SKIP() << "the device has no atomics";
+    }
+
+    *(uint64_t*)target->data = 42;
+    ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+        return uct_ep_atomic_cswap64(*ab, 43, 7, target->addr(),
+                                     target->rkey(), &result, &comp.super);
+    }));
+    ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+    EXPECT_EQ(42u, result);
+    EXPECT_EQ(42u, *(uint64_t*)target->data);
+}
+
+TEST_P(ops, atomics_that_the_device_has_not_are_not_advertised)
+{
+    uint64_t flags = a->attr.cap.flags;
+
+    EXPECT_EQ(0u, a->attr.cap.atomic32.op_flags);
+    EXPECT_EQ(0u, a->attr.cap.atomic32.fop_flags);
+    EXPECT_FALSE(a->attr.cap.atomic64.op_flags & UCS_BIT(UCT_ATOMIC_OP_AND));
+    EXPECT_FALSE(a->attr.cap.atomic64.fop_flags & UCS_BIT(UCT_ATOMIC_OP_SWAP));
+    EXPECT_EQ(a->attr.cap.atomic64.op_flags != 0,
+              (flags & (UCT_IFACE_FLAG_ATOMIC_CPU |
+                        UCT_IFACE_FLAG_ATOMIC_DEVICE)) != 0);
+}
+
+/* ---- many at once ---- */
+
+TEST_P(ops, hundreds_of_puts_and_gets_at_once_complete_once_each)
+{
+    std::vector<std::unique_ptr<completion>> comps;
+
+    for (unsigned i = 0; i < 400; ++i) {
+        size_t length = 1 + (i * 7919) % 30000;
+        uct_iov_t iov = source->iov((i * 2001) % 400000, length);
+        bool put      = (i % 2) == 0;
+
+        comps.push_back(std::make_unique<completion>());
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return post([&] {
+                return put ? uct_ep_put_zcopy(*ab, &iov, 1, target->addr(500000),
+                                              target->rkey(),
+                                              &comps.back()->super) :
+                             uct_ep_get_zcopy(*ab, &iov, 1, target->addr(),
+                                              target->rkey(),
+                                              &comps.back()->super);
+            });
+        }));
+    }
+
+    ASSERT_EQ(UCS_OK, ab->flush());
+    for (auto &comp : comps) {
+        EXPECT_EQ(1, comp->calls);
+        EXPECT_EQ(UCS_OK, comp->status);
+    }
+
+    if (GetParam().config.count("COMP_ORDER")) {
+        ASSERT_EQ(comps.size(), completion::order.size());
+        for (size_t i = 0; i < comps.size(); ++i) {
+            EXPECT_EQ(comps[i].get(), completion::order[i]) << i;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+        vqp, ops, ::testing::ValuesIn(settings),
+        [](const ::testing::TestParamInfo<setting> &info) {
+            return info.param.name;
+        });

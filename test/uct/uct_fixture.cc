@@ -1,0 +1,470 @@
+/* Interfaces, endpoints and memory for tests, see uct_fixture.h. */
+#include "uct_fixture.h"
+
+#include <ucs/async/async.h>
+#include <ucs/debug/log.h>
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <mutex>
+#include <sstream>
+
+/* ---- devices ---- */
+
+const std::vector<std::string> &devices()
+{
+    static std::vector<std::string> names;
+    uct_component_attr_t attr;
+
+    if (!names.empty()) {
+        return names;
+    }
+
+    if (getenv("RXE_DEVS") != NULL) {
+        std::istringstream list(getenv("RXE_DEVS"));
+        std::string name;
+
+        while (list >> name) {
+            names.push_back(name);
+        }
+        return names;
+    }
+
+    attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
+    if ((component() == NULL) ||
+        (uct_component_query(component(), &attr) != UCS_OK)) {
+        return names;
+    }
+
+    std::vector<uct_md_resource_desc_t> mds(attr.md_resource_count);
+    attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+    attr.md_resources = mds.data();
+    EXPECT_EQ(UCS_OK, uct_component_query(component(), &attr));
+    for (auto &md : mds) {
+        names.push_back(std::string(md.md_name).substr(strlen("vqp_")));
+    }
+    return names;
+}
+
+uct_component_h component()
+{
+    static uct_component_h found = NULL;
+    uct_component_h *list;
+    uct_component_attr_t attr;
+    unsigned count, i;
+
+    if (found != NULL) {
+        return found;
+    }
+
+    EXPECT_EQ(UCS_OK, uct_query_components(&list, &count));
+    for (i = 0; i < count; ++i) {
+        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
+        if ((uct_component_query(list[i], &attr) == UCS_OK) &&
+            (strcmp(attr.name, "vqp") == 0)) {
+            found = list[i];
+        }
+    }
+
+    uct_release_component_list(list);
+    EXPECT_TRUE(found != NULL) << "UCX does not know the transport";
+    return found;
+}
+
+/* ---- log ---- */
+
+static std::mutex log_mutex;
+static std::string log_text;
+
+static ucs_log_func_rc_t
+log_handler(const char *, unsigned, const char *, ucs_log_level_t,
+            const ucs_log_component_config_t *, const char *format, va_list ap)
+{
+    char line[4096];
+
+    vsnprintf(line, sizeof(line), format, ap);
+    std::lock_guard<std::mutex> lock(log_mutex);
+    log_text += std::string(line) + "\n";
+    return UCS_LOG_FUNC_RC_STOP;
+}
+
+log_capture::log_capture()
+{
+    std::lock_guard<std::mutex> lock(log_mutex);
+
+    log_text.clear();
+    ucs_log_push_handler(log_handler);
+}
+
+log_capture::~log_capture()
+{
+    ucs_log_pop_handler();
+}
+
+std::string log_capture::text()
+{
+    std::lock_guard<std::mutex> lock(log_mutex);
+
+    return log_text;
+}
+
+bool log_capture::has(const std::string &part)
+{
+    return text().find(part) != std::string::npos;
+}
+
+/* ---- time and progress ---- */
+
+static thread_local std::vector<node*> nodes;
+
+double now()
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void progress_all()
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        count += nodes[i]->progress();
+    }
+
+    if (count == 0) {
+        sched_yield(); /* the device may be software, and want the CPU */
+    }
+}
+
+bool until(const std::function<bool()> &condition, double seconds)
+{
+    double end = now() + seconds;
+
+    while (!condition()) {
+        if (now() > end) {
+            return false;
+        }
+        progress_all();
+    }
+
+    return true;
+}
+
+void run_for(double seconds)
+{
+    until([] { return false; }, seconds);
+}
+
+/* ---- node ---- */
+
+node::node(unsigned device, const options &config) :
+        name(devices()[std::min<size_t>(device, devices().size() - 1)])
+{
+    EXPECT_EQ(UCS_OK, ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK,
+                                               &async));
+    EXPECT_EQ(UCS_OK, uct_worker_create(async, UCS_THREAD_MODE_SINGLE,
+                                        &worker));
+    open_md();
+    open_iface(config);
+    nodes.push_back(this);
+}
+
+void node::open_md()
+{
+    uct_md_config_t *md_config;
+
+    EXPECT_EQ(UCS_OK, uct_md_config_read(component(), NULL, NULL, &md_config));
+    EXPECT_EQ(UCS_OK, uct_md_open(component(), ("vqp_" + name).c_str(),
+                                  md_config, &md));
+    uct_config_release(md_config);
+    EXPECT_EQ(UCS_OK, uct_md_query(md, &md_attr));
+}
+
+static ucs_status_t node_err_handler(void *arg, uct_ep_h ep,
+                                     ucs_status_t status)
+{
+    node *self      = (node*)arg;
+    endpoint *which = nullptr;
+
+    ++self->errors;
+    self->error = status;
+    for (endpoint *each : self->endpoints) {
+        if (each->ep == ep) {
+            which = each;
+            ++each->errors;
+            each->error = status;
+        }
+    }
+
+    return self->on_error ? self->on_error(which, status) : UCS_OK;
+}
+
+void node::open_iface(const options &config)
+{
+    std::string dev_name       = name + ":1";
+    uct_iface_params_t params  = {};
+    uct_iface_config_t *iface_config;
+
+    EXPECT_EQ(UCS_OK, uct_md_iface_config_read(md, "vqp", NULL, NULL,
+                                               &iface_config));
+    for (auto &option : config) {
+        EXPECT_EQ(UCS_OK, uct_config_modify(iface_config, option.first.c_str(),
+                                            option.second.c_str()))
+                << option.first;
+    }
+
+    params.field_mask           = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
+                                  UCT_IFACE_PARAM_FIELD_DEVICE |
+                                  UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
+                                  UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
+                                  UCT_IFACE_PARAM_FIELD_ERR_HANDLER_FLAGS;
+    params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
+    params.mode.device.tl_name  = "vqp";
+    params.mode.device.dev_name = dev_name.c_str();
+    params.err_handler          = node_err_handler;
+    params.err_handler_arg      = this;
+    EXPECT_EQ(UCS_OK, uct_iface_open(md, worker, &params, iface_config,
+                                     &iface));
+    uct_config_release(iface_config);
+    if (iface == NULL) {
+        abort(); /* a test can not go on */
+    }
+
+    EXPECT_EQ(UCS_OK, uct_iface_query(iface, &attr));
+    uct_iface_progress_enable(iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+}
+
+void node::close()
+{
+    while (!endpoints.empty()) {
+        endpoints.back()->destroy();
+    }
+
+    if (iface != NULL) {
+        uct_iface_close(iface);
+        iface = NULL;
+    }
+}
+
+node::~node()
+{
+    close();
+    nodes.erase(std::find(nodes.begin(), nodes.end(), this));
+    uct_md_close(md);
+    uct_worker_destroy(worker);
+    ucs_async_context_destroy(async);
+}
+
+static ucs_status_t
+node_am_handler(void *arg, void *data, size_t length, unsigned)
+{
+    return (*(node::am_handler*)arg)((const char*)data, length);
+}
+
+void node::on_am(uint8_t id, const am_handler &handler)
+{
+    handlers[id] = handler;
+    EXPECT_EQ(UCS_OK, uct_iface_set_am_handler(iface, id, node_am_handler,
+                                               &handlers[id], 0));
+}
+
+std::string node::address() const
+{
+    std::string result(attr.device_addr_len + attr.iface_addr_len, '\0');
+
+    EXPECT_EQ(UCS_OK, uct_iface_get_device_address(
+                              iface, (uct_device_addr_t*)&result[0]));
+    EXPECT_EQ(UCS_OK, uct_iface_get_address(
+                              iface, (uct_iface_addr_t*)
+                              &result[attr.device_addr_len]));
+    return result;
+}
+
+/* ---- endpoint ---- */
+
+endpoint::endpoint(node &from, const std::string &address) : local(from)
+{
+    uct_ep_params_t params = {};
+
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE |
+                        UCT_EP_PARAM_FIELD_DEV_ADDR |
+                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.iface      = from.iface;
+    params.dev_addr   = (const uct_device_addr_t*)address.data();
+    params.iface_addr = (const uct_iface_addr_t*)(address.data() +
+                                                  from.attr.device_addr_len);
+    EXPECT_EQ(UCS_OK, uct_ep_create(&params, &ep));
+    from.endpoints.push_back(this);
+}
+
+void endpoint::destroy()
+{
+    auto &list = local.endpoints;
+
+    if (ep != NULL) {
+        list.erase(std::find(list.begin(), list.end(), this));
+        uct_ep_destroy(ep);
+        ep = NULL;
+    }
+}
+
+ucs_status_t endpoint::flush(double seconds)
+{
+    ucs_status_t status = UCS_INPROGRESS;
+
+    until([&] {
+        status = uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, NULL);
+        return (status != UCS_INPROGRESS) && (status != UCS_ERR_NO_RESOURCE);
+    }, seconds);
+    return status;
+}
+
+/* ---- completion ---- */
+
+bool completion::inside = false;
+std::vector<completion*> completion::order;
+
+static void completion_func(uct_completion_t *super)
+{
+    completion *self = static_cast<completion*>((completion_base*)super);
+
+    EXPECT_FALSE(completion::inside) << "a completion ran in the posting call";
+    ++self->calls;
+    self->status = super->status;
+    completion::order.push_back(self);
+    if (self->func) {
+        self->func();
+    }
+}
+
+completion::completion(int count, const std::function<void()> &f) :
+        status(UCS_INPROGRESS), func(f)
+{
+    super.func   = completion_func;
+    super.count  = count;
+    super.status = UCS_OK;
+}
+
+/* ---- memory ---- */
+
+memory::memory(node &owner, size_t length, void *address, unsigned flags) :
+        owner(owner), data((char*)address), length(length),
+        mapped(address == nullptr)
+{
+    std::string packed(owner.md_attr.rkey_packed_size, '\0');
+
+    if (mapped) {
+        data = (char*)mmap(NULL, length, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        EXPECT_NE((char*)MAP_FAILED, data);
+    }
+
+    EXPECT_EQ(UCS_OK, uct_md_mem_reg(owner.md, data, length, flags, &memh));
+    EXPECT_EQ(UCS_OK, uct_md_mkey_pack(owner.md, memh, &packed[0]));
+    EXPECT_EQ(UCS_OK, uct_rkey_unpack(component(), packed.data(), &bundle));
+}
+
+void memory::deregister()
+{
+    if (memh != UCT_MEM_HANDLE_NULL) {
+        EXPECT_EQ(UCS_OK, uct_md_mem_dereg(owner.md, memh));
+        memh = UCT_MEM_HANDLE_NULL;
+    }
+}
+
+memory::~memory()
+{
+    uct_rkey_release(component(), &bundle);
+    deregister();
+    if (mapped) {
+        munmap(data, length);
+    }
+}
+
+void memory::fill(unsigned seed)
+{
+    for (size_t i = 0; i < length; ++i) {
+        data[i] = pattern(seed, i);
+    }
+}
+
+uct_iov_t memory::iov(size_t offset, size_t size) const
+{
+    uct_iov_t iov = {};
+
+    iov.buffer = data + offset;
+    iov.length = size;
+    iov.memh   = memh;
+    iov.count  = 1;
+    return iov;
+}
+
+std::string memory::packed_key() const
+{
+    std::string packed(owner.md_attr.rkey_packed_size, '\0');
+
+    EXPECT_EQ(UCS_OK, uct_md_mkey_pack(owner.md, memh, &packed[0]));
+    return packed;
+}
+
+remote_key::remote_key(const std::string &packed)
+{
+    EXPECT_EQ(UCS_OK, uct_rkey_unpack(component(), packed.data(), &bundle));
+}
+
+size_t pack_bytes(void *dest, void *arg)
+{
+    bytes *source = (bytes*)arg;
+
+    memcpy(dest, source->data, source->length);
+    return source->length;
+}
+
+/* ---- two interfaces ---- */
+
+void uct_test::SetUp()
+{
+    if (devices().empty()) {
+        GTEST_SKIP() << "no RDMA device";
+    }
+    completion::order.clear();
+}
+
+void uct_test::TearDown()
+{
+    ab.reset();
+    ba.reset();
+    b.reset();
+    a.reset();
+}
+
+void uct_test::open(const options &config)
+{
+    a  = std::make_unique<node>(0, config);
+    b  = std::make_unique<node>(1, config);
+    ab = std::make_unique<endpoint>(*a, *b);
+}
+
+void uct_test::connect_back()
+{
+    ba = std::make_unique<endpoint>(*b, *a);
+}
+
+void uct_test::settle()
+{
+    const uint8_t id = 31;
+    int arrived      = 0;
+
+    b->on_am(id, [&](const char *, size_t) { ++arrived; return UCS_OK; });
+    EXPECT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_am_short(*ab, id, 0, NULL, 0);
+    }));
+    EXPECT_TRUE(until([&] { return arrived == 1; }));
+    EXPECT_EQ(UCS_OK, ab->flush());
+}

@@ -1,0 +1,270 @@
+/*
+ * What the tests of the transport share: interfaces, endpoints, registered
+ * memory, completions, all through UCX's public UCT API, and a second process
+ * where a test needs one. The module is loaded before main() of the tests
+ * starts (main.cc). The tests need RDMA devices, two where there are two:
+ * test/rxe/run has them. Without devices they are skipped.
+ */
+#ifndef VQP_TEST_UCT_FIXTURE_H
+#define VQP_TEST_UCT_FIXTURE_H
+
+#include <uct/api/uct.h>
+#include <ucs/async/async_fwd.h>
+
+#include <gtest/gtest.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+/* Names of the devices that the tests use: $RXE_DEVS, else all there are */
+const std::vector<std::string> &devices();
+
+/* The transport's component */
+uct_component_h component();
+
+/* Options of an interface, without the prefix UCX_VQP_ */
+typedef std::map<std::string, std::string> options;
+
+/* All that was logged between construction and destruction, at any level that
+ * UCX_LOG_LEVEL lets through; nothing of it is printed */
+class log_capture {
+public:
+    log_capture();
+    ~log_capture();
+    static bool has(const std::string &part);
+    static std::string text();
+};
+
+class endpoint;
+
+/* A memory domain, a worker and an interface on one device. The interfaces of
+ * a thread are progressed together, see until(). */
+class node {
+public:
+    typedef std::function<ucs_status_t(const char *, size_t)> am_handler;
+    typedef std::function<ucs_status_t(endpoint *, ucs_status_t)> err_handler;
+
+    explicit node(unsigned device = 0, const options &config = {});
+    ~node();
+    node(const node &)            = delete;
+    node &operator=(const node &) = delete;
+
+    unsigned progress() { return uct_worker_progress(worker); }
+    void on_am(uint8_t id, const am_handler &handler);
+
+    /* Close the interface now: its statistics are written */
+    void close();
+
+    /* Device and interface address, as one string for another process */
+    std::string address() const;
+
+    uct_md_h              md     = nullptr;
+    uct_worker_h          worker = nullptr;
+    uct_iface_h           iface  = nullptr;
+    uct_md_attr_t         md_attr;
+    uct_iface_attr_t      attr;
+    std::string           name;         /* of the device */
+    unsigned              errors = 0;   /* calls of the error handler */
+    ucs_status_t          error  = UCS_OK; /* of the last one */
+    err_handler           on_error;     /* called after counting, or empty */
+    std::vector<endpoint*> endpoints;
+
+private:
+    void open_md();
+    void open_iface(const options &config);
+
+    ucs_async_context_t  *async = nullptr;
+    std::map<uint8_t, am_handler> handlers;
+};
+
+/* Progress the interfaces of this thread until the condition holds.
+ * @return false if it does not within @a seconds. */
+bool until(const std::function<bool()> &condition, double seconds = 20);
+
+/* Progress them for that long */
+void run_for(double seconds);
+
+/* Monotonic, in seconds */
+double now();
+
+class endpoint {
+public:
+    /* To @a to's interface, or to an address that came from another process */
+    endpoint(node &from, const node &to) : endpoint(from, to.address()) {}
+    endpoint(node &from, const std::string &address);
+    ~endpoint() { destroy(); }
+    endpoint(const endpoint &)            = delete;
+    endpoint &operator=(const endpoint &) = delete;
+
+    operator uct_ep_h() const { return ep; }
+    void destroy();
+
+    /* Repeat an operation while it returns NO_RESOURCE
+     * @return what it returned last */
+    template <typename func_t> auto retry(func_t func, double seconds = 20)
+            -> decltype(func())
+    {
+        auto result = func();
+
+        until([&] {
+            if (result == UCS_ERR_NO_RESOURCE) {
+                result = func();
+            }
+            return result != UCS_ERR_NO_RESOURCE;
+        }, seconds);
+        return result;
+    }
+
+    /* Flush with progress, without a completion */
+    ucs_status_t flush(double seconds = 20);
+
+    node        &local;
+    uct_ep_h     ep     = nullptr;
+    unsigned     errors = 0; /* calls of the error handler for this one */
+    ucs_status_t error  = UCS_OK;
+};
+
+/* A completion that counts its calls. While `inside` is set, a call is a
+ * defect: no completion may run in the call that posts. */
+struct completion_base {
+    uct_completion_t super;
+};
+
+struct completion : completion_base {
+    explicit completion(int count = 1, const std::function<void()> &f = {});
+
+    int                   calls = 0;
+    ucs_status_t          status;
+    std::function<void()> func;
+
+    static bool inside;
+    static std::vector<completion*> order; /* in which they were called */
+};
+
+/* Post; completions that run meanwhile fail the test */
+template <typename func_t> auto post(func_t func) -> decltype(func())
+{
+    completion::inside = true;
+    auto result        = func();
+    completion::inside = false;
+    return result;
+}
+
+/* Registered memory with its remote key, packed and unpacked. Where no address
+ * is given it is allocated; with an offset it begins at an odd address. */
+class memory {
+public:
+    memory(node &owner, size_t length, void *address = nullptr,
+           unsigned flags = UCT_MD_MEM_ACCESS_ALL);
+    ~memory();
+    memory(const memory &)            = delete;
+    memory &operator=(const memory &) = delete;
+
+    void deregister();
+    void fill(unsigned seed);
+    uint64_t addr(size_t offset = 0) const { return (uint64_t)(data + offset); }
+    uct_rkey_t rkey() const { return bundle.rkey; }
+    uct_iov_t iov(size_t offset, size_t size) const;
+    std::string packed_key() const;
+
+    node             &owner;
+    char             *data;
+    size_t            length;
+    uct_mem_h         memh = UCT_MEM_HANDLE_NULL;
+    uct_rkey_bundle_t bundle;
+
+private:
+    bool mapped;
+};
+
+/* A remote key of another process */
+class remote_key {
+public:
+    explicit remote_key(const std::string &packed);
+    ~remote_key() { uct_rkey_release(component(), &bundle); }
+    uct_rkey_bundle_t bundle;
+};
+
+/* Another process of this program, which runs a role: a function that was
+ * registered with VQP_ROLE. Both talk by lines. It dies with the object. */
+class process {
+public:
+    explicit process(const std::string &role);
+    ~process();
+    std::string read(); /* one line; empty at the end */
+    void write(const std::string &line);
+    void kill();        /* SIGKILL, and wait for the end */
+    int wait();         /* exit status */
+
+private:
+    pid_t pid;
+    int   in, out;
+};
+
+/* In the other process: a line from, or to, the test */
+std::string role_read();
+void role_write(const std::string &line);
+
+typedef int (*role_func)();
+int role_register(const char *name, role_func func);
+int role_run(const std::string &name);
+
+#define VQP_ROLE(_name) \
+    static int role_##_name(); \
+    static int role_registered_##_name = role_register(#_name, role_##_name); \
+    static int role_##_name()
+
+std::string to_hex(const std::string &bytes);
+std::string from_hex(const std::string &hex);
+
+/* The number behind "name": in a line of the statistics: the first, summed up
+ * over all lines, or the largest */
+uint64_t stats_sum(const std::string &file, const std::string &name);
+uint64_t stats_max(const std::string &file, const std::string &name);
+std::string read_file(const std::string &name);
+
+/* A name for a file that is removed with the object */
+class temp_file {
+public:
+    temp_file();
+    ~temp_file();
+    std::string name;
+};
+
+/* Byte i of a pattern */
+inline char pattern(unsigned seed, size_t i)
+{
+    return (char)((i * 2654435761u + seed * 40503u + (i >> 12)) >> 7);
+}
+
+/* pack and unpack callbacks on a (pointer, length) pair */
+struct bytes {
+    const char *data;
+    size_t      length;
+};
+size_t pack_bytes(void *dest, void *arg);
+
+/* Two connected interfaces: on two devices where there are two */
+class uct_test : public ::testing::Test {
+protected:
+    void SetUp() override;
+    void TearDown() override;
+
+    /* Open both with these options and connect a to b */
+    void open(const options &config = {});
+    void connect_back(); /* b to a */
+
+    /* Wait for an acknowledgment that the connection works both ways */
+    void settle();
+
+    std::unique_ptr<node>     a, b;
+    std::unique_ptr<endpoint> ab, ba;
+};
+
+#endif
