@@ -204,7 +204,8 @@ step_rxe() {
         result FAIL "rxe: a machine with Soft-RoCE" "$(tail -n 1 "$log")"
         return
     fi
-    make -C "$work/gcc" -s check-rxe 2>&1 </dev/null | tee "$log" |
+    run "rxe: test_verbs" make -C "$work/gcc" -s check-rxe-verbs
+    make -C "$work/gcc" -s check-rxe-suite 2>&1 </dev/null | tee "$log" |
         grep -E '^(ok|FAIL|skip) '
     counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" |
              tail -n 1)

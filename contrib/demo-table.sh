@@ -89,3 +89,7 @@ while IFS=: read -r test size iterations quantity unit; do
     done
     printf '  %s\n' "$unit"
 done <<<"$rows"
+if grep -q 'User Mode Linux' /proc/cpuinfo; then
+    echo "(both ends took turns on the one CPU of a virtual machine: compare"
+    echo " columns, and take none of these figures for a property of hardware)"
+fi
