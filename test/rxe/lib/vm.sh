@@ -35,6 +35,8 @@ vm_clean_up() {
         kill -9 -- "-$VM_PID"
         wait "$VM_PID"
     fi
+    # those of a machine that was never started wait for it to open the FIFOs
+    [ ${#READERS[@]} -eq 0 ] || kill "${READERS[@]}"
     echo over >&9
     rm -rf "$WORK"
 } 2>/dev/null
@@ -42,6 +44,7 @@ vm_clean_up() {
 vm_prepare() {
     WORK=$(mktemp -d "${TMPDIR:-/tmp}/rxe.XXXXXX") || rxe_die "mktemp failed"
     VM_PID=''
+    READERS=()
     exec 9>/dev/null
     trap vm_clean_up EXIT
     trap 'exit 130' INT
@@ -79,7 +82,7 @@ vm_status() {
 }
 
 vm_run() {
-    local readers=() status
+    local status
 
     # Guests take memory as they touch it: half is what most runs get to
     rxe_check_memory "$((MEM / 2))" "a virtual machine"
@@ -87,16 +90,17 @@ vm_run() {
     vm_prepare "$@"
     vm_start_watchdog
     cat <"$WORK/out" 9>&- &
-    readers+=($!)
+    READERS+=($!)
     cat <"$WORK/err" >&2 9>&- &
-    readers+=($!)
+    READERS+=($!)
     "${VM}_start"
     echo "$VM_PID" >&9
 
     wait "$VM_PID" 2>/dev/null
     kill -9 -- "-$VM_PID" 2>/dev/null
     VM_PID=''
-    wait "${readers[@]}"
+    wait "${READERS[@]}"
+    READERS=()
     [ -z "$CONSOLE" ] || cp "$WORK/console" "$CONSOLE"
     vm_status
     status=$?

@@ -192,7 +192,7 @@ perftest_sizes() {
         count=$((count + 1))
     done >sizes.txt
     pair ucx_perftest -b sizes.txt -f
-    results=$(grep -cE '^ *(s[0-9]+ +)?[0-9]+ +[0-9.]+ ' client.log)
+    results=$(grep -cE '^ *s[0-9,]+ +[0-9]+ +[0-9.]+ ' client.log)
     [ "$results" -eq "$count" ] ||
         fail "$results results instead of $count"
 }

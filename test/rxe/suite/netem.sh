@@ -28,7 +28,8 @@ netem_mpi() {
         fail "mpirun ended with $?"
 }
 
-# skew "TEST" SIZES: each path has its own delay, and keeps its own order: what
+# shellcheck disable=SC2153
+# skew_perftest TEST SIZES: each path has its own delay, and keeps its own order: what
 # arrives early on one path waits for what is late on another
 skew_perftest() {
     need_faults
