@@ -142,7 +142,7 @@ static ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
     path->index    = (uint8_t)index;
     path->rail     = (uint8_t)rail_index;
     path->epoch    = iface->epoch++;
-    path->depth    = (uint16_t)iface->set.send_depth;
+    path->depth    = (uint16_t)(iface->set.send_depth - 1); /* last words */
     path->mask     = (uint16_t)(iface->set.inflight - 1);
     path->up       = 1;
     ib->qp         = ib->rc.qp;
@@ -496,13 +496,38 @@ void uct_vqp_touch_later(uct_vqp_t *vqp)
     uct_vqp_iface_signal(vqp->iface, UCT_VQP_EVENT_LOCAL);
 }
 
-void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
+/* What was acknowledged without a CQE gets none from a queue pair in ERR either:
+ * an empty write behind it brings one */
+static void uct_vqp_last_words(uct_vqp_t *vqp)
 {
+    vqp_batch_t *batch = &vqp->iface->batch;
+    const vqp_frag_t *frag;
     unsigned i;
 
-    if (vqp->failed) {
-        return;
+    for (;;) {
+        vqp_tx_last_words(&vqp->tx, batch);
+        if (batch->count == 0) {
+            return;
+        }
+
+        if (vqp_likely(vqp_ib_post(vqp->ib_paths, batch) == VQP_OK)) {
+            continue;
+        }
+
+        for (i = 0; i < batch->count; ++i) {
+            frag = &batch->frags[i];
+            if (frag->flags & VQP_FRAG_UNPOSTED) {
+                vqp_tx_abandon(&vqp->tx, frag->path, frag->path->head,
+                               vqp->status);
+            }
+        }
     }
+}
+
+/* The state of a failed vqp; last words are up to the caller */
+static void uct_vqp_set_failed(uct_vqp_t *vqp, vqp_status_t status)
+{
+    unsigned i;
 
     vqp->failed = 1;
     vqp->ready  = 0;
@@ -518,18 +543,32 @@ void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
     uct_vqp_touch_later(vqp);
 }
 
+void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
+{
+    if (vqp->failed) {
+        return;
+    }
+
+    uct_vqp_set_failed(vqp, status);
+    if (vqp->connected) {
+        uct_vqp_last_words(vqp);
+    }
+}
+
 /* What could not be posted gets no completion: end it here */
 static void uct_vqp_post_failed(uct_vqp_t *vqp, const vqp_batch_t *batch)
 {
     unsigned i;
 
-    uct_vqp_fail(vqp, VQP_ERR_IO);
+    uct_vqp_set_failed(vqp, VQP_ERR_IO);
     for (i = 0; i < batch->count; ++i) {
         if (batch->frags[i].flags & VQP_FRAG_UNPOSTED) {
             vqp_tx_abandon(&vqp->tx, batch->frags[i].path, batch->frags[i].pos,
                            VQP_ERR_IO);
         }
     }
+
+    uct_vqp_last_words(vqp);
 }
 
 void uct_vqp_pump(uct_vqp_t *vqp)

@@ -8,18 +8,8 @@
     vqp_record_t *_record; \
     vqp_op_t *_op = vqp_tx_am_begin(&(_vqp)->tx, _max, &_record); \
     if (vqp_unlikely(_op == NULL)) { \
-        return uct_vqp_am_refused(_vqp); \
+        return uct_vqp_no_resource(_vqp); \
     }
-
-/* The sender may have left itself a control message or a kick */
-static ucs_status_t __attribute__((noinline)) uct_vqp_am_refused(uct_vqp_t *vqp)
-{
-    if (vqp->tx.slow != 0) {
-        uct_vqp_pump(vqp);
-    }
-
-    return uct_vqp_no_resource(vqp);
-}
 
 static inline void uct_vqp_am_send(uct_vqp_t *vqp, vqp_op_t *op, uint8_t id,
                                    uint32_t length, uint32_t in_mirror)

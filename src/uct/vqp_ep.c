@@ -153,6 +153,16 @@ uct_vqp_flush(uct_vqp_t *vqp, int cancel, uct_completion_t *comp)
     return UCS_INPROGRESS;
 }
 
+/* What is pending was accepted earlier: a flush has to wait behind it. And the
+ * handshake is an operation too: after a flush an endpoint has resources. */
+static int uct_vqp_ep_holds_flush(const uct_vqp_ep_t *ep)
+{
+    const uct_vqp_t *vqp = ep->vqp;
+
+    return (ep->num_pending > 0) ||
+           (!vqp->live && !vqp->failed && !vqp->peer_gone);
+}
+
 ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
                               uct_completion_t *comp)
 {
@@ -166,8 +176,7 @@ ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
             vqp->canceled = 1;
             uct_vqp_fail(vqp, VQP_ERR_CANCELED);
         }
-    } else if ((ep->num_pending > 0) && (vqp->iface->pending_ep != ep)) {
-        /* What waits was accepted earlier: the flush has to wait behind it */
+    } else if (uct_vqp_ep_holds_flush(ep) && (vqp->iface->pending_ep != ep)) {
         return uct_vqp_no_resource(vqp);
     }
 
@@ -352,7 +361,7 @@ uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
 
     UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if ((vqp->ep != NULL) && (vqp->ep->num_pending > 0)) {
+        if ((vqp->ep != NULL) && uct_vqp_ep_holds_flush(vqp->ep)) {
             result = UCS_INPROGRESS;
         }
 
@@ -371,14 +380,14 @@ uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
     return result;
 }
 
-static int uct_vqp_iface_has_pending(uct_vqp_iface_t *iface)
+static int uct_vqp_iface_holds_flush(uct_vqp_iface_t *iface)
 {
     int found = 0;
     uct_vqp_t *vqp;
 
     UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        found |= (vqp->ep != NULL) && (vqp->ep->num_pending > 0);
+        found |= (vqp->ep != NULL) && uct_vqp_ep_holds_flush(vqp->ep);
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_ep_async(iface));
     return found;
@@ -400,8 +409,7 @@ ucs_status_t uct_vqp_iface_flush(uct_iface_h tl_iface, unsigned flags,
         return uct_vqp_iface_flush_all(iface, NULL);
     }
 
-    /* A flush must not complete before what was accepted as pending */
-    if (uct_vqp_iface_has_pending(iface)) {
+    if (uct_vqp_iface_holds_flush(iface)) {
         return UCS_ERR_NO_RESOURCE;
     }
 

@@ -116,6 +116,10 @@ ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
 /** An op was refused: note it, for pending_add. */
 static inline ucs_status_t uct_vqp_no_resource(uct_vqp_t *vqp)
 {
+    if (vqp_unlikely(vqp->tx.slow != 0)) {
+        uct_vqp_pump(vqp); /* the sender asks for what brings room back */
+    }
+
     ++vqp->stats.no_resource;
     vqp->no_resource = 1;
     return UCS_ERR_NO_RESOURCE;

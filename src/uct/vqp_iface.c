@@ -455,6 +455,25 @@ static void uct_vqp_iface_cleanup_state(uct_vqp_iface_t *self)
     ucs_free(self->vqps);
 }
 
+/* Alignment is promised for messages in descriptors only, and messages here
+ * stay in the ring: a wish is checked, and without effect */
+static ucs_status_t
+uct_vqp_iface_check_alignment(const uct_iface_params_t *params)
+{
+    size_t offset = UCT_IFACE_PARAM_VALUE(params, am_align_offset,
+                                          AM_ALIGN_OFFSET, 0);
+    size_t align  = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT,
+                                          1);
+
+    if (!ucs_is_pow2(align) || (align == 0) || (offset >= align)) {
+        ucs_error("vqp: active messages can not be aligned to %zu at offset "
+                  "%zu", align, offset);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    return UCS_OK;
+}
+
 static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
                            const uct_iface_params_t *params,
                            const uct_iface_config_t *tl_config)
@@ -470,6 +489,11 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
     if (!(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE)) {
         ucs_error("vqp supports only UCT_IFACE_OPEN_MODE_DEVICE");
         return UCS_ERR_UNSUPPORTED;
+    }
+
+    status = uct_vqp_iface_check_alignment(params);
+    if (status != UCS_OK) {
+        return status;
     }
 
     status = uct_vqp_parse_device(md, params->mode.device.dev_name, &port);

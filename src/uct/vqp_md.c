@@ -93,7 +93,8 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
                                               UCT_MD_FLAG_NEED_MEMH |
                                               UCT_MD_FLAG_NEED_RKEY |
                                               UCT_VQP_MD_FLAG_INVALIDATE;
-    UCT_VQP_MD_ATTR(attr, max_alloc)        = 0;
+    /* nothing is allocated here; who sizes buffers by it needs no limit */
+    UCT_VQP_MD_ATTR(attr, max_alloc)        = ULONG_MAX;
     UCT_VQP_MD_ATTR(attr, max_reg)          = max_reg;
     UCT_VQP_MD_ATTR(attr, reg_mem_types)    = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     UCT_VQP_MD_ATTR(attr, access_mem_types) = UCS_BIT(UCS_MEMORY_TYPE_HOST);

@@ -318,11 +318,13 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->frag_shift = (uint8_t)ucs_ilog2(config->frag_size);
     set->path_bytes = config->path_bytes;
 
-    /* One path must be able to carry half a window, so that a receiver that
-     * tells its credit by halves never leaves a sender without */
-    set->recv_credit = (set->num_paths == 1) ? set->fsn_window :
-                       ucs_max(set->fsn_window / 2 + VQP_CONTROL_RESERVE,
-                               2 * set->fsn_window / set->num_paths);
+    /* One path must be able to carry half a window and the control reserve of
+     * both directions, so that a receiver that tells its credit by halves never
+     * leaves a sender without; see vqp_tx_init */
+    set->recv_credit = ucs_min(2 * set->fsn_window / set->num_paths,
+                               set->fsn_window + VQP_CONTROL_RESERVE);
+    set->recv_credit = ucs_max(set->recv_credit, (set->fsn_window / 2) +
+                                                 (2 * VQP_CONTROL_RESERVE));
     set->recv_depth  = set->recv_credit + set->rx_batch;
 
     /* Unsignaled ops hold places of the op rings: a quarter at most */
