@@ -196,6 +196,10 @@ static void uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
         return;
     }
 
+    if (done->user_kind == UCT_VQP_USER_NONE) {
+        return; /* its endpoint was destroyed after it had ended */
+    }
+
     iface = vqp->iface;
     desc  = done->user;
     comp  = desc->comp;

@@ -565,6 +565,36 @@ TEST_P(ops, hundreds_of_puts_and_gets_at_once_complete_once_each)
     }
 }
 
+/* Several paths, completions in posting order: those without a completion of
+ * their own must not stand in the way of those with one */
+TEST_P(ops, a_completion_comes_without_a_flush_behind_ops_that_have_none)
+{
+    uint64_t value = 1;
+
+    b->on_am(1, [](const char *, size_t) { return UCS_OK; });
+    for (unsigned i = 0; i < 100; ++i) {
+        uct_iov_t iov = source->iov(0, 1 + i);
+        completion comp;
+
+        for (unsigned j = 0; j < i % 7; ++j) {
+            ASSERT_EQ(UCS_OK, ab->retry([&] {
+                return (j % 2) ? uct_ep_am_short(*ab, 1, 0, NULL, 0) :
+                                 uct_ep_put_short(*ab, &value, 8,
+                                                  target->addr(1000),
+                                                  target->rkey());
+            }));
+        }
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
+                                    target->rkey(), &comp.super);
+        }));
+        if (!until([&] { return comp.calls == 1; }, 5)) {
+            ab->destroy();
+            FAIL() << "round " << i;
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(
         vqp, ops, ::testing::ValuesIn(settings),
         [](const ::testing::TestParamInfo<setting> &info) {

@@ -448,6 +448,12 @@ void uct_test::open(const options &config)
 {
     a  = std::make_unique<node>(0, config);
     b  = std::make_unique<node>(1, config);
+    for (node *each : {a.get(), b.get()}) {
+        each->on_am(settle_id, [this](const char *, size_t) {
+            ++settled;
+            return UCS_OK;
+        });
+    }
     ab = std::make_unique<endpoint>(*a, *b);
 }
 
@@ -458,13 +464,11 @@ void uct_test::connect_back()
 
 void uct_test::settle()
 {
-    const uint8_t id = 31;
-    int arrived      = 0;
+    unsigned before = settled;
 
-    b->on_am(id, [&](const char *, size_t) { ++arrived; return UCS_OK; });
     EXPECT_EQ(UCS_OK, ab->retry([&] {
-        return uct_ep_am_short(*ab, id, 0, NULL, 0);
+        return uct_ep_am_short(*ab, settle_id, 0, NULL, 0);
     }));
-    EXPECT_TRUE(until([&] { return arrived == 1; }));
+    EXPECT_TRUE(until([&] { return settled == before + 1; }));
     EXPECT_EQ(UCS_OK, ab->flush());
 }

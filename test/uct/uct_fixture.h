@@ -260,8 +260,11 @@ protected:
     void open(const options &config = {});
     void connect_back(); /* b to a */
 
-    /* Wait for an acknowledgment that the connection works both ways */
+    /* Wait until a message has come through and is acknowledged */
     void settle();
+
+    static const uint8_t settle_id = 31; /* both take it, and count */
+    unsigned             settled   = 0;
 
     std::unique_ptr<node>     a, b;
     std::unique_ptr<endpoint> ab, ba;

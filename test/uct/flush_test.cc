@@ -1,0 +1,472 @@
+/*
+ * When a flush is over, everything posted before it is: at the other side too.
+ * What could not be posted waits as a pending request, and keeps its place.
+ */
+#include "uct_fixture.h"
+
+class flush_test : public uct_test {
+protected:
+    void connect(const options &config = {})
+    {
+        open(config);
+        source = std::make_unique<memory>(*a, size);
+        target = std::make_unique<memory>(*b, size);
+        source->fill(1);
+        settle();
+    }
+
+    void TearDown() override
+    {
+        /* the endpoints first: they may hold on to the memory */
+        ab.reset();
+        ba.reset();
+        source.reset();
+        target.reset();
+        uct_test::TearDown();
+    }
+
+    ucs_status_t put(size_t length, completion *comp)
+    {
+        uct_iov_t iov = source->iov(0, length);
+
+        return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(),
+                                comp ? &comp->super : NULL);
+    }
+
+    /* Post short AMs until one is refused */
+    unsigned fill_up()
+    {
+        unsigned count = 0;
+
+        b->on_am(1, [](const char *, size_t) { return UCS_OK; });
+        while (uct_ep_am_short(*ab, 1, count, NULL, 0) == UCS_OK) {
+            ++count;
+        }
+        return count;
+    }
+
+    static const size_t size = 1 << 20;
+    std::unique_ptr<memory> source, target;
+};
+
+/* A pending request that runs a function */
+struct request_base {
+    uct_pending_req_t super;
+};
+
+struct request : request_base {
+    explicit request(const std::function<ucs_status_t()> &f) : func(f)
+    {
+        super.func = [](uct_pending_req_t *req) {
+            request *self = static_cast<request*>((request_base*)req);
+
+            ++self->calls;
+            return self->func();
+        };
+    }
+
+    std::function<ucs_status_t()> func;
+    int                           calls = 0;
+};
+
+TEST_F(flush_test, of_an_idle_endpoint_is_ok)
+{
+    connect();
+    completion comp;
+
+    EXPECT_EQ(UCS_OK, uct_ep_flush(*ab, 0, &comp.super));
+    EXPECT_EQ(UCS_OK, uct_ep_flush(*ab, 0, NULL));
+    EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, 0, NULL));
+    EXPECT_EQ(0, comp.calls);
+}
+
+TEST_F(flush_test, of_an_endpoint_that_was_never_used_is_ok)
+{
+    open();
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+TEST_F(flush_test, completes_after_all_that_was_posted_before)
+{
+    connect();
+    completion put_comp, flush_comp;
+
+    ASSERT_EQ(UCS_INPROGRESS, post([&] { return put(size, &put_comp); }));
+    EXPECT_EQ(UCS_INPROGRESS, post([&] {
+        return uct_ep_flush(*ab, 0, &flush_comp.super);
+    }));
+    ASSERT_TRUE(until([&] { return flush_comp.calls == 1; }));
+    EXPECT_EQ(1, put_comp.calls);
+    EXPECT_EQ(&put_comp, completion::order.at(0));
+    EXPECT_EQ(0, memcmp(target->data, source->data, size));
+}
+
+TEST_F(flush_test, does_not_wait_for_what_comes_later)
+{
+    connect();
+    completion first, flush_comp, later;
+
+    ASSERT_EQ(UCS_INPROGRESS, put(100, &first));
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &flush_comp.super));
+    for (int i = 0; i < 20; ++i) {
+        (void)ab->retry([&] { return put(size, NULL); });
+    }
+    EXPECT_TRUE(until([&] { return flush_comp.calls == 1; }));
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+TEST_F(flush_test, confirms_operations_that_have_no_completion)
+{
+    connect();
+    uint64_t value = 7;
+
+    for (int i = 0; i < 5; ++i) {
+        completion comp;
+
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_put_short(*ab, &value, 8, target->addr(),
+                                    target->rkey());
+        }));
+        ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &comp.super));
+        ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+        EXPECT_EQ(value++, *(uint64_t*)target->data);
+    }
+}
+
+TEST_F(flush_test, of_the_interface_is_for_all_its_endpoints)
+{
+    connect();
+    endpoint other(*a, *b);
+    completion comps[2], flush_comp;
+    uct_iov_t iov = source->iov(0, size);
+
+    ASSERT_EQ(UCS_INPROGRESS, put(size, &comps[0]));
+    ASSERT_EQ(UCS_INPROGRESS, other.retry([&] {
+        return uct_ep_put_zcopy(other, &iov, 1, target->addr(), target->rkey(),
+                                &comps[1].super);
+    }));
+    ASSERT_EQ(UCS_INPROGRESS, uct_iface_flush(a->iface, 0, &flush_comp.super));
+    EXPECT_EQ(0, flush_comp.calls);
+    ASSERT_TRUE(until([&] { return flush_comp.calls == 1; }));
+    EXPECT_EQ(1, comps[0].calls);
+    EXPECT_EQ(1, comps[1].calls);
+    ASSERT_TRUE(until([&] {
+        return uct_iface_flush(a->iface, 0, NULL) == UCS_OK;
+    }));
+}
+
+TEST_F(flush_test, is_not_ok_while_requests_are_pending)
+{
+    connect();
+    request req([&] { return uct_ep_am_short(*ab, 1, 0, NULL, 0); });
+
+    fill_up();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    EXPECT_NE(UCS_OK, uct_ep_flush(*ab, 0, NULL));
+    EXPECT_NE(UCS_OK, uct_iface_flush(a->iface, 0, NULL));
+    EXPECT_EQ(UCS_OK, ab->flush());
+    EXPECT_GE(req.calls, 1);
+    ASSERT_TRUE(until([&] {
+        return uct_iface_flush(a->iface, 0, NULL) == UCS_OK;
+    }));
+}
+
+TEST_F(flush_test, is_not_ok_while_requests_wait_for_the_connection)
+{
+    open();
+    int sent = 0, got = 0;
+    request req([&] {
+        ucs_status_t status = uct_ep_am_short(*ab, 1, 0, NULL, 0);
+
+        sent += (status == UCS_OK);
+        return status;
+    });
+
+    b->on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
+    ASSERT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(*ab, 1, 0, NULL, 0));
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    EXPECT_NE(UCS_OK, uct_ep_flush(*ab, 0, NULL));
+    EXPECT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(1, sent);
+    EXPECT_TRUE(until([&] { return got == 1; }));
+}
+
+/* ---- pending ---- */
+
+TEST_F(flush_test, pending_add_is_refused_when_there_is_room)
+{
+    connect();
+    request req([] { return UCS_OK; });
+
+    EXPECT_EQ(UCS_ERR_BUSY, uct_ep_pending_add(*ab, &req.super, 0));
+    run_for(0.05);
+    EXPECT_EQ(0, req.calls);
+}
+
+TEST_F(flush_test, pending_requests_run_in_order_and_nothing_overtakes_them)
+{
+    connect();
+    std::vector<std::unique_ptr<request>> reqs;
+    std::vector<uint64_t> got;
+    unsigned sent = fill_up();
+
+    b->on_am(2, [&](const char *data, size_t) {
+        uint64_t number;
+
+        memcpy(&number, data, 8);
+        got.push_back(number);
+        return UCS_OK;
+    });
+    ASSERT_GT(sent, 0u);
+    for (uint64_t i = 0; i < 200; ++i) {
+        reqs.push_back(std::make_unique<request>([&, i] {
+            return uct_ep_am_short(*ab, 2, i, source->data, 64);
+        }));
+        ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &reqs.back()->super, 0));
+    }
+
+    /* smaller than those that wait, and another kind */
+    uint64_t next = 200;
+    ASSERT_TRUE(until([&] {
+        if (uct_ep_am_short(*ab, 2, next, NULL, 0) == UCS_OK) {
+            ++next;
+        }
+        return next == 300;
+    }));
+    ASSERT_TRUE(until([&] { return got.size() == 300; }));
+    for (uint64_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(i, got[i]);
+    }
+}
+
+TEST_F(flush_test, a_pending_request_may_add_itself_again)
+{
+    connect();
+    int left = 10;
+    request req([&] {
+        ucs_status_t status = uct_ep_am_short(*ab, 1, 0, NULL, 0);
+
+        if ((status == UCS_OK) && (--left > 0)) {
+            return UCS_INPROGRESS; /* more to send */
+        }
+        return status;
+    });
+
+    fill_up();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    EXPECT_TRUE(until([&] { return left == 0; }));
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+TEST_F(flush_test, a_purge_hands_back_what_waits_in_order)
+{
+    connect();
+    std::vector<std::unique_ptr<request>> reqs;
+    std::vector<uct_pending_req_t*> purged;
+
+    fill_up();
+    for (int i = 0; i < 5; ++i) {
+        reqs.push_back(std::make_unique<request>([&] {
+            return uct_ep_am_short(*ab, 1, 0, NULL, 0);
+        }));
+        ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &reqs.back()->super, 0));
+    }
+
+    uct_ep_pending_purge(*ab, [](uct_pending_req_t *req, void *arg) {
+        ((std::vector<uct_pending_req_t*>*)arg)->push_back(req);
+    }, &purged);
+    ASSERT_EQ(5u, purged.size());
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(&reqs[i]->super, purged[i]);
+        EXPECT_EQ(0, reqs[i]->calls);
+    }
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+TEST_F(flush_test, a_purge_before_the_connection_is_there_hands_back_as_well)
+{
+    open();
+    request req([] { return UCS_OK; });
+    int purged = 0;
+
+    ASSERT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(*ab, 1, 0, NULL, 0));
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    uct_ep_pending_purge(*ab, [](uct_pending_req_t*, void *arg) {
+        ++*(int*)arg;
+    }, &purged);
+    EXPECT_EQ(1, purged);
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+/* ---- cancel ---- */
+
+TEST_F(flush_test, cancel_ends_what_is_under_way_once_and_reports_no_error)
+{
+    connect();
+    completion comps[8], flush_comp;
+    ucs_status_t status;
+
+    for (completion &comp : comps) {
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] { return put(size, &comp); }));
+    }
+
+    status = post([&] {
+        return uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, &flush_comp.super);
+    });
+    EXPECT_EQ(UCS_INPROGRESS, status);
+    ASSERT_TRUE(until([&] { return flush_comp.calls == 1; }));
+    EXPECT_EQ(UCS_OK, flush_comp.status);
+    for (completion &comp : comps) {
+        EXPECT_EQ(1, comp.calls);
+    }
+    EXPECT_EQ(UCS_ERR_CANCELED, comps[7].status);
+    EXPECT_EQ(0u, a->errors);
+}
+
+TEST_F(flush_test, cancel_ends_although_some_were_acknowledged_unnoticed)
+{
+    connect();
+    completion flush_comp;
+    uint64_t value = 1;
+
+    /* fewer than what asks for a completion queue entry */
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_put_short(*ab, &value, 8, target->addr(),
+                                           target->rkey()));
+    }
+    run_for(0.2);
+    ucs_status_t status = uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL,
+                                       &flush_comp.super);
+    if (status == UCS_INPROGRESS) {
+        EXPECT_TRUE(until([&] { return flush_comp.calls == 1; }, 5));
+    } else {
+        EXPECT_EQ(UCS_OK, status);
+    }
+}
+
+TEST_F(flush_test, cancel_before_the_connection_is_there_is_ok)
+{
+    open();
+    EXPECT_EQ(UCS_OK, uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, NULL));
+    run_for(0.1);
+    EXPECT_EQ(0u, a->errors);
+}
+
+/* ---- destroy ---- */
+
+TEST_F(flush_test, destroy_completes_what_is_under_way_once_as_canceled)
+{
+    connect();
+    completion puts[4], gets[4], ams[4], flush_comp;
+    uct_iov_t iov = source->iov(0, size);
+    uct_iov_t small = source->iov(0, 4000);
+    unsigned canceled = 0;
+
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_EQ(UCS_INPROGRESS, put(size, &puts[i]));
+        ASSERT_EQ(UCS_INPROGRESS, uct_ep_get_zcopy(*ab, &iov, 1,
+                                                   target->addr(),
+                                                   target->rkey(),
+                                                   &gets[i].super));
+        ASSERT_EQ(UCS_INPROGRESS, uct_ep_am_zcopy(*ab, 31, NULL, 0, &small, 1,
+                                                  0, &ams[i].super));
+    }
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &flush_comp.super));
+    ab->destroy();
+    for (auto *list : {puts, gets, ams}) {
+        for (int i = 0; i < 4; ++i) {
+            EXPECT_EQ(1, list[i].calls);
+            canceled += list[i].status == UCS_ERR_CANCELED;
+        }
+    }
+    EXPECT_GT(canceled, 6u);
+    EXPECT_EQ(1, flush_comp.calls);
+    run_for(0.5);
+    EXPECT_EQ(1, flush_comp.calls);
+    EXPECT_EQ(1, puts[3].calls);
+    EXPECT_EQ(0u, a->errors);
+}
+
+TEST_F(flush_test, destroy_delivers_what_needs_no_memory_of_the_user)
+{
+    connect();
+    unsigned got = 0;
+
+    b->on_am(3, [&](const char *, size_t) { ++got; return UCS_OK; });
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 3, i, NULL, 0));
+    }
+    ab->destroy();
+    EXPECT_TRUE(until([&] { return got == 20; }));
+}
+
+TEST_F(flush_test, destroy_in_a_completion_is_safe)
+{
+    connect();
+    completion first(1, [&] { ab->destroy(); });
+    completion second;
+
+    ASSERT_EQ(UCS_INPROGRESS, put(100, &first));
+    ASSERT_EQ(UCS_INPROGRESS, put(size, &second));
+    EXPECT_TRUE(until([&] { return first.calls && second.calls; }));
+    run_for(0.3);
+    EXPECT_EQ(1, second.calls);
+}
+
+TEST_F(flush_test, destroy_in_an_active_message_handler_is_safe)
+{
+    connect();
+    connect_back();
+    unsigned got = 0;
+
+    a->on_am(4, [&](const char *, size_t) {
+        ++got;
+        ab->destroy();
+        return UCS_OK;
+    });
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(UCS_OK, ba->retry([&] {
+            return uct_ep_am_short(*ba, 4, i, NULL, 0);
+        }));
+    }
+    EXPECT_TRUE(until([&] { return got > 0; }));
+    run_for(0.3);
+}
+
+TEST_F(flush_test, operations_from_a_handler_and_a_completion_are_possible)
+{
+    connect();
+    connect_back();
+    unsigned got = 0, done = 0;
+    completion comp(1, [&] {
+        EXPECT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_am_short(*ab, 5, 1, NULL, 0);
+        }));
+        ++done;
+    });
+
+    b->on_am(5, [&](const char *data, size_t length) {
+        ++got;
+        EXPECT_EQ(UCS_OK, uct_ep_am_short(*ba, 6, 2, data, length));
+        return UCS_OK;
+    });
+    a->on_am(6, [&](const char *, size_t) { ++done; return UCS_OK; });
+    ASSERT_EQ(UCS_OK, ba->retry([&] {
+        return uct_ep_am_short(*ba, 31, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_INPROGRESS, put(100, &comp));
+    EXPECT_TRUE(until([&] { return done == 2; }));
+    EXPECT_EQ(1u, got);
+}
+
+/* ---- check ---- */
+
+TEST_F(flush_test, check_of_a_live_peer_reports_nothing)
+{
+    connect();
+    for (int i = 0; i < 300; ++i) {
+        EXPECT_EQ(UCS_OK, uct_ep_check(*ab, 0, NULL));
+    }
+    EXPECT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(0u, a->errors);
+}
