@@ -292,7 +292,13 @@ static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
 {
     op->flags |= VQP_OP_DONE;
     if (tx->cfg.comp_post) {
-        return; /* pop_done goes by op number */
+        /* pop_done goes by op number. Older ones of other paths may have no CQE
+         * of their own, and must not hold up the one that somebody waits for */
+        if ((op->user_kind != 0) && !tx->failed &&
+            (vqp_tx_oldest(tx) != op->seq)) {
+            vqp_tx_kick(tx);
+        }
+        return;
     }
 
     if (op->user_kind == 0) {
