@@ -1,0 +1,699 @@
+/*
+ * Cutting ops into frags: sizes, pieces, numbers, completions asked for, fences,
+ * and the limits of a path.
+ */
+#include "txkit.h"
+
+namespace {
+
+class dispatch : public txkit {
+protected:
+    /* Frags cover [0, length) of the source and of the target, in order */
+    static void check_cover(const std::vector<vqp_frag_t> &frags,
+                            uint64_t length) {
+        uint64_t offset = 0;
+
+        for (const vqp_frag_t &frag : frags) {
+            ASSERT_EQ(HEAP_ADDR + offset, frag.raddr);
+            ASSERT_EQ(1, frag.nsge);
+            ASSERT_EQ(USER_ADDR + offset, frag.sge[0].addr);
+            ASSERT_EQ(frag.length, frag.sge[0].length);
+            ASSERT_GT(frag.length, 0u);
+            offset += frag.length;
+        }
+        ASSERT_EQ(length, offset);
+    }
+};
+
+/* ---- frags ---- */
+
+TEST_F(dispatch, one_path_cuts_only_at_the_largest_frag) {
+    start(1);
+    rma(VQP_KIND_PUT, 65536);
+    EXPECT_EQ(1u, txkit::dispatch().size());
+    rma(VQP_KIND_PUT, 65537);
+    auto frags = batch();
+    ASSERT_EQ(2u, frags.size());
+    EXPECT_EQ(1u, frags[1].length);
+}
+
+TEST_F(dispatch, several_paths_get_power_of_two_frags) {
+    start(4);
+    for (uint64_t length : {255, 256, 257, 1000, 1024, 1025, 5000, 65536}) {
+        rma(VQP_KIND_PUT, length);
+        auto frags = batch();
+
+        check_cover(frags, length);
+        EXPECT_LE(frags.size(), 8u);
+        for (const vqp_frag_t &frag : frags) {
+            EXPECT_TRUE((&frag == &frags.back()) ||
+                        (frag.length == frags[0].length));
+        }
+        EXPECT_TRUE((frags.size() == 1) ||
+                    ((frags[0].length & (frags[0].length - 1)) == 0));
+        EXPECT_TRUE((frags.size() == 1) || (frags[0].length >= 256));
+        confirm(frags);
+    }
+}
+
+TEST_F(dispatch, a_large_op_uses_all_paths_evenly) {
+    start(7);
+    m_tx.cfg.frag_shift = 10;
+    rma(VQP_KIND_PUT, 70 * 1024);
+    auto frags = txkit::dispatch();
+    EXPECT_EQ(70u, frags.size());
+    for (const vqp_path_t &path : m_paths) {
+        EXPECT_EQ(10u, path.stats.frags);
+        EXPECT_EQ(10240u, path.stats.bytes);
+    }
+}
+
+TEST_F(dispatch, small_messages_rotate_over_the_paths) {
+    start(4);
+    for (unsigned i = 0; i < 8; ++i) {
+        am(8);
+    }
+    txkit::dispatch();
+    for (const vqp_path_t &path : m_paths) {
+        EXPECT_EQ(2u, path.stats.frags);
+    }
+}
+
+TEST_F(dispatch, frag_borders_are_not_piece_borders) {
+    vqp_iov_t ext[128 * 4];
+
+    start(2);
+    vqp_tx_set_iov_ext(&m_tx, ext, 4);
+    rma_iov(VQP_KIND_PUT, {{1000, 300, &m_lkey}, {2000, 0, &m_lkey},
+                           {3000, 400, &m_lkey}, {4000, 324, &m_lkey}});
+    auto frags = batch();
+    ASSERT_EQ(2u, frags.size());
+    ASSERT_EQ(512u, frags[0].length);
+    ASSERT_EQ(2, frags[0].nsge);
+    EXPECT_EQ(1000u, frags[0].sge[0].addr);
+    EXPECT_EQ(300u, frags[0].sge[0].length);
+    EXPECT_EQ(3000u, frags[0].sge[1].addr);
+    EXPECT_EQ(212u, frags[0].sge[1].length);
+    ASSERT_EQ(2, frags[1].nsge);
+    EXPECT_EQ(3212u, frags[1].sge[0].addr);
+    EXPECT_EQ(188u, frags[1].sge[0].length);
+    EXPECT_EQ(4000u, frags[1].sge[1].addr);
+    EXPECT_EQ(324u, frags[1].sge[1].length);
+}
+
+TEST_F(dispatch, empty_pieces_at_both_ends_are_skipped) {
+    vqp_iov_t ext[128 * 4];
+
+    start(1);
+    vqp_tx_set_iov_ext(&m_tx, ext, 4);
+    rma_iov(VQP_KIND_PUT, {{1, 0, &m_lkey}, {2, 0, &m_lkey},
+                           {3000, 5, &m_lkey}, {4, 0, &m_lkey}});
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    ASSERT_EQ(1, frags[0].nsge);
+    EXPECT_EQ(3000u, frags[0].sge[0].addr);
+}
+
+TEST_F(dispatch, keys_are_those_of_the_paths_rails) {
+    uint32_t lkeys[2] = {31, 32}, rkeys[2] = {41, 42};
+
+    start(2);
+    m_paths[1].rail      = 1;
+    m_paths[0].peer_rail = 1;
+    m_lkey = 0;
+    vqp_op_t *op = begin(VQP_KIND_PUT, nullptr, 0);
+    op->rkeys  = rkeys;
+    op->length = 512;
+    *vqp_tx_op_iov(&m_tx, op, 1) = {USER_ADDR, 512, lkeys};
+    vqp_tx_rma_cut(&m_tx, op);
+    vqp_tx_rma_commit(&m_tx, op);
+    auto frags = batch();
+    ASSERT_EQ(2u, frags.size());
+    EXPECT_EQ(42u, frags[0].rkey);
+    EXPECT_EQ(31u, frags[0].sge[0].lkey);
+    EXPECT_EQ(41u, frags[1].rkey);
+    EXPECT_EQ(32u, frags[1].sge[0].lkey);
+}
+
+TEST_F(dispatch, lengths_around_2_and_4_gib_are_covered_whole) {
+    m_cfg.frag_shift = 26;
+    m_depth          = 1000;
+    for (unsigned num_paths : {1, 4}) {
+        for (uint64_t length : {1ul << 31, 3000000000ul, (1ul << 32) - 1,
+                                1ul << 32, (1ul << 32) + 1, 5000000000ul}) {
+            for (vqp_kind_t kind : {VQP_KIND_PUT, VQP_KIND_GET}) {
+                m_reads_max = 1000;
+                start(num_paths);
+                rma(kind, length, &u[0]);
+                auto frags = txkit::dispatch();
+
+                check_cover(frags, length);
+                confirm(frags);
+                vqp_done_t done;
+                ASSERT_TRUE(vqp_tx_pop_done(&m_tx, &done));
+                EXPECT_EQ(length, done.length);
+                EXPECT_EQ(0u, m_paths[0].bytes);
+            }
+        }
+    }
+}
+
+TEST_F(dispatch, a_frag_may_have_2_gib) {
+    m_cfg.frag_shift = 31;
+    start(1);
+    rma(VQP_KIND_PUT, 5000000000ul, &u[0]);
+    auto frags = batch();
+    EXPECT_EQ(3u, frags.size());
+    EXPECT_EQ(1u << 31, frags[0].length);
+    check_cover(frags, 5000000000ul);
+}
+
+TEST_F(dispatch, a_check_is_an_empty_write) {
+    start(2);
+    check(&u[0]);
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(VQP_WR_WRITE, frags[0].opcode);
+    EXPECT_EQ(0u, frags[0].length);
+    EXPECT_EQ(0, frags[0].nsge);
+    EXPECT_EQ(m_rkey, frags[0].rkey);
+    confirm(frags);
+    EXPECT_EQ(1u, done().size());
+}
+
+TEST_F(dispatch, opcodes_and_atomics) {
+    uint64_t result;
+
+    start(1);
+    rma(VQP_KIND_GET, 8);
+    fadd(&result);
+    auto frags = batch();
+    EXPECT_EQ(VQP_WR_READ, frags[0].opcode);
+    EXPECT_EQ(VQP_WR_FADD, frags[1].opcode);
+    EXPECT_EQ((uintptr_t)&m_results[1], frags[1].sge[0].addr);
+    EXPECT_EQ(2, m_paths[0].reads);
+    EXPECT_EQ(2, m_paths[0].rma);
+}
+
+TEST_F(dispatch, short_messages_go_inline_from_the_mirror) {
+    start(1);
+    am(48);
+    am(49);
+    auto frags = batch();
+    EXPECT_TRUE(frags[0].flags & VQP_FRAG_INLINE);
+    EXPECT_FALSE(frags[1].flags & VQP_FRAG_INLINE);
+    EXPECT_EQ((uintptr_t)m_mirror.data(), frags[0].sge[0].addr);
+    EXPECT_EQ(64u, frags[0].length);
+}
+
+TEST_F(dispatch, a_zcopy_message_takes_header_from_mirror_and_rest_from_user) {
+    vqp_record_t *record;
+
+    start(1);
+    vqp_op_t *op = vqp_tx_am_begin(&m_tx, 500, &record);
+    op->user_kind = 0;
+    vqp_iov_t *iov = vqp_tx_op_iov(&m_tx, op, 2);
+    iov[1] = {USER_ADDR, 490, &m_lkey};
+    vqp_tx_am_commit(&m_tx, op, 3, 500, 10, &m_credit);
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    ASSERT_EQ(2, frags[0].nsge);
+    EXPECT_EQ((uintptr_t)record, frags[0].sge[0].addr);
+    EXPECT_EQ(sizeof(*record) + 10, frags[0].sge[0].length);
+    EXPECT_EQ(+USER_ADDR, frags[0].sge[1].addr);
+    EXPECT_EQ(490u, frags[0].sge[1].length);
+    EXPECT_EQ(500u, record->length);
+    EXPECT_EQ(3, record->am_id);
+    EXPECT_EQ(m_credit.ring, record->credit_ring);
+    EXPECT_EQ(m_credit.fsn, record->credit_fsn);
+}
+
+/* ---- order and numbers ---- */
+
+TEST_F(dispatch, order_is_control_am_rma) {
+    start(1);
+    rma(VQP_KIND_PUT, 8);
+    am(8);
+    vqp_tx_want_control(&m_tx);
+    auto frags = batch();
+    ASSERT_EQ(3u, frags.size());
+    EXPECT_EQ(VQP_KIND_CONTROL, frags[0].kind);
+    EXPECT_EQ(VQP_KIND_AM, frags[1].kind);
+    EXPECT_EQ(VQP_KIND_PUT, frags[2].kind);
+}
+
+TEST_F(dispatch, puts_and_gets_burn_no_numbers) {
+    start(4);
+    rma(VQP_KIND_PUT, 4096);
+    rma(VQP_KIND_GET, 4096);
+    check(&u[0]);
+    for (const vqp_frag_t &frag : batch()) {
+        EXPECT_NE(VQP_WR_WRITE_IMM, frag.opcode);
+    }
+    EXPECT_EQ(0u, vqp_tx_fsns_out(&m_tx));
+}
+
+TEST_F(dispatch, dqplb_numbers_every_frag_and_closes_with_the_last) {
+    start(4);
+    am(1000);
+    am(8);
+    auto frags = batch();
+    ASSERT_EQ(5u, frags.size());
+    for (unsigned i = 0; i < 5; ++i) {
+        EXPECT_EQ(VQP_WR_WRITE_IMM, frags[i].opcode);
+        EXPECT_EQ(100 + i, vqp_imm_fsn(frags[i].imm));
+        EXPECT_EQ(i >= 3, (frags[i].imm & VQP_IMM_LAST) != 0);
+    }
+}
+
+TEST_F(dispatch, control_tells_the_credit_in_the_cell_of_its_path) {
+    start(2);
+    am(8);
+    batch();
+    vqp_tx_want_control(&m_tx);
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    auto *cell = (vqp_cell_t*)&m_cells[VQP_CELL_STRIDE];
+    EXPECT_EQ(101u | VQP_IMM_CONTROL, frags[0].imm);
+    EXPECT_EQ(CELLS_ADDR + VQP_CELL_STRIDE, frags[0].raddr);
+    EXPECT_EQ((uintptr_t)cell, frags[0].sge[0].addr);
+    EXPECT_EQ(m_credit.ring, cell->credit_ring);
+    EXPECT_EQ(m_credit.fsn, cell->credit_fsn);
+    EXPECT_EQ(0u, cell->flags);
+    EXPECT_FALSE(vqp_tx_has_work(&m_tx));
+}
+
+TEST_F(dispatch, control_goes_when_data_can_not) {
+    m_depth = 8;
+    start(1);
+    for (unsigned i = 0; i < 10; ++i) {
+        rma(VQP_KIND_PUT, 8);
+    }
+    EXPECT_EQ(6u, batch().size());
+    vqp_tx_want_control(&m_tx);
+    EXPECT_EQ(1u, batch().size());
+    vqp_tx_want_control(&m_tx);
+    EXPECT_EQ(1u, batch().size());
+    vqp_tx_want_control(&m_tx);
+    EXPECT_TRUE(batch().empty());
+    EXPECT_TRUE(vqp_tx_has_work(&m_tx));
+}
+
+TEST_F(dispatch, control_is_not_counted_as_data) {
+    start(1);
+    vqp_tx_want_control(&m_tx);
+    batch();
+    EXPECT_EQ(0u, m_paths[0].stats.frags);
+    EXPECT_EQ(0u, m_paths[0].stats.bytes);
+    EXPECT_EQ(1u, m_paths[0].stats.imms);
+}
+
+/* ---- spray ---- */
+
+TEST_F(dispatch, spray_notifies_when_all_data_is_acknowledged) {
+    m_cfg.notify = VQP_NOTIFY_SPRAY;
+    start(2);
+    am(1000, &u[0]);
+    auto data = batch();
+    ASSERT_GE(data.size(), 2u);
+    for (const vqp_frag_t &frag : data) {
+        EXPECT_EQ(VQP_WR_WRITE, frag.opcode);
+    }
+    EXPECT_EQ(1u, vqp_tx_fsns_out(&m_tx));
+
+    confirm({data.begin(), data.end() - 1});
+    EXPECT_TRUE(batch().empty());
+    confirm({data.back()});
+    EXPECT_TRUE(done().empty());
+    auto notify = batch();
+    ASSERT_EQ(1u, notify.size());
+    EXPECT_EQ(VQP_WR_WRITE_IMM, notify[0].opcode);
+    EXPECT_EQ(100u | VQP_IMM_LAST, notify[0].imm);
+    EXPECT_EQ(0u, notify[0].length);
+    confirm(notify);
+    EXPECT_EQ(1u, done().size());
+}
+
+TEST_F(dispatch, spray_of_one_frag_is_its_own_notify) {
+    m_cfg.notify = VQP_NOTIFY_SPRAY;
+    start(2);
+    am(100);
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(100u | VQP_IMM_LAST, frags[0].imm);
+}
+
+TEST_F(dispatch, sprayed_messages_are_pipelined) {
+    m_cfg.notify = VQP_NOTIFY_SPRAY;
+    start(2);
+    am(1000);
+    am(1000);
+    am(0);
+    auto frags = batch();
+    auto first = std::vector<vqp_frag_t>(), second = first;
+    for (const vqp_frag_t &frag : frags) {
+        if (frag.op == &m_am_ops[0]) {
+            first.push_back(frag);
+        } else if (frag.op == &m_am_ops[1]) {
+            second.push_back(frag);
+        }
+    }
+    EXPECT_EQ(102u | VQP_IMM_LAST, frags.back().imm);
+
+    /* A CQE of the second would confirm the first: only the frags of a path
+     * stand in order, so the second is done first where the first is alone */
+    for (const vqp_frag_t &frag : second) {
+        retire(frag);
+    }
+    auto notify = batch();
+    ASSERT_EQ(2u, notify.size());
+    EXPECT_EQ(100u | VQP_IMM_LAST, notify[0].imm);
+    EXPECT_EQ(101u | VQP_IMM_LAST, notify[1].imm);
+}
+
+TEST_F(dispatch, second_sprayed_message_acknowledged_first_notifies_first) {
+    m_cfg.notify = VQP_NOTIFY_SPRAY;
+    start(4);
+    m_paths[2].up = m_paths[3].up = 0;
+    am(1000);
+    auto first = batch();
+    m_paths[2].up = m_paths[3].up = 1;
+    m_paths[0].up = m_paths[1].up = 0;
+    am(1000);
+    auto second = batch();
+    confirm(second);
+    auto notify = batch();
+    ASSERT_EQ(1u, notify.size());
+    EXPECT_EQ(101u | VQP_IMM_LAST, notify[0].imm);
+    confirm(first);
+    notify = batch();
+    ASSERT_EQ(1u, notify.size());
+    EXPECT_EQ(100u | VQP_IMM_LAST, notify[0].imm);
+}
+
+/* ---- completions asked for ---- */
+
+TEST_F(dispatch, an_op_asks_for_one_cqe_per_path_of_a_batch) {
+    start(2);
+    m_tx.cfg.frag_shift = 8;
+    rma(VQP_KIND_PUT, 256 * 8, &u[0]);
+    auto frags = batch();
+    ASSERT_EQ(8u, frags.size());
+    EXPECT_EQ(2u, signaled(frags));
+    EXPECT_TRUE(frags[6].flags & VQP_FRAG_SIGNALED);
+    EXPECT_TRUE(frags[7].flags & VQP_FRAG_SIGNALED);
+    confirm(frags);
+    EXPECT_EQ(1u, done().size());
+}
+
+TEST_F(dispatch, each_op_keeps_its_own_cqe) {
+    start(1);
+    rma(VQP_KIND_PUT, 8, &u[0]);
+    rma(VQP_KIND_PUT, 8, &u[1]);
+    EXPECT_EQ(2u, signaled(batch()));
+}
+
+TEST_F(dispatch, every_nth_frag_is_signaled) {
+    m_cfg.signal_every = 4;
+    start(1);
+    for (unsigned i = 0; i < 10; ++i) {
+        am(0);
+    }
+    auto frags = batch();
+    for (unsigned i = 0; i < 10; ++i) {
+        EXPECT_EQ((i % 4) == 3, (frags[i].flags & VQP_FRAG_SIGNALED) != 0);
+    }
+}
+
+TEST_F(dispatch, many_bytes_of_messages_are_signaled) {
+    start(1);
+    am(500);
+    am(500);
+    auto frags = batch();
+    EXPECT_FALSE(frags[0].flags & VQP_FRAG_SIGNALED && frags[1].flags == 0);
+    EXPECT_EQ(1u, signaled({frags[1]}));
+}
+
+TEST_F(dispatch, the_frag_that_fills_a_path_is_signaled) {
+    m_cfg.path_cap = 100;
+    start(1);
+    for (unsigned i = 0; i < 4; ++i) {
+        rma(VQP_KIND_PUT, 60, nullptr, 0);
+    }
+    auto frags = batch();
+    ASSERT_EQ(2u, frags.size());
+    EXPECT_TRUE(frags[1].flags & VQP_FRAG_SIGNALED);
+    confirm(frags);
+    EXPECT_EQ(2u, batch().size());
+}
+
+TEST_F(dispatch, the_last_read_credit_is_signaled) {
+    m_reads_max = 3;
+    start(1);
+    for (unsigned i = 0; i < 5; ++i) {
+        fadd(nullptr, nullptr, 0);
+    }
+    auto frags = batch();
+    ASSERT_EQ(3u, frags.size());
+    EXPECT_EQ(1u, signaled(frags));
+    confirm(frags);
+    EXPECT_EQ(2u, batch().size());
+}
+
+/* ---- limits of a path ---- */
+
+TEST_F(dispatch, a_put_waits_for_room_and_goes_on_where_it_was) {
+    m_depth = 6;
+    start(2);
+    m_tx.cfg.frag_shift = 8;
+    rma(VQP_KIND_PUT, 256 * 20, &u[0]);
+    std::vector<vqp_frag_t> all, some = batch();
+    EXPECT_EQ(8u, some.size());
+    while (!some.empty()) {
+        all.insert(all.end(), some.begin(), some.end());
+        confirm(some);
+        some = batch();
+    }
+    check_cover(all, 256 * 20);
+    EXPECT_EQ(1u, done().size());
+}
+
+TEST_F(dispatch, a_batch_is_never_exceeded) {
+    m_depth = 200;
+    start(1);
+    m_tx.cfg.frag_shift = 8;
+    rma(VQP_KIND_PUT, 256 * 100);
+    EXPECT_EQ((size_t)VQP_BATCH_MAX, batch().size());
+    EXPECT_EQ(100u - VQP_BATCH_MAX, txkit::dispatch().size());
+}
+
+TEST_F(dispatch, a_message_overtakes_an_accepted_large_put) {
+    m_cfg.path_cap = 1000;
+    start(1);
+    m_tx.cfg.frag_shift = 10;
+    rma(VQP_KIND_PUT, 1 << 20);
+    auto frags = batch();
+    EXPECT_EQ(1u, frags.size());
+    am(8);
+    EXPECT_TRUE(batch().empty());
+    confirm(frags);
+    frags = batch();
+    EXPECT_EQ(VQP_KIND_AM, frags[0].kind);
+}
+
+TEST_F(dispatch, messages_wait_for_receives_and_puts_do_not) {
+    m_imms_max       = 12;
+    m_cfg.fsn_window = 16;
+    start(1);
+    m_tx.fsn_limit = 16;
+    for (unsigned i = 0; i < 14; ++i) {
+        ASSERT_TRUE(am(0));
+    }
+    rma(VQP_KIND_PUT, 8);
+    auto frags = batch();
+    EXPECT_EQ(10u, count(frags, VQP_KIND_AM));
+    EXPECT_EQ(1u, count(frags, VQP_KIND_PUT));
+    vqp_tx_credit(&m_tx, 0, 102);
+    EXPECT_EQ(2u, batch().size());
+}
+
+/* ---- fences ---- */
+
+TEST_F(dispatch, fence_of_an_idle_sender_does_nothing) {
+    start(4);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    rma(VQP_KIND_PUT, 8);
+    EXPECT_EQ(0u, count(batch(), VQP_KIND_FENCE));
+}
+
+TEST_F(dispatch, fence_sends_an_empty_immediate_behind_each_put) {
+    start(4);
+    rma(VQP_KIND_PUT, 8);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    auto frags = batch();
+    ASSERT_EQ(5u, frags.size());
+    EXPECT_EQ(VQP_KIND_PUT, frags[0].kind);
+    EXPECT_EQ(VQP_KIND_PUT, frags[1].kind);
+    EXPECT_EQ(VQP_KIND_FENCE, frags[2].kind);
+    EXPECT_EQ(VQP_KIND_FENCE, frags[3].kind);
+    EXPECT_EQ(frags[0].path, frags[2].path);
+    EXPECT_EQ(frags[1].path, frags[3].path);
+    EXPECT_EQ(100u, frags[2].imm);
+    EXPECT_EQ(101u, frags[3].imm);
+    EXPECT_EQ(0u, frags[3].length);
+    EXPECT_EQ(102u | VQP_IMM_LAST, frags[4].imm);
+    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(2u, m_stats.fences);
+}
+
+TEST_F(dispatch, fence_needs_nothing_behind_confirmed_puts) {
+    start(4);
+    rma(VQP_KIND_PUT, 8, &u[0]);
+    confirm(batch()); /* not reported, but executed */
+    vqp_tx_fence(&m_tx);
+    am(8);
+    auto frags = batch();
+    EXPECT_EQ(1u, frags.size());
+    EXPECT_EQ(0u, m_tx.fsn_reserved);
+}
+
+TEST_F(dispatch, fence_is_idempotent_and_serves_one_message) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    am(8);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_FENCE));
+}
+
+TEST_F(dispatch, without_a_fence_messages_do_not_wait_for_puts) {
+    m_cfg.path_cap = 1000;
+    start(2);
+    rma(VQP_KIND_PUT, 1 << 20);
+    am(8);
+    EXPECT_EQ(VQP_KIND_AM, batch()[0].kind);
+}
+
+TEST_F(dispatch, a_fenced_message_waits_until_earlier_puts_are_dispatched) {
+    m_cfg.path_cap = 1000;
+    start(1);
+    m_tx.cfg.frag_shift = 10;
+    rma(VQP_KIND_PUT, 4096);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    for (unsigned i = 0; i < 4; ++i) {
+        auto frags = batch();
+        ASSERT_EQ(1u, frags.size());
+        EXPECT_EQ(VQP_KIND_PUT, frags[0].kind);
+        confirm(frags);
+    }
+    EXPECT_EQ(VQP_KIND_AM, batch()[0].kind);
+}
+
+TEST_F(dispatch, on_one_path_the_order_of_the_queue_is_the_fence) {
+    start(1);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8);
+    auto frags = batch();
+    ASSERT_EQ(3u, frags.size());
+    EXPECT_EQ(VQP_KIND_PUT, frags[0].kind);
+    EXPECT_EQ(VQP_KIND_AM, frags[1].kind);
+    EXPECT_EQ(VQP_KIND_PUT, frags[2].kind);
+    EXPECT_FALSE(frags[1].flags & VQP_FRAG_FENCE);
+}
+
+TEST_F(dispatch, on_one_path_reads_need_the_fence_flag) {
+    start(1);
+    rma(VQP_KIND_GET, 8);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    rma(VQP_KIND_PUT, 8);
+    rma(VQP_KIND_PUT, 8);
+    auto frags = batch();
+    ASSERT_EQ(4u, frags.size());
+    EXPECT_EQ(VQP_KIND_AM, frags[1].kind);
+    EXPECT_TRUE(frags[1].flags & VQP_FRAG_FENCE);
+    EXPECT_TRUE(frags[2].flags & VQP_FRAG_FENCE);
+    EXPECT_FALSE(frags[3].flags & VQP_FRAG_FENCE);
+}
+
+TEST_F(dispatch, on_several_paths_the_empty_immediate_has_the_fence_flag) {
+    start(2);
+    rma(VQP_KIND_GET, 8);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    auto frags = batch();
+    ASSERT_EQ(5u, frags.size());
+    EXPECT_TRUE(frags[2].flags & VQP_FRAG_FENCE);
+    EXPECT_FALSE(frags[3].flags & VQP_FRAG_FENCE);
+}
+
+TEST_F(dispatch, a_put_behind_a_fence_is_held_until_all_is_confirmed) {
+    start(2);
+    rma(VQP_KIND_PUT, 8, nullptr, 0);
+    am(8);
+    auto before = batch();
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8, &u[0]);
+    auto kick = batch();
+    EXPECT_EQ(2u, kick.size()); /* one for each path: nothing was signaled */
+    EXPECT_EQ(2u, count(kick, VQP_KIND_KICK));
+    EXPECT_TRUE(batch().empty()); /* once is enough */
+    retire(kick[0]);
+    EXPECT_TRUE(batch().empty());
+    retire(kick[1]);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
+}
+
+TEST_F(dispatch, later_messages_pass_a_held_put) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    auto first = batch();
+    vqp_tx_fence(&m_tx);
+    m_tx.fence_am = 0;
+    rma(VQP_KIND_PUT, 8);
+    am(8);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_AM));
+    confirm(first);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
+}
+
+TEST_F(dispatch, order_all_fences_every_message) {
+    m_cfg.order_all = 1;
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    am(8);
+    am(8);
+    auto frags = batch();
+    EXPECT_EQ(2u, count(frags, VQP_KIND_FENCE));
+    EXPECT_EQ(VQP_KIND_PUT, frags[0].kind);
+    EXPECT_EQ(VQP_KIND_FENCE, frags[1].kind);
+}
+
+TEST_F(dispatch, a_chain_of_fences_goes_out_in_one_batch) {
+    start(1);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8);
+    auto frags = batch();
+    ASSERT_EQ(5u, frags.size());
+    for (unsigned i = 0; i < 5; ++i) {
+        EXPECT_EQ((i % 2) ? VQP_KIND_AM : VQP_KIND_PUT, frags[i].kind);
+    }
+}
+
+} /* namespace */
