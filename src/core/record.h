@@ -31,6 +31,23 @@ typedef struct vqp_cell {
 #define VQP_RECORD_ALIGN 16u
 #define VQP_CELL_STRIDE  64u /* one cache line per path */
 
+/** What a receiving half tells its peer. */
+typedef struct vqp_credit {
+    uint32_t ring; /* cumulative bytes consumed */
+    uint32_t fsn;  /* next expected */
+} vqp_credit_t;
+
+static inline void vqp_record_fill(vqp_record_t *record, uint8_t am_id,
+                                   uint32_t length, const vqp_credit_t *credit)
+{
+    record->length      = length;
+    record->am_id       = am_id;
+    record->flags       = 0;
+    record->reserved    = 0;
+    record->credit_ring = credit->ring;
+    record->credit_fsn  = credit->fsn;
+}
+
 /** Ring bytes that a record with @a length bytes of payload takes. */
 static inline uint32_t vqp_record_size(uint32_t length)
 {

@@ -25,6 +25,7 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     tx->fsn_path  = fsn_path;
     tx->cfg       = *cfg;
     tx->stats     = stats;
+    tx->plain     = (cfg->sched == VQP_SCHED_RR) && !cfg->no_fast;
 
     while ((1u << tx->path_shift) < num_paths) {
         ++tx->path_shift;
@@ -217,13 +218,7 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
     uint32_t frags;
     vqp_iov_t *iov;
 
-    record->length      = length;
-    record->am_id       = am_id;
-    record->flags       = 0;
-    record->reserved    = 0;
-    record->credit_ring = credit->ring;
-    record->credit_fsn  = credit->fsn;
-
+    vqp_record_fill(record, am_id, length, credit);
     op->seq     = tx->seq++;
     op->offset  = 0;
     op->status  = VQP_OK;

@@ -80,6 +80,7 @@ typedef struct vqp_tx_config {
     uint8_t         sched;         /* vqp_sched_t */
     uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
     uint8_t         comp_post;     /* COMP_ORDER=post */
+    uint8_t         no_fast;       /* every frag goes through dispatch: traces */
     char           *mirror;        /* ring_size bytes */
     const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
     uint64_t        ring_raddr;    /* the peer's ring */
@@ -105,6 +106,7 @@ typedef struct vqp_tx {
     vqp_opring_t    rma;
     vqp_path_t     *paths;
     uint32_t        num_paths;
+    uint8_t         plain;         /* the way of fast.h may be gone */
     uint32_t        next_path;     /* rr: where the search starts */
     uint32_t        fsn_next;
     uint32_t        fsn_peer;      /* the peer's next expected fsn */
@@ -144,12 +146,6 @@ typedef struct vqp_done {
     uint8_t      kind; /* vqp_kind_t */
     vqp_status_t status;
 } vqp_done_t;
-
-/** What the receiving half wants to tell, see vqp_tx_dispatch. */
-typedef struct vqp_credit {
-    uint32_t ring; /* cumulative bytes consumed */
-    uint32_t fsn;  /* next expected */
-} vqp_credit_t;
 
 /**
  * Prepare an empty sender.

@@ -446,6 +446,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg.sched        = set->sched;
     cfg.order_all    = set->order_all;
     cfg.comp_post    = set->comp_post;
+    cfg.no_fast      = set->trace;
     cfg.mirror       = vqp->chunk + layout.mirror;
     cfg.local_lkeys  = vqp->slab->mr.lkey;
     cfg.ring_raddr   = peer->ring_addr;
@@ -568,6 +569,13 @@ static void uct_vqp_post_failed(uct_vqp_t *vqp, const vqp_batch_t *batch)
         }
     }
 
+    uct_vqp_last_words(vqp);
+}
+
+void uct_vqp_post_one_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t pos)
+{
+    uct_vqp_set_failed(vqp, VQP_ERR_IO);
+    vqp_tx_abandon(&vqp->tx, path, pos, VQP_ERR_IO);
     uct_vqp_last_words(vqp);
 }
 

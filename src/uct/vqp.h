@@ -104,6 +104,9 @@ void uct_vqp_destroy(uct_vqp_t *vqp);
 /** Dispatch and post what may go now. The worker's thread. */
 void uct_vqp_pump(uct_vqp_t *vqp);
 
+/** A frag that the core counts as posted was not: the connection is broken. */
+void uct_vqp_post_one_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t pos);
+
 /**
  * The connection is broken or canceled: queue pairs to ERR, nothing more is
  * posted. Completions and the error handler follow from progress.

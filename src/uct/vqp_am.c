@@ -1,6 +1,8 @@
 /* Active messages: the hot paths. */
 #include "uct/vqp_ep.h"
 
+#include "core/fast.h"
+
 #include <uct/base/uct_iov.inl>
 
 /* Take ring space for a message, or return NO_RESOURCE */
@@ -21,6 +23,43 @@ static inline void uct_vqp_am_send(uct_vqp_t *vqp, vqp_op_t *op, uint8_t id,
     uct_vqp_pump(vqp);
 }
 
+/* The payload is in the mirror: send it the short or the long way */
+static inline void uct_vqp_am_send_mirror(uct_vqp_t *vqp, vqp_op_t *op,
+                                          vqp_record_t *record, uint8_t id,
+                                          uint32_t length)
+{
+    vqp_path_t *path = vqp_tx_fast_am_path(&vqp->tx, op);
+    unsigned flags   = 0;
+    vqp_credit_t credit;
+    vqp_sge_t sge;
+    uint32_t imm;
+    uint16_t pos;
+
+    if (vqp_unlikely((path == NULL) ||
+                     (length > vqp->iface->am_max_one_frag))) {
+        uct_vqp_am_send(vqp, op, id, length, length);
+        return;
+    }
+
+    credit     = vqp_rx_credit(&vqp->rx);
+    pos        = vqp_tx_fast_am(&vqp->tx, path, op, record, id, length, &credit,
+                                &imm, &flags);
+    vqp_rx_told(&vqp->rx, &credit);
+    sge.addr   = (uintptr_t)record;
+    sge.length = (uint32_t)op->length;
+    sge.lkey   = vqp->tx.cfg.local_lkeys[path->rail];
+    if (op->length <= vqp->tx.cfg.inline_max) {
+        flags |= VQP_FRAG_INLINE;
+    }
+
+    if (vqp_unlikely(vqp_ib_post_write(&vqp->ib_paths[path->index], pos, &sge,
+                                       op->raddr,
+                                       vqp->ring_rkeys[path->peer_rail], flags,
+                                       &imm) != 0)) {
+        uct_vqp_post_one_failed(vqp, path, pos);
+    }
+}
+
 ucs_status_t uct_vqp_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                  const void *payload, unsigned length)
 {
@@ -35,8 +74,7 @@ ucs_status_t uct_vqp_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     uct_vqp_am_short_fill(record + 1, header, payload, length);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, SHORT,
                       sizeof(header) + length);
-    uct_vqp_am_send(vqp, op, id, sizeof(header) + length,
-                    sizeof(header) + length);
+    uct_vqp_am_send_mirror(vqp, op, record, id, sizeof(header) + length);
     return UCS_OK;
 }
 
@@ -56,7 +94,7 @@ ucs_status_t uct_vqp_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id,
     ucs_iov_iter_init(&iter);
     uct_iov_to_buffer(iov, iovcnt, &iter, record + 1, SIZE_MAX);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, SHORT, length);
-    uct_vqp_am_send(vqp, op, id, (uint32_t)length, (uint32_t)length);
+    uct_vqp_am_send_mirror(vqp, op, record, id, (uint32_t)length);
     return UCS_OK;
 }
 
@@ -74,7 +112,7 @@ ssize_t uct_vqp_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id,
     length        = pack_cb(record + 1, arg);
     UCT_CHECK_LENGTH(length, 0, vqp->iface->am_max_bcopy, "am_bcopy");
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, BCOPY, length);
-    uct_vqp_am_send(vqp, op, id, (uint32_t)length, (uint32_t)length);
+    uct_vqp_am_send_mirror(vqp, op, record, id, (uint32_t)length);
     return length;
 }
 

@@ -142,6 +142,8 @@ static void uct_vqp_iface_init_limits(uct_vqp_iface_t *iface)
                             sizeof(vqp_record_t);
     iface->am_max_bcopy   = ucs_min(iface->set.seg_size, record);
     iface->am_max_zcopy   = record;
+    iface->am_max_one_frag = ucs_min((size_t)1 << iface->set.min_shift, record) -
+                             sizeof(vqp_record_t);
     iface->set.am_max_hdr = ucs_min(UCT_VQP_AM_MAX_HDR, (uint32_t)record);
 }
 

@@ -83,6 +83,7 @@ typedef struct uct_vqp_iface {
     size_t               am_max_short;
     size_t               am_max_bcopy;
     size_t               am_max_zcopy;
+    size_t               am_max_one_frag; /* payload that is never split */
     size_t               max_iov;
     size_t               inline_max;
 
@@ -139,6 +140,10 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events);
 ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p);
 ucs_status_t uct_vqp_iface_event_init(uct_vqp_iface_t *iface);
 void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface);
+
+/** Take what @ref uct_vqp_iface_signal wrote. Before looking at the events: what
+ *  is signaled later makes the descriptor readable again. */
+void uct_vqp_iface_event_clear(uct_vqp_iface_t *iface);
 
 /** Monotonic time in ns, never 0. */
 uint64_t uct_vqp_now(void);

@@ -1,6 +1,8 @@
 /* put and get: the hot paths. */
 #include "uct/vqp_ep.h"
 
+#include "core/fast.h"
+
 #include <uct/base/uct_iov.inl>
 
 /* Take a place in the RMA ring, or return NO_RESOURCE */
@@ -21,10 +23,50 @@ uct_vqp_rma_fill(vqp_op_t *op, vqp_kind_t kind, unsigned flags, uint64_t length,
     op->rkeys  = uct_vqp_rkey_array(rkey);
 }
 
+/* Accept and post a put of one frag and one piece */
+static inline void
+uct_vqp_fast_put(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
+                 const vqp_sge_t *sge, unsigned flags)
+{
+    uint16_t pos = vqp_tx_fast_put(&vqp->tx, path, op, &flags);
+
+    if (vqp_unlikely(vqp_ib_post_write(&vqp->ib_paths[path->index], pos, sge,
+                                       op->raddr, op->rkeys[path->peer_rail],
+                                       flags, NULL) != 0)) {
+        uct_vqp_post_one_failed(vqp, path, pos);
+    }
+}
+
+/* A put or get of pieces is filled in: send it the short or the long way */
+static inline void uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op)
+{
+    vqp_path_t *path;
+    vqp_sge_t sge;
+
+    vqp_tx_rma_cut(&vqp->tx, op);
+    if ((op->kind == VQP_KIND_PUT) && (op->niov == 1) &&
+        (op->length <= (1ul << op->frag_shift))) {
+        path = vqp_tx_fast_put_path(&vqp->tx);
+        if (vqp_likely(path != NULL)) {
+            sge.addr   = op->g.iov[0].addr;
+            sge.length = (uint32_t)op->length;
+            sge.lkey   = op->g.iov[0].lkeys[path->rail];
+            uct_vqp_fast_put(vqp, path, op, &sge, 0);
+            return;
+        }
+    }
+
+    vqp_tx_rma_commit(&vqp->tx, op);
+    uct_vqp_pump(vqp);
+}
+
 ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
                                   unsigned length, uint64_t remote_addr,
                                   uct_rkey_t rkey)
 {
+    vqp_path_t *path;
+    vqp_sge_t sge;
+
     UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface,
                                                uct_vqp_iface_t)->inline_max,
                      "put_short");
@@ -37,8 +79,17 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
     op->user_kind  = UCT_VQP_USER_NONE;
     op->frag_shift = 31;
     memcpy(op->data, buffer, length);
-    vqp_tx_rma_commit(&vqp->tx, op);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, SHORT, length);
+
+    path = vqp_tx_fast_put_path(&vqp->tx);
+    if (vqp_likely(path != NULL)) {
+        sge.addr   = (uintptr_t)op->data;
+        sge.length = length;
+        uct_vqp_fast_put(vqp, path, op, &sge, VQP_FRAG_INLINE);
+        return UCS_OK;
+    }
+
+    vqp_tx_rma_commit(&vqp->tx, op);
     uct_vqp_pump(vqp);
     return UCS_OK;
 }
@@ -65,9 +116,7 @@ static inline void uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op,
     op->g.iov[0].addr  = (uintptr_t)(desc + 1);
     op->g.iov[0].length = length;
     op->g.iov[0].lkeys = desc->lkeys;
-    vqp_tx_rma_cut(&vqp->tx, op);
-    vqp_tx_rma_commit(&vqp->tx, op);
-    uct_vqp_pump(vqp);
+    uct_vqp_rma_send(vqp, op);
 }
 
 ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
@@ -174,9 +223,7 @@ uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
                      remote_addr, rkey);
     op->user      = comp;
     op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
-    vqp_tx_rma_cut(&vqp->tx, op);
-    vqp_tx_rma_commit(&vqp->tx, op);
-    uct_vqp_pump(vqp);
+    uct_vqp_rma_send(vqp, op);
     return UCS_INPROGRESS;
 }
 

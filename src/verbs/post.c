@@ -2,8 +2,6 @@
 #include "verbs/post.h"
 #include "verbs/log.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <string.h>
 
 /* The core's element is handed to verbs as it is */
@@ -22,7 +20,7 @@ static const enum ibv_wr_opcode vqp_ib_opcodes[] = {
     [VQP_WR_CSWAP]     = IBV_WR_ATOMIC_CMP_AND_SWP
 };
 
-static const unsigned vqp_ib_flags[] = {
+const unsigned vqp_ib_send_flags[8] = {
     [VQP_FRAG_SIGNALED]                    = IBV_SEND_SIGNALED,
     [VQP_FRAG_INLINE]                      = IBV_SEND_INLINE,
     [VQP_FRAG_INLINE | VQP_FRAG_SIGNALED]  = IBV_SEND_INLINE |
@@ -44,7 +42,7 @@ vqp_ib_fill_wr(struct ibv_send_wr *wr, uint64_t wrid, const vqp_frag_t *frag)
     wr->sg_list    = (struct ibv_sge*)frag->sge;
     wr->num_sge    = frag->nsge;
     wr->opcode     = vqp_ib_opcodes[frag->opcode];
-    wr->send_flags = vqp_ib_flags[frag->flags];
+    wr->send_flags = vqp_ib_send_flags[frag->flags & 7];
 
     if (vqp_likely(frag->opcode <= VQP_WR_READ)) {
         wr->imm_data            = htonl(frag->imm);
@@ -58,6 +56,12 @@ vqp_ib_fill_wr(struct ibv_send_wr *wr, uint64_t wrid, const vqp_frag_t *frag)
     }
 }
 
+void vqp_ib_post_error(const vqp_ib_path_t *path, int error)
+{
+    vqp_ib_error("ibv_post_send on %s qp 0x%x failed: %s", path->rc.dev_name,
+                 path->rc.qpn, strerror(error));
+}
+
 static vqp_status_t vqp_ib_post_chain(vqp_ib_path_t *path,
                                       struct ibv_send_wr *first,
                                       struct ibv_send_wr **bad)
@@ -68,8 +72,7 @@ static vqp_status_t vqp_ib_post_chain(vqp_ib_path_t *path,
         return VQP_OK;
     }
 
-    vqp_ib_log(VQP_IB_LOG_ERROR, "ibv_post_send on %s qp 0x%x failed: %s",
-               path->rc.dev_name, path->rc.qpn, strerror(ret));
+    vqp_ib_post_error(path, ret);
     return VQP_ERR_IO;
 }
 
