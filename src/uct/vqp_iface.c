@@ -80,6 +80,15 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
         return UCS_ERR_NO_DEVICE;
     }
 
+    /* A connection request has to fit one datagram */
+    if (vqp_wire_info_len(VQP_MAX_RAILS, iface->set.num_paths) >
+        rail->port.mtu) {
+        ucs_error("UCX_VQP_NUM_PATHS=%u: too many for the MTU of %s:%u, %u "
+                  "bytes", iface->set.num_paths, dev->name, port_num,
+                  rail->port.mtu);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
     status = vqp_ib_gid_select(dev, &rail->port, gid_index, &rail->gid);
     if (status != VQP_OK) {
         return uct_vqp_status(status);
