@@ -35,6 +35,8 @@ static inline void uct_vqp_am_send_mirror(uct_vqp_t *vqp, vqp_op_t *op,
     uint32_t imm;
     uint16_t pos;
 
+    uct_iface_trace_am(&vqp->iface->super, UCT_AM_TRACE_TYPE_SEND, id,
+                       record + 1, length, "TX: vqp %u AM", vqp->number);
     if (vqp_unlikely((path == NULL) ||
                      (length > vqp->iface->am_max_one_frag))) {
         uct_vqp_am_send(vqp, op, id, length, length);
@@ -143,6 +145,9 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
     op->user      = comp;
     op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
     memcpy(record + 1, header, header_length);
+    uct_iface_trace_am(&vqp->iface->super, UCT_AM_TRACE_TYPE_SEND, id,
+                       record + 1, header_length, "TX: vqp %u AM_ZCOPY",
+                       vqp->number);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, ZCOPY,
                       header_length + length);
     uct_vqp_am_send(vqp, op, id, (uint32_t)(header_length + length),

@@ -41,6 +41,8 @@ static inline int uct_vqp_deliver(uct_vqp_t *vqp, unsigned path, uint32_t flags)
     }
 
     uct_vqp_credit(vqp, path, &am.credit);
+    uct_iface_trace_am(&vqp->iface->super, UCT_AM_TRACE_TYPE_RECV, am.id,
+                       am.data, am.length, "RX: vqp %u AM", vqp->number);
     uct_iface_invoke_am(&vqp->iface->super, am.id, am.data, am.length, 0);
     vqp_rx_consumed(&vqp->rx, &am);
     return 1;
