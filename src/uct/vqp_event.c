@@ -32,6 +32,16 @@ void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events)
     }
 }
 
+void uct_vqp_iface_event_clear(uct_vqp_iface_t *iface)
+{
+    uint64_t value;
+
+    if ((read(iface->event_fd, &value, sizeof(value)) < 0) &&
+        (errno != EAGAIN)) {
+        ucs_error("failed to read an eventfd: %m");
+    }
+}
+
 static ucs_status_t uct_vqp_event_add(uct_vqp_iface_t *iface, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -126,7 +136,6 @@ static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
-    uint64_t value;
     unsigned i;
     int count;
 
@@ -134,13 +143,8 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
         return UCS_ERR_BUSY;
     }
 
-    /* Read it before looking at events: what comes later makes it readable */
-    if ((read(iface->event_fd, &value, sizeof(value)) < 0) &&
-        (errno != EAGAIN)) {
-        ucs_error("failed to read an eventfd: %m");
-        return UCS_ERR_IO_ERROR;
-    }
-
+    /* again: a signal's write may come after its events were handled */
+    uct_vqp_iface_event_clear(iface);
     for (i = 0; i < iface->num_rails; ++i) {
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
         if (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK) {

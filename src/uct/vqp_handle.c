@@ -238,7 +238,10 @@ static void uct_vqp_handle_local(uct_vqp_iface_t *iface)
 
 void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface)
 {
-    uint32_t events = __atomic_exchange_n(&iface->events, 0, __ATOMIC_ACQUIRE);
+    uint32_t events;
+
+    uct_vqp_iface_event_clear(iface); /* who has seen all must not wake up */
+    events = __atomic_exchange_n(&iface->events, 0, __ATOMIC_ACQUIRE);
 
     if (events & UCT_VQP_EVENT_CM) {
         uct_vqp_handle_marks(iface);
