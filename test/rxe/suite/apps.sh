@@ -78,6 +78,7 @@ sleep_case() {
     [ "$CHECK_TL" = vqp ] || skip "stock transports lose wake-ups on rxe"
     need_devices 2
     perftest_sizes "$@" -E sleep
+    check_shares few
 }
 
 add io_demo_tag 60 demo_case 0 1:65536 -i 300

@@ -14,7 +14,8 @@ ucp_case() {
     check_shares
 }
 
-for test in tag_lat tag_sync_lat ucp_put_lat stream_lat ucp_am_lat; do
+add stream_lat 150 ucp_case stream_lat "$SIZES"    # 10 MB/s: small pieces
+for test in tag_lat tag_sync_lat ucp_put_lat ucp_am_lat; do
     add "$test" 60 ucp_case $test "$SIZES"
 done
 for test in tag_bw tag_sync_bw ucp_put_bw ucp_get stream_bw ucp_am_bw; do

@@ -14,6 +14,7 @@ uct_case() {
     DEVS=("${DEVS[0]}")
     perftest_sizes "$test" "$sizes" -D "$layout" -d "${DEVS[0]}:1" \
                    -x "$UCT_TL" "$@"
+    check_shares few
 }
 
 # Operations that the device, not the transport, has or has not
