@@ -442,6 +442,9 @@ void uct_test::TearDown()
     ba.reset();
     b.reset();
     a.reset();
+    if (faults_allowed()) {
+        EXPECT_TRUE(fault("clear"));
+    }
 }
 
 void uct_test::open(const options &config)

@@ -229,6 +229,14 @@ uint64_t stats_sum(const std::string &file, const std::string &name);
 uint64_t stats_max(const std::string &file, const std::string &name);
 std::string read_file(const std::string &name);
 
+/* test/rxe/fault with these arguments. False where no faults may be made; they
+ * are all cleared after each test. */
+bool fault(const std::string &arguments);
+bool faults_allowed();
+
+/* Queue pairs of this process, all devices; -1 if it can not be told */
+int count_qps();
+
 /* A name for a file that is removed with the object */
 class temp_file {
 public:

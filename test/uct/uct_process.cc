@@ -203,3 +203,34 @@ uint64_t stats_max(const std::string &file, const std::string &name)
 
     return max;
 }
+
+/* ---- the machine ---- */
+
+bool faults_allowed()
+{
+    const char *allowed = getenv("VQP_RXE_FAULTS");
+
+    return (allowed != NULL) && (std::string(allowed) == "1");
+}
+
+bool fault(const std::string &arguments)
+{
+    std::string command = "bash " VQP_TEST_FAULT " " + arguments;
+
+    return faults_allowed() && (system(command.c_str()) == 0);
+}
+
+int count_qps()
+{
+    std::string pid = " pid " + std::to_string(getpid()) + " ";
+    int count       = 0;
+    char line[512];
+    FILE *pipe;
+
+    pipe = popen("rdma resource show qp", "r");
+    while ((pipe != NULL) && (fgets(line, sizeof(line), pipe) != NULL)) {
+        count += strstr(line, pid.c_str()) != NULL;
+    }
+
+    return ((pipe == NULL) || (pclose(pipe) != 0)) ? -1 : count;
+}

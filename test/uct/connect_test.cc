@@ -1,0 +1,374 @@
+/*
+ * Connections: whoever begins, how many, to whom, and what is left of them.
+ */
+#include "uct_fixture.h"
+
+/* C++ has templates in the first, C linkage is for the rest */
+#include <infiniband/verbs.h>
+extern "C" {
+#include "core/addr.h"
+#include "verbs/gid.h"
+#include "verbs/port.h"
+#include "verbs/ud.h"
+}
+
+#include <stdio.h>
+
+class connect_test : public uct_test {
+protected:
+    /* One AM each way between two endpoints, or one way */
+    static void expect_am(endpoint &from, unsigned &count)
+    {
+        unsigned before = count;
+
+        EXPECT_EQ(UCS_OK, from.retry([&] {
+            return uct_ep_am_short(from, settle_id, 1, NULL, 0);
+        }));
+        EXPECT_TRUE(until([&] { return count == before + 1; }));
+    }
+
+    /* Bytes that this process has pinned */
+    static long pinned()
+    {
+        std::string text = read_file("/proc/self/status");
+        size_t pos       = text.find("VmPin:");
+
+        return (pos == std::string::npos) ? -1 :
+               std::stol(text.substr(pos + 6)) * 1024;
+    }
+};
+
+TEST_F(connect_test, one_side_connects_and_the_other_receives)
+{
+    open();
+    expect_am(*ab, settled);
+}
+
+TEST_F(connect_test, both_sides_connect_at_once_and_share_queue_pairs)
+{
+    int qps = -1;
+
+    open();
+    connect_back();
+    expect_am(*ab, settled);
+    expect_am(*ba, settled);
+    qps = count_qps();
+    if (qps > 0) {
+        EXPECT_EQ(2 + 2 * 4, qps); /* control and four paths at each side */
+    }
+}
+
+TEST_F(connect_test, a_late_answer_takes_over_the_connection_of_the_peer)
+{
+    int qps;
+
+    open();
+    expect_am(*ab, settled);
+    qps = count_qps();
+    connect_back();
+    expect_am(*ba, settled);
+    EXPECT_EQ(qps, count_qps());
+    for (int i = 0; i < 100; ++i) {
+        expect_am(*ab, settled);
+        expect_am(*ba, settled);
+    }
+}
+
+TEST_F(connect_test, many_endpoints_between_two_interfaces)
+{
+    std::vector<std::unique_ptr<endpoint>> all;
+    const unsigned count = 20;
+
+    open();
+    for (unsigned i = 0; i < count; ++i) {
+        all.push_back(std::make_unique<endpoint>(*a, *b));
+        all.push_back(std::make_unique<endpoint>(*b, *a));
+    }
+    for (auto &ep : all) {
+        expect_am(*ep, settled);
+    }
+    /* in any order */
+    for (size_t i = 0; i < all.size(); ++i) {
+        all[(i * 7) % all.size()].reset();
+        run_for(0.01);
+        for (size_t j = 0; j < all.size(); j += 5) {
+            if (all[j]) {
+                expect_am(*all[j], settled);
+            }
+        }
+    }
+    expect_am(*ab, settled);
+}
+
+TEST_F(connect_test, an_interface_connects_to_itself)
+{
+    open();
+    {
+        endpoint self(*a, *a);
+        endpoint again(*a, *a);
+
+        expect_am(self, settled);
+        expect_am(again, settled);
+        memory mem(*a, 10000);
+        completion comp;
+        uct_iov_t iov = mem.iov(0, 4000);
+
+        mem.fill(1);
+        ASSERT_EQ(UCS_INPROGRESS, self.retry([&] {
+            return uct_ep_put_zcopy(self, &iov, 1, mem.addr(5000), mem.rkey(),
+                                    &comp.super);
+        }));
+        EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+        EXPECT_EQ(0, memcmp(mem.data, mem.data + 5000, 4000));
+    }
+    expect_am(*ab, settled);
+}
+
+TEST_F(connect_test, a_hundred_connections_one_after_the_other_leave_nothing)
+{
+    int qps;
+    long pin;
+
+    open();
+    expect_am(*ab, settled);
+    run_for(0.1);
+    qps = count_qps();
+    pin = pinned();
+    for (int i = 0; i < 100; ++i) {
+        endpoint ep(*a, *b);
+
+        if (i % 2) {
+            endpoint back(*b, *a);
+            expect_am(back, settled);
+        }
+        expect_am(ep, settled);
+    }
+    EXPECT_TRUE(until([&] {
+        run_for(0.2);
+        return count_qps() == qps;
+    }, 10)) << count_qps() << " queue pairs instead of " << qps;
+    EXPECT_LE(pinned(), pin);
+    expect_am(*ab, settled);
+}
+
+TEST_F(connect_test, endpoints_that_go_before_they_are_connected_leave_nothing)
+{
+    int qps;
+
+    open();
+    expect_am(*ab, settled);
+    qps = count_qps();
+    for (int i = 0; i < 30; ++i) {
+        endpoint ep(*a, *b);
+    }
+    EXPECT_TRUE(until([&] {
+        run_for(0.2);
+        return count_qps() == qps;
+    }, 10)) << count_qps() << " queue pairs instead of " << qps;
+    expect_am(*ab, settled);
+}
+
+TEST_F(connect_test, an_interface_that_is_gone_is_an_error_in_documented_time)
+{
+    std::unique_ptr<node> gone;
+    std::string address;
+    double start;
+
+    open({{"CONNECT_TIMEOUT", "2s"}});
+    gone    = std::make_unique<node>(1);
+    address = gone->address();
+    gone.reset();
+    start = now();
+    {
+        endpoint ep(*a, address);
+
+        EXPECT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep, 1, 0, NULL, 0));
+        EXPECT_TRUE(until([&] { return ep.errors == 1; }, 6));
+        EXPECT_LT(now() - start, 3.5);
+        EXPECT_TRUE((ep.error == UCS_ERR_ENDPOINT_TIMEOUT) ||
+                    (ep.error == UCS_ERR_CONNECTION_RESET) ||
+                    (ep.error == UCS_ERR_UNREACHABLE))
+                << ucs_status_string(ep.error);
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_am_short(ep, 1, 0, NULL, 0)));
+        run_for(0.5);
+        EXPECT_EQ(1u, ep.errors);
+    }
+    expect_am(*ab, settled);
+}
+
+TEST_F(connect_test, pending_requests_end_when_the_peer_does_not_answer)
+{
+    struct request {
+        uct_pending_req_t super;
+        endpoint         *ep;
+        int               ended;
+    } req;
+    std::unique_ptr<node> gone;
+    std::string address;
+
+    open({{"CONNECT_TIMEOUT", "1s"}});
+    gone    = std::make_unique<node>(1);
+    address = gone->address();
+    gone.reset();
+    endpoint ep(*a, address);
+    ASSERT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep, 1, 0, NULL, 0));
+    req.super.func = [](uct_pending_req_t *super) {
+        request *self       = (request*)super;
+        ucs_status_t status = uct_ep_am_short(*self->ep, 1, 0, NULL, 0);
+
+        if (status == UCS_ERR_NO_RESOURCE) {
+            return status;
+        }
+        ++self->ended;
+        return UCS_OK;
+    };
+    req.ep    = &ep;
+    req.ended = 0;
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(ep, &req.super, 0));
+    EXPECT_TRUE(until([&] { return req.ended == 1; }, 6));
+    EXPECT_TRUE(until([&] { return ep.errors == 1; }, 6));
+}
+
+TEST_F(connect_test, addresses_that_are_garbage_are_refused)
+{
+    uct_ep_params_t params = {};
+    std::string address, bad;
+    log_capture log;
+    uct_ep_h ep;
+
+    open();
+    address           = b->address();
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
+                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.iface      = a->iface;
+    bad               = std::string(address.size() + 256, '\xff');
+    params.dev_addr   = (const uct_device_addr_t*)bad.data();
+    params.iface_addr = (const uct_iface_addr_t*)bad.data();
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_create(&params, &ep)));
+    params.dev_addr   = (const uct_device_addr_t*)address.data();
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_create(&params, &ep)));
+    EXPECT_TRUE(log.has("address"));
+    EXPECT_FALSE(uct_iface_is_reachable(a->iface,
+                                        (const uct_device_addr_t*)bad.data(),
+                                        (const uct_iface_addr_t*)bad.data()));
+    EXPECT_TRUE(uct_iface_is_reachable(
+            a->iface, (const uct_device_addr_t*)address.data(),
+            (const uct_iface_addr_t*)(address.data() +
+                                      a->attr.device_addr_len)));
+}
+
+TEST_F(connect_test, peers_with_other_numbers_of_paths_use_the_smaller_one)
+{
+    a = std::make_unique<node>(0, options({{"NUM_PATHS", "2"}}));
+    b = std::make_unique<node>(1, options({{"NUM_PATHS", "5"}}));
+    for (node *each : {a.get(), b.get()}) {
+        each->on_am(settle_id, [this](const char *, size_t) {
+            ++settled;
+            return UCS_OK;
+        });
+    }
+    ab = std::make_unique<endpoint>(*a, *b);
+    expect_am(*ab, settled);
+    connect_back();
+    for (int i = 0; i < 300; ++i) {
+        expect_am(*ba, settled);
+        expect_am(*ab, settled);
+    }
+}
+
+TEST_F(connect_test, peers_with_other_ring_sizes_fail_with_a_clear_message)
+{
+    log_capture log;
+
+    a  = std::make_unique<node>(0, options({{"RING_SIZE", "64k"}}));
+    b  = std::make_unique<node>(1, options({{"RING_SIZE", "128k"}}));
+    ab = std::make_unique<endpoint>(*a, *b);
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }, 10));
+    EXPECT_TRUE(log.has("UCX_VQP_RING_SIZE"));
+}
+
+/* ---- strangers ---- */
+
+/* Sends whatever it likes to the control queue pair of an interface */
+class stranger {
+public:
+    explicit stranger(const node &victim)
+    {
+        std::string text = victim.address();
+        vqp_ib_ud_params_t params = {};
+        vqp_dev_addr_t dev_addr;
+        vqp_iface_addr_t iface_addr;
+
+        EXPECT_EQ(VQP_OK, vqp_ib_dev_open(&dev, devices()[0].c_str()));
+        EXPECT_EQ(VQP_OK, vqp_ib_port_query(&dev, 1, &port));
+        EXPECT_EQ(VQP_OK, vqp_ib_gid_select(&dev, &port, VQP_IB_GID_AUTO,
+                                            &gid));
+        params.dev       = &dev;
+        params.port      = &port;
+        params.gid       = &gid;
+        params.hop_limit = 64;
+        params.num_recvs = params.num_sends = params.num_ahs = 16;
+        EXPECT_EQ(VQP_OK, vqp_ib_ud_init(&ud, &params));
+
+        EXPECT_EQ(VQP_OK, vqp_dev_addr_unpack(text.data(), SIZE_MAX,
+                                              &dev_addr));
+        EXPECT_EQ(VQP_OK, vqp_iface_addr_unpack(
+                                  text.data() + victim.attr.device_addr_len,
+                                  SIZE_MAX, &iface_addr));
+        memset(&to, 0, sizeof(to));
+        memcpy(to.gid, dev_addr.rails[0].gid, sizeof(to.gid));
+        to.qpn       = iface_addr.ud_qpn[0];
+        to.is_global = 1;
+    }
+
+    ~stranger()
+    {
+        vqp_ib_ud_cleanup(&ud);
+        vqp_ib_dev_close(&dev);
+    }
+
+    void send(const std::string &data)
+    {
+        vqp_ib_ud_msg_t msg;
+
+        (void)vqp_ib_ud_send(&ud, &to, data.data(), (uint32_t)data.size());
+        (void)vqp_ib_ud_poll(&ud, &msg); /* reaps the send */
+    }
+
+    vqp_ib_dev_t     dev;
+    vqp_ib_port_t    port;
+    vqp_ib_gid_t     gid;
+    vqp_ib_ud_t      ud;
+    vqp_ib_ud_addr_t to;
+};
+
+TEST_F(connect_test, malformed_datagrams_do_no_harm)
+{
+    temp_file stats;
+
+    open({{"STATS_FILE", stats.name}});
+    expect_am(*ab, settled);
+    {
+        stranger bad(*b);
+
+        for (unsigned i = 0; i < 400; ++i) {
+            std::string data((i * 37) % 1024, '\0');
+
+            for (size_t j = 0; j < data.size(); ++j) {
+                data[j] = pattern(i, j);
+            }
+            bad.send(data);
+            if ((i % 20) == 0) {
+                expect_am(*ab, settled);
+            }
+        }
+    }
+    connect_back();
+    expect_am(*ba, settled);
+    endpoint fresh(*a, *b);
+    expect_am(fresh, settled);
+    EXPECT_EQ(0u, a->errors + b->errors);
+    b->close();
+    EXPECT_GT(stats_sum(stats.name, "malformed") +
+              stats_sum(stats.name, "unknown_type"), 0u);
+}

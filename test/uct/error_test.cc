@@ -1,0 +1,461 @@
+/*
+ * What fails, fails once: the error handler is called once per endpoint, each
+ * completion runs once, and other endpoints of the interface go on.
+ */
+#include "uct_fixture.h"
+
+#include <poll.h>
+#include <sstream>
+#include <unistd.h>
+
+/* Dead peers are noticed within tenths of a second */
+static const options fast = {{"TIMEOUT", "2ms"}, {"RETRY_COUNT", "3"}};
+
+/* A peer in a process of its own: lets its memory be read and written, takes
+ * AMs, and connects back where it is told to. Runs until its input ends. */
+VQP_ROLE(peer)
+{
+    node self(1, fast);
+    memory mem(self, 4 << 20);
+    std::unique_ptr<endpoint> back;
+    struct pollfd input = {3, POLLIN, 0};
+    std::string line;
+
+    self.on_am(1, [](const char *, size_t) { return UCS_OK; });
+    role_write(to_hex(self.address()));
+    role_write(to_hex(mem.packed_key()));
+    role_write(std::to_string(mem.addr()));
+    for (;;) {
+        run_for(0.001);
+        if (poll(&input, 1, 0) <= 0) {
+            continue;
+        }
+
+        line = role_read();
+        if (line == "") {
+            return 0;
+        } else if (line == "stop") { /* no progress any more, but alive */
+            (void)role_read();
+            return 0;
+        }
+
+        back = std::make_unique<endpoint>(self, from_hex(line));
+        EXPECT_EQ(UCS_OK, back->retry([&] {
+            return uct_ep_am_short(*back, 1, 0, NULL, 0);
+        }));
+        role_write((back->flush() == UCS_OK) ? "sent" : "not sent");
+    }
+}
+
+class error_test : public uct_test {
+protected:
+    void start(const options &config = fast)
+    {
+        open(config);
+        source = std::make_unique<memory>(*a, size);
+        target = std::make_unique<memory>(*b, size);
+        settle();
+    }
+
+    void start_peer()
+    {
+        peer    = std::make_unique<process>("peer");
+        address = from_hex(peer->read());
+        key     = std::make_unique<remote_key>(from_hex(peer->read()));
+        raddr   = std::stoull(peer->read());
+        ap      = std::make_unique<endpoint>(*a, address);
+    }
+
+    void TearDown() override
+    {
+        ap.reset();
+        ab.reset();
+        ba.reset();
+        key.reset();
+        source.reset();
+        target.reset();
+        peer.reset();
+        uct_test::TearDown();
+    }
+
+    ucs_status_t put(endpoint &ep, size_t length, completion &comp,
+                     uint64_t remote, uct_rkey_t rkey)
+    {
+        uct_iov_t iov = source->iov(0, length);
+
+        return uct_ep_put_zcopy(ep, &iov, 1, remote, rkey, &comp.super);
+    }
+
+    /* a's endpoint to b works */
+    void expect_alive(endpoint &ep)
+    {
+        completion comp;
+
+        EXPECT_EQ(UCS_INPROGRESS, ep.retry([&] {
+            return put(ep, 10000, comp, target->addr(), target->rkey());
+        }));
+        EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+        EXPECT_EQ(UCS_OK, comp.status);
+    }
+
+    static const size_t size = 4 << 20;
+    std::unique_ptr<memory> source, target;
+    std::unique_ptr<process> peer;
+    std::unique_ptr<remote_key> key;
+    std::unique_ptr<endpoint> ap; /* a to the peer */
+    std::string address;
+    uint64_t raddr = 0;
+};
+
+TEST_F(error_test, a_killed_peer_fails_its_endpoint_once_and_no_other)
+{
+    std::vector<std::unique_ptr<completion>> comps;
+    uct_iov_t iov;
+    unsigned failed = 0;
+    completion flush_comp;
+
+    start();
+    start_peer();
+    ASSERT_EQ(UCS_OK, ap->retry([&] {
+        return uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, ap->flush());
+
+    iov = source->iov(0, size);
+    for (int i = 0; i < 30; ++i) {
+        comps.push_back(std::make_unique<completion>());
+        ASSERT_EQ(UCS_INPROGRESS, (i % 2) ?
+                  put(*ap, size, *comps.back(), raddr, key->bundle.rkey) :
+                  uct_ep_get_zcopy(*ap, &iov, 1, raddr, key->bundle.rkey,
+                                   &comps.back()->super));
+    }
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ap, 0, &flush_comp.super));
+    peer->kill();
+
+    ASSERT_TRUE(until([&] { return ap->errors > 0; }));
+    ASSERT_TRUE(until([&] {
+        bool all = true;
+        for (auto &comp : comps) {
+            all = all && (comp->calls > 0);
+        }
+        return all && (flush_comp.calls > 0);
+    }));
+    run_for(0.5);
+    for (auto &comp : comps) {
+        EXPECT_EQ(1, comp->calls);
+        failed += comp->status != UCS_OK;
+    }
+    EXPECT_GT(failed, 20u);
+    EXPECT_EQ(1, flush_comp.calls);
+    EXPECT_NE(UCS_OK, flush_comp.status);
+    EXPECT_EQ(1u, ap->errors);
+    EXPECT_EQ(0u, ab->errors);
+    EXPECT_TRUE((ap->error == UCS_ERR_ENDPOINT_TIMEOUT) ||
+                (ap->error == UCS_ERR_CONNECTION_RESET))
+            << ucs_status_string(ap->error);
+
+    /* it stays failed, and the other one goes on */
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_am_short(*ap, 1, 0, NULL, 0)));
+    EXPECT_NE(UCS_ERR_NO_RESOURCE, uct_ep_am_short(*ap, 1, 0, NULL, 0));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_flush(*ap, 0, NULL)));
+    EXPECT_EQ(UCS_OK, uct_ep_flush(*ap, UCT_FLUSH_FLAG_CANCEL, NULL));
+    expect_alive(*ab);
+    ap.reset();
+    expect_alive(*ab);
+}
+
+TEST_F(error_test, a_killed_peer_fails_unsignaled_operations_too)
+{
+    start();
+    start_peer();
+    ASSERT_EQ(UCS_OK, ap->retry([&] {
+        return uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, ap->flush());
+    peer->kill();
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ap, 1, 0, NULL, 0));
+    }
+    EXPECT_TRUE(until([&] {
+        return UCS_STATUS_IS_ERR(uct_ep_flush(*ap, 0, NULL));
+    }));
+    EXPECT_TRUE(until([&] { return ap->errors == 1; }));
+}
+
+TEST_F(error_test, pending_requests_of_a_failed_endpoint_are_run_or_purged)
+{
+    struct request {
+        uct_pending_req_t super;
+        endpoint         *ep;
+        int               failed;
+    } req;
+    unsigned purged = 0;
+
+    start();
+    start_peer();
+    ASSERT_EQ(UCS_OK, ap->retry([&] {
+        return uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, ap->flush());
+    peer->kill();
+    while (uct_ep_am_short(*ap, 1, 0, NULL, 0) == UCS_OK) {
+    }
+    req.super.func = [](uct_pending_req_t *super) {
+        request *self       = (request*)super;
+        ucs_status_t status = uct_ep_am_short(*self->ep, 1, 0, NULL, 0);
+
+        if (status == UCS_ERR_NO_RESOURCE) {
+            return status;
+        }
+        ++self->failed;
+        return UCS_OK;
+    };
+    req.ep     = ap.get();
+    req.failed = 0;
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ap, &req.super, 0));
+    ASSERT_TRUE(until([&] { return ap->errors == 1; }));
+    until([&] { return req.failed == 1; }, 1);
+    uct_ep_pending_purge(*ap, [](uct_pending_req_t *, void *arg) {
+        ++*(unsigned*)arg;
+    }, &purged);
+    EXPECT_EQ(1u, req.failed + purged);
+}
+
+TEST_F(error_test, the_error_handler_may_destroy_the_endpoint)
+{
+    std::vector<std::unique_ptr<completion>> comps;
+
+    start();
+    start_peer();
+    ASSERT_EQ(UCS_OK, ap->retry([&] {
+        return uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    }));
+    a->on_error = [&](endpoint *which, ucs_status_t) {
+        EXPECT_EQ(ap.get(), which);
+        which->destroy();
+        return UCS_OK;
+    };
+    for (int i = 0; i < 10; ++i) {
+        comps.push_back(std::make_unique<completion>());
+        ASSERT_EQ(UCS_INPROGRESS, put(*ap, size, *comps.back(), raddr,
+                                      key->bundle.rkey));
+    }
+    peer->kill();
+    ASSERT_TRUE(until([&] { return a->errors == 1; }));
+    run_for(0.5);
+    for (auto &comp : comps) {
+        EXPECT_EQ(1, comp->calls);
+    }
+    EXPECT_EQ(1u, a->errors);
+    expect_alive(*ab);
+}
+
+TEST_F(error_test, check_finds_a_dead_peer_of_an_idle_endpoint)
+{
+    start();
+    start_peer();
+    ASSERT_EQ(UCS_OK, ap->retry([&] {
+        return uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, ap->flush());
+    peer->kill();
+    run_for(0.3);
+    EXPECT_EQ(0u, ap->errors);
+    EXPECT_EQ(UCS_OK, uct_ep_check(*ap, 0, NULL));
+    EXPECT_TRUE(until([&] { return ap->errors == 1; }));
+}
+
+TEST_F(error_test, a_peer_that_does_not_progress_is_not_dead)
+{
+    start();
+    start_peer();
+    ASSERT_EQ(UCS_OK, ap->retry([&] {
+        return uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, ap->flush());
+    peer->write("stop");
+    run_for(0.2);
+    EXPECT_EQ(UCS_OK, uct_ep_check(*ap, 0, NULL));
+    /* more than ring and window hold: they wait, nothing fails */
+    while (uct_ep_am_short(*ap, 1, 0, NULL, 0) == UCS_OK) {
+    }
+    run_for(2);
+    EXPECT_EQ(0u, ap->errors);
+}
+
+TEST_F(error_test, the_passive_side_finds_a_dead_peer_by_a_probe)
+{
+    options config = fast;
+    int before, with_peer;
+
+    config["PROBE_INTERVAL"] = "1s";
+    start(config);
+    before = count_qps();
+    if (before <= 0) {
+        GTEST_SKIP() << "queue pairs can not be counted";
+    }
+
+    a->on_am(1, [](const char *, size_t) { return UCS_OK; });
+    peer    = std::make_unique<process>("peer");
+    address = from_hex(peer->read());
+    peer->read();
+    peer->read();
+    peer->write(to_hex(a->address()));
+    /* the line comes when the peer's message is through */
+    run_for(1);
+    EXPECT_EQ("sent", peer->read());
+    with_peer = count_qps();
+    EXPECT_EQ(before + 4, with_peer);
+    run_for(3);
+    EXPECT_EQ(with_peer, count_qps()) << "a silent peer was taken for dead";
+    peer->kill();
+    EXPECT_TRUE(until([&] {
+        run_for(0.2);
+        return count_qps() == before;
+    }, 10)) << "it was not released";
+    EXPECT_EQ(0u, a->errors);
+    expect_alive(*ab);
+}
+
+/* ---- keys ---- */
+
+TEST_F(error_test, a_remote_key_that_is_not_valid_any_more_fails_the_endpoint)
+{
+    endpoint *other;
+    completion comps[3];
+
+    start();
+    endpoint second(*a, *b);
+    other = &second;
+    target->deregister();
+    for (completion &comp : comps) {
+        ASSERT_EQ(UCS_INPROGRESS, put(*ab, 100000, comp, target->addr(),
+                                      target->rkey()));
+    }
+    ASSERT_TRUE(until([&] { return ab->errors == 1; }));
+    ASSERT_TRUE(until([&] {
+        return comps[0].calls && comps[1].calls && comps[2].calls;
+    }));
+    run_for(0.3);
+    for (completion &comp : comps) {
+        EXPECT_EQ(1, comp.calls);
+    }
+    EXPECT_NE(UCS_OK, comps[0].status);
+    EXPECT_EQ(1u, ab->errors);
+
+    memory fresh(*b, size);
+    completion comp;
+    EXPECT_EQ(UCS_INPROGRESS, other->retry([&] {
+        return put(*other, 10000, comp, fresh.addr(), fresh.rkey());
+    }));
+    EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+    EXPECT_EQ(UCS_OK, comp.status);
+    EXPECT_EQ(0u, second.errors);
+}
+
+TEST_F(error_test, beyond_the_end_of_registered_memory_nothing_is_written)
+{
+    start();
+    for (bool get : {false, true}) {
+        endpoint ep(*a, *b);
+        completion comp;
+        uct_iov_t iov = source->iov(0, 8192);
+
+        ASSERT_EQ(UCS_INPROGRESS, ep.retry([&] {
+            return get ? uct_ep_get_zcopy(ep, &iov, 1,
+                                          target->addr(size - 4096),
+                                          target->rkey(), &comp.super) :
+                         uct_ep_put_zcopy(ep, &iov, 1,
+                                          target->addr(size - 4096),
+                                          target->rkey(), &comp.super);
+        }));
+        EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+        EXPECT_NE(UCS_OK, comp.status);
+        EXPECT_TRUE(until([&] { return ep.errors == 1; }));
+    }
+    expect_alive(*ab);
+}
+
+/* ---- ports ---- */
+
+TEST_F(error_test, a_port_that_goes_down_fails_endpoints_and_serves_when_it_is_up)
+{
+    completion comp;
+    log_capture quiet;
+
+    if (!faults_allowed()) {
+        GTEST_SKIP() << "no faults may be made here";
+    }
+
+    start();
+    connect_back();
+    ASSERT_EQ(UCS_OK, ba->retry([&] {
+        return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, ba->flush());
+    ASSERT_EQ(UCS_INPROGRESS, put(*ab, size, comp, target->addr(),
+                                  target->rkey()));
+    ASSERT_TRUE(fault("down " + a->name));
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+    EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+    EXPECT_NE(UCS_OK, comp.status);
+    ASSERT_TRUE(fault("up " + a->name));
+    run_for(1);
+    (void)uct_ep_check(*ba, 0, NULL);
+    EXPECT_TRUE(until([&] { return ba->errors == 1; }));
+    EXPECT_EQ(1u, ab->errors);
+
+    endpoint again(*a, *b);
+    expect_alive(again);
+}
+
+/* ---- the other interface ---- */
+
+TEST_F(error_test, a_closed_interface_fails_the_endpoints_to_it_once)
+{
+    completion comp;
+
+    start();
+    target.reset();
+    b->close();
+    run_for(0.2);
+    ASSERT_TRUE(until([&] {
+        (void)uct_ep_check(*ab, 0, NULL);
+        return ab->errors > 0;
+    }));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_am_short(*ab, 1, 0, NULL, 0)));
+    run_for(0.3);
+    EXPECT_EQ(1u, ab->errors);
+}
+
+TEST_F(error_test, an_interface_closes_with_operations_under_way)
+{
+    std::vector<std::unique_ptr<completion>> comps;
+
+    start();
+    for (int i = 0; i < 10; ++i) {
+        comps.push_back(std::make_unique<completion>());
+        ASSERT_EQ(UCS_INPROGRESS, put(*ab, size, *comps.back(), target->addr(),
+                                      target->rkey()));
+    }
+    a->close(); /* destroys the endpoint first */
+    for (auto &comp : comps) {
+        EXPECT_EQ(1, comp->calls);
+    }
+    run_for(0.2);
+    EXPECT_EQ(0u, b->errors);
+}
+
+TEST_F(error_test, messages_in_flight_to_a_closed_interface_do_no_harm)
+{
+    start();
+    while (uct_ep_am_short(*ab, settle_id, 0, NULL, 0) == UCS_OK) {
+    }
+    target.reset();
+    b->close();
+    (void)until([&] { return ab->errors > 0; }, 5);
+    EXPECT_TRUE(until([&] {
+        return uct_ep_flush(*ab, 0, NULL) != UCS_INPROGRESS;
+    }));
+    EXPECT_LE(ab->errors, 1u);
+}
