@@ -525,11 +525,14 @@ static void uct_vqp_last_words(uct_vqp_t *vqp)
     }
 }
 
-/* The state of a failed vqp; last words are up to the caller */
+/* The state of a failed vqp; last words are up to the caller. The async context
+ * may be about to connect it. */
 static void uct_vqp_set_failed(uct_vqp_t *vqp, vqp_status_t status)
 {
+    ucs_async_context_t *async = vqp->iface->super.worker->async;
     unsigned i;
 
+    UCS_ASYNC_BLOCK(async);
     vqp->failed = 1;
     vqp->ready  = 0;
     vqp->status = status;
@@ -540,6 +543,7 @@ static void uct_vqp_set_failed(uct_vqp_t *vqp, vqp_status_t status)
     if (vqp->connected) {
         vqp_tx_fail(&vqp->tx, status);
     }
+    UCS_ASYNC_UNBLOCK(async);
 
     uct_vqp_touch_later(vqp);
 }

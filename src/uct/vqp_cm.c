@@ -104,8 +104,15 @@ static void uct_vqp_cm_create_passive(uct_vqp_iface_t *iface,
 static void
 uct_vqp_cm_connect_qps(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
-    vqp_status_t status = uct_vqp_connect(vqp, peer);
+    vqp_status_t status;
 
+    /* Its endpoint was canceled or destroyed while it connected */
+    if (vqp->failed) {
+        vqp_conn_fail(&vqp->conn, vqp->status, uct_vqp_now());
+        return;
+    }
+
+    status = uct_vqp_connect(vqp, peer);
     if (status == VQP_OK) {
         vqp_conn_qps_ready(&vqp->conn, uct_vqp_now());
     } else {
