@@ -70,8 +70,8 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
     UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface,
                                                uct_vqp_iface_t)->inline_max,
                      "put_short");
-    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_SKIP_ZERO_LENGTH(length);
+    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_VQP_RMA_BEGIN(vqp, op);
 
     uct_vqp_rma_fill(op, VQP_KIND_PUT, VQP_OP_INLINE, length, remote_addr,
@@ -156,8 +156,8 @@ ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
     UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface,
                                                uct_vqp_iface_t)->set.seg_size,
                      "get_bcopy");
-    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_SKIP_ZERO_LENGTH(length);
+    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_VQP_RMA_BEGIN(vqp, op);
     desc = uct_vqp_get_desc(vqp);
     if (ucs_unlikely(desc == NULL)) {
@@ -236,8 +236,8 @@ ucs_status_t uct_vqp_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
     UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface,
                                               uct_vqp_iface_t)->max_iov,
                        "uct_vqp_ep_put_zcopy");
-    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_SKIP_ZERO_LENGTH(length);
+    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, ZCOPY, length);
     return uct_vqp_rma_zcopy(vqp, VQP_KIND_PUT, iov, iovcnt, length,
                              remote_addr, rkey, comp);
@@ -252,8 +252,8 @@ ucs_status_t uct_vqp_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
     UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface,
                                               uct_vqp_iface_t)->max_iov,
                        "uct_vqp_ep_get_zcopy");
-    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_SKIP_ZERO_LENGTH(length);
+    UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), GET, ZCOPY, length);
     return uct_vqp_rma_zcopy(vqp, VQP_KIND_GET, iov, iovcnt, length,
                              remote_addr, rkey, comp);
