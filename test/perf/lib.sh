@@ -54,8 +54,8 @@ perf_table() {
                     m = median(row[r] " " config[c])
                     if (m == "") line = line " - |"
                     else if (c == 1 || base == 0 || base == "")
-                        line = line sprintf(" %.1f |", m)
-                    else line = line sprintf(" %.1f (%.2f) |", m, m / base)
+                        line = line sprintf(" %.4g |", m)
+                    else line = line sprintf(" %.4g (%.2f) |", m, m / base)
                 }
                 print line
             }

@@ -34,7 +34,7 @@ demo_case() {
     new_port
     serve "${DEVS[0]}" io_demo -q -d "$sizes" -p "$PORT" "$@"
     wait_line server.log "started listener" "$SERVER"
-    on "${DEVS[index]}" io_demo -q -o read,write -d "$sizes" -t 20 "$@" \
+    on "${DEVS[index]}" io_demo -q -o read,write -d "$sizes" -t 20 -c 2 "$@" \
         -I "${IPS[index]}" -p "$PORT" "${IPS[0]}" >client.log 2>&1
     status=$?
     kill "$SERVER"    # it waits for further clients
