@@ -41,6 +41,7 @@ duo_params duo_params::draw(std::mt19937 &rng)
     p.sched        = one_of<uint8_t>(rng, {VQP_SCHED_RR, VQP_SCHED_LEAST});
     p.order_all    = (rng() % 4) == 0;
     p.comp_post    = rng() % 2;
+    p.no_fast      = rng() % 2;
     p.first_fsn    = one_of<uint32_t>(rng, {0, 12345, VQP_FSN_MASK - 100,
                                             VQP_FSN_MASK});
     p.first_pos    = one_of<uint32_t>(rng, {0, (uint32_t)-8192,
@@ -66,6 +67,7 @@ std::string duo_params::str() const
        << ((notify == VQP_NOTIFY_SPRAY) ? "spray" : "dqplb") << ", "
        << ((sched == VQP_SCHED_RR) ? "rr" : "least")
        << (order_all ? ", order all" : "") << (comp_post ? ", post" : ", any")
+       << (no_fast ? "" : ", fast")
        << ", first fsn " << first_fsn << ", delay " << max_delay << ", actions "
        << actions;
     return os.str();

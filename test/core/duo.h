@@ -16,6 +16,7 @@
 #include <vector>
 
 extern "C" {
+#include "core/fast.h"
 #include "core/rx.h"
 #include "core/tx.h"
 }
@@ -40,6 +41,7 @@ struct duo_params {
     uint8_t  sched;
     uint8_t  order_all;
     uint8_t  comp_post;
+    uint8_t  no_fast;
     uint32_t first_fsn;
     uint32_t first_pos;    /* ring position and op number to start with */
     unsigned max_delay;
@@ -155,7 +157,12 @@ private:
     void draw_plan();
     bool perform();
     bool send_am(uint32_t length, uint32_t max, bool zcopy);
+    bool send_fast_am(vqp_op_t *op, vqp_record_t *record, uint8_t id,
+                      uint32_t length);
     bool start_rma();
+    bool start_fast_put(vqp_op_t *op);
+    void post_fast(vqp_path_t *path, vqp_op_t *op, uint64_t addr,
+                   uint32_t lkey, unsigned flags);
     void fill_rma(vqp_op_t *op, duo_op *user);
     void fill_get(duo_op *user);
     duo_op *new_op(vqp_kind_t kind, uint64_t length);
@@ -203,6 +210,7 @@ private:
 
     std::vector<std::deque<duo_wr>>          m_wires;     /* not acknowledged */
     std::vector<size_t>                      m_delivered; /* of these */
+    std::vector<bool>                        m_dead;      /* in error */
     std::vector<uint64_t>                    m_last_deliver, m_last_ack;
     std::vector<unsigned>                    m_receives, m_to_repost;
     std::vector<uint16_t>                    m_next_pos;

@@ -63,6 +63,11 @@ void duo_node::post_one(const vqp_frag_t &frag)
     duo_wr wr {};
 
     check_frag(frag);
+    if (m_dead[index]) { /* a broken queue pair takes it and flushes it */
+        m_cq.push_back({false, index, frag.pos, 0, VQP_ERR_CANCELED});
+        return;
+    }
+
     wr.frag       = frag;
     wr.owner      = (frag.op == nullptr) ? nullptr : (duo_op*)frag.op->user;
     wr.deliver_at = std::max(m_last_deliver[index],
@@ -241,6 +246,7 @@ void duo_node::break_path(unsigned index)
     }
     m_wires[index].clear();
     m_delivered[index] = 0;
+    m_dead[index]      = true;
 }
 
 void duo_node::break_all()
@@ -253,15 +259,10 @@ void duo_node::break_all()
         break_path(i);
     }
 
-    /* A WR that is posted to a broken queue pair comes back at once */
     for (vqp_tx_last_words(&tx, m_batch.get()); m_batch->count > 0;
          vqp_tx_last_words(&tx, m_batch.get())) {
         for (unsigned i = 0; i < m_batch->count; ++i) {
-            const vqp_frag_t &frag = m_batch->frags[i];
-
-            check_frag(frag);
-            m_cq.push_back({false, frag.path->index, frag.pos, 0,
-                            VQP_ERR_CANCELED});
+            post_one(m_batch->frags[i]);
         }
     }
 }

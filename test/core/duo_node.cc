@@ -45,8 +45,8 @@ duo_node::duo_node(duo &world, unsigned index, const duo_params &params) :
     m_mirror(params.ring_size), m_cells_in(params.num_paths * VQP_CELL_STRIDE),
     m_cells_out(params.num_paths * VQP_CELL_STRIDE), m_heap(HEAP_SIZE),
     m_batch(new vqp_batch_t), m_wires(params.num_paths),
-    m_delivered(params.num_paths), m_last_deliver(params.num_paths),
-    m_last_ack(params.num_paths),
+    m_delivered(params.num_paths), m_dead(params.num_paths),
+    m_last_deliver(params.num_paths), m_last_ack(params.num_paths),
     m_receives(params.num_paths, params.imms_max + params.rx_batch),
     m_to_repost(params.num_paths), m_next_pos(params.num_paths),
     m_todo(params.actions)
@@ -84,6 +84,7 @@ void duo_node::setup_tx()
     cfg.sched        = m_params.sched;
     cfg.order_all    = m_params.order_all;
     cfg.comp_post    = m_params.comp_post;
+    cfg.no_fast      = m_params.no_fast;
     cfg.mirror       = m_mirror.data();
     cfg.local_lkeys  = m_lkeys;
     cfg.ring_raddr   = (uintptr_t)peer->m_ring.data();
@@ -242,9 +243,77 @@ bool duo_node::send_am(uint32_t length, uint32_t max, bool zcopy)
     m_ams.push_back({length, (uint8_t)(id % 32),
                      m_params.order_all ? m_effects.size() : m_fenced});
     credit = vqp_rx_credit(&rx);
-    vqp_tx_am_commit(&tx, op, (uint8_t)(id % 32), length, in_mirror, &credit);
+    if (zcopy || !send_fast_am(op, record, (uint8_t)(id % 32), length)) {
+        vqp_tx_am_commit(&tx, op, (uint8_t)(id % 32), length, in_mirror,
+                         &credit);
+    }
     vqp_rx_told(&rx, &credit);
     return true;
+}
+
+/* The short way, where it is open */
+bool duo_node::send_fast_am(vqp_op_t *op, vqp_record_t *record, uint8_t id,
+                            uint32_t length)
+{
+    uint32_t limit      = 1u << ((m_params.num_paths == 1) ?
+                                 m_params.frag_shift : m_params.min_shift);
+    vqp_credit_t credit = vqp_rx_credit(&rx);
+    unsigned flags      = 0;
+    vqp_frag_t &frag    = m_batch->frags[0];
+    vqp_path_t *path    = vqp_tx_fast_am_path(&tx, op);
+
+    if ((path == nullptr) || (sizeof(*record) + length > limit)) {
+        return false;
+    }
+
+    frag.pos    = vqp_tx_fast_am(&tx, path, op, record, id, length, &credit,
+                                 &frag.imm, &flags);
+    frag.opcode = VQP_WR_WRITE_IMM;
+    frag.kind   = VQP_KIND_AM;
+    if (op->length <= m_params.inline_max) {
+        flags |= VQP_FRAG_INLINE;
+    }
+    post_fast(path, op, (uintptr_t)record, m_lkeys[path->rail], flags);
+    return true;
+}
+
+bool duo_node::start_fast_put(vqp_op_t *op)
+{
+    unsigned flags   = 0;
+    vqp_frag_t &frag = m_batch->frags[0];
+    vqp_path_t *path = vqp_tx_fast_put_path(&tx);
+    bool is_inline   = op->flags & VQP_OP_INLINE;
+
+    if ((path == nullptr) || (op->kind != VQP_KIND_PUT) ||
+        (!is_inline && ((op->niov != 1) ||
+                        (op->length > (1ul << op->frag_shift))))) {
+        return false;
+    }
+
+    frag.pos    = vqp_tx_fast_put(&tx, path, op, &flags);
+    frag.opcode = VQP_WR_WRITE;
+    frag.kind   = VQP_KIND_PUT;
+    post_fast(path, op,
+              is_inline ? (uintptr_t)op->data : op->g.iov[0].addr,
+              m_lkeys[path->rail], flags | (is_inline ? VQP_FRAG_INLINE : 0));
+    return true;
+}
+
+void duo_node::post_fast(vqp_path_t *path, vqp_op_t *op, uint64_t addr,
+                         uint32_t lkey, unsigned flags)
+{
+    vqp_frag_t &frag = m_batch->frags[0];
+
+    frag.path   = path;
+    frag.op     = op;
+    frag.flags  = (uint8_t)flags;
+    frag.nsge   = 1;
+    frag.rkey   = peer->m_rkeys[path->peer_rail];
+    frag.length = (uint32_t)op->length;
+    frag.raddr  = op->raddr;
+    frag.sge[0] = {addr, frag.length, lkey};
+    m_batch->count = 1;
+    post(*m_batch);
 }
 
 /* Read what a fenced put wrote, or what was there from the beginning */
@@ -349,7 +418,9 @@ bool duo_node::start_rma()
     if (m_plan.call != CHECK) {
         m_effects.push_back(user);
     }
-    vqp_tx_rma_commit(&tx, op);
+    if (!start_fast_put(op)) {
+        vqp_tx_rma_commit(&tx, op);
+    }
     return true;
 }
 
@@ -637,7 +708,7 @@ bool duo_node::is_idle() const
 bool duo_node::is_satisfied() const
 {
     for (const auto &op : m_ops) {
-        if (op->signal && !m_params.comp_post && (op->reported == 0)) {
+        if (op->signal && (op->reported == 0)) {
             return false;
         }
     }
