@@ -79,8 +79,8 @@ static inline uint32_t vqp_tx_next_fsn(vqp_tx_t *tx)
     return fsn;
 }
 
-/* Consume the next frag->length bytes of the op's source */
-static inline void vqp_tx_gather(vqp_op_t *op, vqp_frag_t *frag)
+/* Consume the next frag->length bytes of a source of several pieces */
+static void vqp_tx_gather_pieces(vqp_op_t *op, vqp_frag_t *frag)
 {
     const vqp_iov_t *iov = vqp_op_iov(op);
     uint64_t left        = frag->length;
@@ -105,6 +105,20 @@ static inline void vqp_tx_gather(vqp_op_t *op, vqp_frag_t *frag)
             op->g.iov_off = 0;
         }
     }
+}
+
+/* Consume the next frag->length bytes of the op's source */
+static inline void vqp_tx_gather(vqp_op_t *op, vqp_frag_t *frag)
+{
+    if (vqp_unlikely(op->niov != 1)) {
+        vqp_tx_gather_pieces(op, frag);
+        return;
+    }
+
+    frag->nsge          = 1;
+    frag->sge[0].addr   = op->g.iov[0].addr + op->offset;
+    frag->sge[0].length = frag->length;
+    frag->sge[0].lkey   = op->g.iov[0].lkeys[frag->path->rail];
 }
 
 /* A path for control and fences: they have a reserve of their own */
@@ -343,9 +357,9 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     vqp_frag_t *frag;
     int signal;
 
-    path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths, tx->num_paths,
-                          &tx->next_path, tx->cfg.path_cap,
-                          spray ? 0 : VQP_NEED_IMM);
+    path = vqp_sched_choose((vqp_sched_t)tx->cfg.sched, tx->paths,
+                            tx->num_paths, &tx->next_path, tx->cfg.path_cap,
+                            spray ? 0 : VQP_NEED_IMM);
     if (vqp_unlikely(path == NULL)) {
         return 0;
     }
@@ -481,8 +495,9 @@ vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     vqp_path_t *path;
     vqp_frag_t *frag;
 
-    path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths, tx->num_paths,
-                          &tx->next_path, tx->cfg.path_cap, needs);
+    path = vqp_sched_choose((vqp_sched_t)tx->cfg.sched, tx->paths,
+                            tx->num_paths, &tx->next_path, tx->cfg.path_cap,
+                            needs);
     if (vqp_unlikely(path == NULL)) {
         return 0;
     }

@@ -39,17 +39,26 @@ static inline vqp_path_t *vqp_tx_fast_am_path(vqp_tx_t *tx, const vqp_op_t *op)
                       !(op->flags & VQP_OP_FENCE)) ? path : NULL;
 }
 
-/* Take the path's next place for the whole op */
+/* Give the op its number; the caller moves the ring's cursors */
+static inline void vqp_tx_fast_accept(vqp_tx_t *tx, vqp_op_t *op)
+{
+    op->seq     = tx->seq++;
+    op->offset  = 0;
+    op->pending = 0;
+    op->status  = VQP_OK;
+    ++tx->stats->ops;
+}
+
+/* Take the path's next place for the next @a length bytes of the op */
 static inline uint16_t
 vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t name,
-                 int signal, unsigned *flags)
+                 uint32_t length, int signal, unsigned *flags)
 {
-    uint32_t length       = (uint32_t)op->length;
     uint16_t pos          = path->tail++;
     vqp_inflight_t *entry = vqp_path_at(path, pos);
 
     tx->next_path = (path->index + 1u == tx->num_paths) ? 0 : path->index + 1u;
-    entry->offset = 0;
+    entry->offset = op->offset;
     entry->length = length;
     entry->op     = name;
     entry->kind   = op->kind;
@@ -64,17 +73,14 @@ vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t name,
         path->unsignaled_bytes = 0;
     }
 
-    op->seq     = tx->seq++;
-    op->offset  = length;
-    op->pending = 1;
-    op->status  = VQP_OK;
-    ++tx->stats->ops;
+    op->offset += length;
+    ++op->pending;
     return pos;
 }
 
 /**
- * Accept a put that vqp_tx_rma_begin gave and the caller has filled: it counts
- * as posted on @a path.
+ * Accept a put of one frag that vqp_tx_rma_begin gave and the caller has
+ * filled: it counts as posted on @a path.
  *
  * @param [out] flags  VQP_FRAG_SIGNALED is added if it needs a CQE.
  *
@@ -83,13 +89,46 @@ vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t name,
 static inline uint16_t vqp_tx_fast_put(vqp_tx_t *tx, vqp_path_t *path,
                                        vqp_op_t *op, unsigned *flags)
 {
-    uint16_t name = vqp_opring_index(&tx->rma, op);
-
     ++path->rma;
     ++tx->rma.tail;
     tx->rma.post = tx->rma.tail;
-    return vqp_tx_fast_take(tx, path, op, name, op->flags & VQP_OP_SIGNAL,
+    vqp_tx_fast_accept(tx, op);
+    return vqp_tx_fast_take(tx, path, op, vqp_opring_index(&tx->rma, op),
+                            (uint32_t)op->length, op->flags & VQP_OP_SIGNAL,
                             flags);
+}
+
+/** Has a put with pieces no more frags than there are paths? */
+static inline int vqp_tx_fast_is_spread(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return (op->length - 1) >> op->frag_shift < tx->num_paths;
+}
+
+/**
+ * Next frag of a put that was accepted by vqp_tx_fast_accept and counts as
+ * undispatched: each goes to another path, so that a chain gains nothing.
+ *
+ * @param [out] pos     Its place in the path's send queue.
+ * @param [out] length  Bytes from op->offset, which then is behind them.
+ *
+ * @return Its path, or NULL when dispatch has to go on with the op.
+ */
+static inline vqp_path_t *
+vqp_tx_fast_put_next(vqp_tx_t *tx, vqp_op_t *op, uint16_t *pos,
+                     uint32_t *length, unsigned *flags)
+{
+    vqp_path_t *path = &tx->paths[tx->next_path];
+
+    if (vqp_unlikely(!vqp_path_has_room(path, tx->cfg.path_cap))) {
+        return NULL;
+    }
+
+    ++path->rma;
+    *length = (uint32_t)vqp_min(op->length - op->offset,
+                                1ul << op->frag_shift);
+    *pos    = vqp_tx_fast_take(tx, path, op, vqp_opring_index(&tx->rma, op),
+                               *length, op->flags & VQP_OP_SIGNAL, flags);
+    return path;
 }
 
 /**
@@ -123,7 +162,8 @@ vqp_tx_fast_am(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
     ++path->imms;
     ++path->stats.imms;
     path->unsignaled_bytes += (uint32_t)op->length;
-    return vqp_tx_fast_take(tx, path, op, name,
+    vqp_tx_fast_accept(tx, op);
+    return vqp_tx_fast_take(tx, path, op, name, (uint32_t)op->length,
                             path->unsignaled_bytes > tx->unsignaled_max,
                             flags);
 }

@@ -1,14 +1,6 @@
 /* Path schedulers, see sched.h. Pure: libc only. */
 #include "core/sched.h"
 
-static inline int
-vqp_sched_fits(const vqp_path_t *path, uint64_t cap, unsigned needs)
-{
-    return vqp_path_has_room(path, cap) &&
-           (!(needs & VQP_NEED_IMM) || vqp_path_has_imm(path)) &&
-           (!(needs & VQP_NEED_READ) || (path->reads < path->reads_max));
-}
-
 vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
                            uint32_t num_paths, uint32_t *next, uint64_t cap,
                            unsigned needs)

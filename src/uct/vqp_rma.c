@@ -37,6 +37,42 @@ uct_vqp_fast_put(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
     }
 }
 
+/* Accept a put of one piece and post its frags, each on another path */
+static inline void uct_vqp_spread_put(uct_vqp_t *vqp, vqp_op_t *op)
+{
+    uint64_t addr          = op->g.iov[0].addr;
+    const uint32_t *lkeys  = op->g.iov[0].lkeys;
+    vqp_path_t *path;
+    uint64_t offset;
+    vqp_sge_t sge;
+    unsigned flags;
+    uint16_t pos;
+
+    vqp_tx_fast_accept(&vqp->tx, op);
+    ++vqp->tx.rma.tail;
+    do {
+        offset = op->offset;
+        flags  = 0;
+        path   = vqp_tx_fast_put_next(&vqp->tx, op, &pos, &sge.length, &flags);
+        if (vqp_unlikely(path == NULL)) {
+            uct_vqp_pump(vqp);
+            return;
+        }
+
+        sge.addr = addr + offset;
+        sge.lkey = lkeys[path->rail];
+        if (vqp_unlikely(vqp_ib_post_write(&vqp->ib_paths[path->index], pos,
+                                           &sge, op->raddr + offset,
+                                           op->rkeys[path->peer_rail], flags,
+                                           NULL) != 0)) {
+            uct_vqp_post_one_failed(vqp, path, pos);
+            return;
+        }
+    } while (op->offset < op->length);
+
+    vqp->tx.rma.post = vqp->tx.rma.tail;
+}
+
 /* A put or get of pieces is filled in: send it the short or the long way */
 static inline void uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op)
 {
@@ -45,15 +81,18 @@ static inline void uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op)
 
     vqp_tx_rma_cut(&vqp->tx, op);
     if ((op->kind == VQP_KIND_PUT) && (op->niov == 1) &&
-        (op->length <= (1ul << op->frag_shift))) {
-        path = vqp_tx_fast_put_path(&vqp->tx);
-        if (vqp_likely(path != NULL)) {
-            sge.addr   = op->g.iov[0].addr;
-            sge.length = (uint32_t)op->length;
-            sge.lkey   = op->g.iov[0].lkeys[path->rail];
-            uct_vqp_fast_put(vqp, path, op, &sge, 0);
+        vqp_tx_fast_is_spread(&vqp->tx, op) &&
+        ((path = vqp_tx_fast_put_path(&vqp->tx)) != NULL)) {
+        if (op->length > (1ul << op->frag_shift)) {
+            uct_vqp_spread_put(vqp, op);
             return;
         }
+
+        sge.addr   = op->g.iov[0].addr;
+        sge.length = (uint32_t)op->length;
+        sge.lkey   = op->g.iov[0].lkeys[path->rail];
+        uct_vqp_fast_put(vqp, path, op, &sge, 0);
+        return;
     }
 
     vqp_tx_rma_commit(&vqp->tx, op);
