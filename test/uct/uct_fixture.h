@@ -234,8 +234,9 @@ std::string read_file(const std::string &name);
 bool fault(const std::string &arguments);
 bool faults_allowed();
 
-/* Queue pairs of this process, all devices; -1 if it can not be told */
-int count_qps();
+/* Queue pairs of all processes, on one of the tests' devices or on all of them;
+ * -1 if it can not be told */
+int count_qps(const std::string &device = "");
 
 /* A name for a file that is removed with the object */
 class temp_file {

@@ -220,16 +220,20 @@ bool fault(const std::string &arguments)
     return faults_allowed() && (system(command.c_str()) == 0);
 }
 
-int count_qps()
+int count_qps(const std::string &device)
 {
-    std::string pid = " pid " + std::to_string(getpid()) + " ";
-    int count       = 0;
+    int count = 0;
     char line[512];
     FILE *pipe;
 
     pipe = popen("rdma resource show qp", "r");
     while ((pipe != NULL) && (fgets(line, sizeof(line), pipe) != NULL)) {
-        count += strstr(line, pid.c_str()) != NULL;
+        for (const std::string &name : devices()) {
+            /* those of the kernel have no pid */
+            count += ((device == "") || (device == name)) &&
+                     (strstr(line, (" " + name + "/").c_str()) != NULL) &&
+                     (strstr(line, " pid ") != NULL);
+        }
     }
 
     return ((pipe == NULL) || (pclose(pipe) != 0)) ? -1 : count;
