@@ -210,8 +210,24 @@ static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         if (vqp->connected && !vqp->dying &&
             (vqp->conn.state == VQP_CONN_LIVE)) {
-            uct_vqp_check_gap(vqp, now);
             uct_vqp_check_probe(vqp, now);
+        }
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
+    iface->check_gaps = 1;
+}
+
+void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface)
+{
+    uint64_t now = uct_vqp_now();
+    uct_vqp_t *vqp;
+
+    iface->check_gaps = 0;
+    UCS_ASYNC_BLOCK(uct_vqp_async(iface));
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        if (vqp->connected && !vqp->dying &&
+            (vqp->conn.state == VQP_CONN_LIVE)) {
+            uct_vqp_check_gap(vqp, now);
         }
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));

@@ -471,16 +471,17 @@ static void uct_vqp_iface_cleanup_state(uct_vqp_iface_t *self)
 static ucs_status_t
 uct_vqp_iface_check_alignment(const uct_iface_params_t *params)
 {
-    size_t offset = UCT_IFACE_PARAM_VALUE(params, am_align_offset,
-                                          AM_ALIGN_OFFSET, 0);
-    size_t align  = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT,
-                                          1);
-
-    if (!ucs_is_pow2(align) || (align == 0) || (offset >= align)) {
-        ucs_error("vqp: active messages can not be aligned to %zu at offset "
-                  "%zu", align, offset);
-        return UCS_ERR_INVALID_PARAM;
+    if (!(params->field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT)) {
+        UCT_CHECK_PARAM(!(params->field_mask &
+                          UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET),
+                        "an alignment offset without an alignment");
+        return UCS_OK;
     }
+
+    /* the offset may exceed it: UCP passes the length of its header */
+    UCT_CHECK_PARAM((params->am_alignment != 0) &&
+                    ucs_is_pow2(params->am_alignment),
+                    "the alignment of active messages is no power of two");
 
     return UCS_OK;
 }

@@ -45,6 +45,7 @@ typedef struct uct_vqp_rail {
     uint8_t          tclass;
     uint8_t          max_reads;    /* as requester, per path */
     uint8_t          serve_reads;  /* as responder, per path */
+    unsigned         next_cq;      /* to be polled first */
     vqp_ib_cq_pool_t cqs;
     vqp_ib_ud_t      ud;
 } uct_vqp_rail_t;
@@ -67,6 +68,8 @@ typedef struct uct_vqp_iface {
     /* touched by every progress call */
     volatile uint32_t    events;       /* UCT_VQP_EVENT_*, atomic */
     unsigned             num_rails;
+    unsigned             next_rail;    /* to be polled first */
+    uint8_t              check_gaps;   /* when nothing waits in the CQs */
     uct_vqp_rail_t       rails[VQP_MAX_RAILS];
     struct uct_vqp      *touched;      /* vqps that had completions */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
@@ -128,6 +131,12 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface);
 
 /** Handle what stands in iface->events. The worker's thread. */
 void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface);
+
+/**
+ * Fail connections that an immediate of the peer has not reached for too long.
+ * When the CQs are empty: an immediate that waits there is not missing.
+ */
+void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface);
 
 /** Process one completion. The worker's thread. */
 void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc);

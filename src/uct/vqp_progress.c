@@ -379,12 +379,30 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
     return (unsigned)count;
 }
 
+/* Goes on where it stopped, so that a busy queue does not starve the others: an
+ * immediate in one of them may be what a message waits for */
+static inline unsigned
+uct_vqp_poll_rail(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail, unsigned max)
+{
+    unsigned count = 0;
+    unsigned i;
+
+    for (i = 0; (i < rail->cqs.num_cqs) && (count < max); ++i) {
+        count += uct_vqp_poll_cq(iface, &rail->cqs.cqs[rail->next_cq],
+                                 max - count);
+        if (++rail->next_cq >= rail->cqs.num_cqs) {
+            rail->next_cq = 0;
+        }
+    }
+
+    return count;
+}
+
 unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
     unsigned count         = 0;
-    vqp_ib_cq_pool_t *pool;
-    unsigned i, j;
+    unsigned i;
 
     if (vqp_unlikely(iface->in_progress)) {
         return 0; /* called from a callback of ours */
@@ -401,14 +419,17 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
         count += uct_vqp_handle_stash(iface);
     }
 
-    for (i = 0; i < iface->num_rails; ++i) {
-        pool = &iface->rails[i].cqs;
-        for (j = 0; j < pool->num_cqs; ++j) {
-            if (count < iface->set.poll_max) {
-                count += uct_vqp_poll_cq(iface, &pool->cqs[j],
-                                         iface->set.poll_max - count);
-            }
+    for (i = 0; (i < iface->num_rails) && (count < iface->set.poll_max); ++i) {
+        count += uct_vqp_poll_rail(iface, &iface->rails[iface->next_rail],
+                                   iface->set.poll_max - count);
+        if (++iface->next_rail == iface->num_rails) {
+            iface->next_rail = 0;
         }
+    }
+
+    /* Only now, when all that has arrived was looked at */
+    if (vqp_unlikely(iface->check_gaps) && (count < iface->set.poll_max)) {
+        uct_vqp_iface_check_gaps(iface);
     }
 
     if (iface->touched != NULL) {
