@@ -58,8 +58,10 @@ ucs_status_t uct_vqp_status(vqp_status_t status)
     case VQP_ERR_UNREACHABLE:
         return UCS_ERR_UNREACHABLE;
     case VQP_ERR_TIMEOUT:
-        return UCS_ERR_ENDPOINT_TIMEOUT;
     case VQP_ERR_RESET:
+        /* A peer that is gone has one status, however it was noticed: UCP
+         * answers what is sent later with it too */
+        return UCS_ERR_ENDPOINT_TIMEOUT;
     case VQP_ERR_REMOTE:
     case VQP_ERR_PROTOCOL:
         return UCS_ERR_CONNECTION_RESET;
