@@ -26,10 +26,8 @@ static bool load_module()
 
 int main(int argc, char **argv)
 {
-    /* Nobody waits for a debugger, no statistics but where a test wants them */
-    setenv("UCX_HANDLE_ERRORS", "bt", 0);
+    setenv("UCX_HANDLE_ERRORS", "bt", 0); /* nobody waits for a debugger */
     setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 1);
-    unsetenv("UCX_VQP_STATS_FILE");
 
     if (!load_module()) {
         return 1;

@@ -1,0 +1,242 @@
+/*
+ * Registration of memory: what is refused is refused with a reason, and what
+ * was taken back can not be reached any more.
+ */
+#include "uct_fixture.h"
+
+#include <uct/api/v2/uct_v2.h>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+class md_test : public uct_test {
+protected:
+    /* Registering must fail; returns what was logged */
+    std::string refuse(void *address, size_t length, unsigned flags = 0)
+    {
+        uct_mem_h memh = UCT_MEM_HANDLE_NULL;
+        log_capture log;
+
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(
+                uct_md_mem_reg(a->md, address, length,
+                               UCT_MD_MEM_ACCESS_ALL | flags, &memh)));
+        EXPECT_EQ(UCT_MEM_HANDLE_NULL, memh);
+        return log_capture::text();
+    }
+};
+
+TEST_F(md_test, attributes_say_what_it_can_do)
+{
+    open();
+    EXPECT_TRUE(a->md_attr.cap.flags & UCT_MD_FLAG_REG);
+    EXPECT_TRUE(a->md_attr.cap.flags & UCT_MD_FLAG_NEED_MEMH);
+    EXPECT_TRUE(a->md_attr.cap.flags & UCT_MD_FLAG_NEED_RKEY);
+    EXPECT_FALSE(a->md_attr.cap.flags & UCT_MD_FLAG_ALLOC);
+    EXPECT_EQ(UCS_BIT(UCS_MEMORY_TYPE_HOST), a->md_attr.cap.reg_mem_types);
+    EXPECT_GT(a->md_attr.cap.max_reg, 1ul << 32);
+    EXPECT_GT(a->md_attr.rkey_packed_size, 0u);
+}
+
+TEST_F(md_test, zero_bytes_are_refused_with_a_reason)
+{
+    char data[8];
+
+    open();
+    EXPECT_NE(std::string::npos, refuse(data, 0).find("0"));
+}
+
+TEST_F(md_test, memory_that_can_not_be_accessed_is_refused_with_a_reason)
+{
+    void *address;
+
+    open();
+    address = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(std::string::npos, refuse(address, 4096).find("not mapped"));
+    munmap(address, 4096);
+    EXPECT_NE(std::string::npos, refuse(NULL, 4096).find("4096"));
+}
+
+TEST_F(md_test, a_refusal_that_the_caller_hides_is_not_an_error_message)
+{
+    open();
+    std::string text = refuse(NULL, 4096, UCT_MD_MEM_FLAG_HIDE_ERRORS);
+
+    /* UCX's default level is warn: nothing comes through */
+    EXPECT_EQ("", text);
+}
+
+TEST_F(md_test, read_only_memory_can_be_sent_and_read_by_the_peer)
+{
+    const size_t length = 100000;
+    char *data          = (char*)mmap(NULL, length, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    for (size_t i = 0; i < length; ++i) {
+        data[i] = pattern(9, i);
+    }
+    ASSERT_EQ(0, mprotect(data, length, PROT_READ));
+    open();
+    connect_back();
+    {
+        memory constant(*a, length, data);
+        memory target(*b, length);
+        completion put_comp, get_comp, am_comp;
+        uct_iov_t iov = constant.iov(0, length);
+        uct_iov_t part = constant.iov(0, 5000);
+        unsigned got = 0;
+
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target.addr(), target.rkey(),
+                                    &put_comp.super);
+        }));
+        ASSERT_TRUE(until([&] { return put_comp.calls == 1; }));
+        EXPECT_EQ(UCS_OK, put_comp.status);
+        EXPECT_EQ(0, memcmp(target.data, data, length));
+
+        memset(target.data, 0, length);
+        iov = target.iov(0, length);
+        ASSERT_EQ(UCS_INPROGRESS, ba->retry([&] {
+            return uct_ep_get_zcopy(*ba, &iov, 1, constant.addr(),
+                                    constant.rkey(), &get_comp.super);
+        }));
+        ASSERT_TRUE(until([&] { return get_comp.calls == 1; }));
+        EXPECT_EQ(0, memcmp(target.data, data, length));
+
+        b->on_am(1, [&](const char *d, size_t n) {
+            got += (n == 5000) && !memcmp(d, data, n);
+            return UCS_OK;
+        });
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_am_zcopy(*ab, 1, NULL, 0, &part, 1, 0,
+                                   &am_comp.super);
+        }));
+        EXPECT_TRUE(until([&] { return got == 1; }));
+        ASSERT_EQ(UCS_OK, ab->flush());
+
+        /* and not written by anybody */
+        completion bad;
+        iov = target.iov(0, 8);
+        ASSERT_EQ(UCS_INPROGRESS, ba->retry([&] {
+            return uct_ep_put_zcopy(*ba, &iov, 1, constant.addr(),
+                                    constant.rkey(), &bad.super);
+        }));
+        ASSERT_TRUE(until([&] { return bad.calls == 1; }));
+        EXPECT_NE(UCS_OK, bad.status);
+        EXPECT_EQ(pattern(9, 0), data[0]);
+    }
+    ab.reset();
+    ba.reset();
+    munmap(data, length);
+}
+
+/* Needs a process without the right to lock what it likes */
+VQP_ROLE(locked)
+{
+    struct rlimit limit = {1 << 20, 1 << 20};
+    uct_mem_h memh;
+    char *data;
+
+    node self(0);
+    data = (char*)mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if ((setrlimit(RLIMIT_MEMLOCK, &limit) != 0) ||
+        ((geteuid() == 0) && (setresuid(65534, 65534, 65534) != 0))) {
+        return 77;
+    }
+
+    log_capture log;
+    if (uct_md_mem_reg(self.md, data, 8 << 20, UCT_MD_MEM_ACCESS_ALL, &memh) ==
+        UCS_OK) {
+        return 1;
+    }
+
+    for (std::string part : {"RLIMIT_MEMLOCK", "ulimit -l", "1048576",
+                             "8388608"}) {
+        if (!log_capture::has(part)) {
+            role_write("no " + part + " in: " + log_capture::text());
+            return 2;
+        }
+    }
+    role_write("ok");
+    return 0;
+}
+
+TEST_F(md_test, beyond_the_lock_limit_the_message_names_limit_and_size)
+{
+    process child("locked");
+    std::string line = child.read();
+    int status       = child.wait();
+
+    if (status == 77) {
+        GTEST_SKIP() << "the limit can not be set";
+    }
+    EXPECT_EQ("ok", line);
+    EXPECT_EQ(0, status);
+}
+
+TEST_F(md_test, after_an_invalidation_the_peer_does_not_get_in)
+{
+    completion invalidated, bad;
+    uct_md_mem_dereg_params_t params = {};
+
+    open();
+    memory source(*a, 4096);
+    {
+        memory target(*b, 4096);
+        uct_iov_t iov = source.iov(0, 4096);
+
+        settle();
+        if (!(b->md_attr.cap.flags & UCT_MD_FLAG_INVALIDATE)) {
+            GTEST_SKIP() << "not offered";
+        }
+        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH |
+                            UCT_MD_MEM_DEREG_FIELD_FLAGS |
+                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+        params.memh       = target.memh;
+        params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+        params.comp       = &invalidated.super;
+        ASSERT_EQ(UCS_OK, uct_md_mem_dereg_v2(b->md, &params));
+        target.memh = UCT_MEM_HANDLE_NULL;
+        ASSERT_TRUE(until([&] { return invalidated.calls == 1; }));
+        EXPECT_EQ(UCS_OK, invalidated.status);
+
+        target.fill(1);
+        source.fill(2);
+        ASSERT_EQ(UCS_INPROGRESS,
+                  uct_ep_put_zcopy(*ab, &iov, 1, target.addr(), target.rkey(),
+                                   &bad.super));
+        ASSERT_TRUE(until([&] { return bad.calls == 1; }));
+        EXPECT_NE(UCS_OK, bad.status);
+        EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+        EXPECT_EQ(pattern(1, 0), target.data[0]);
+    }
+}
+
+TEST_F(md_test, remote_keys_that_are_garbage_are_refused)
+{
+    log_capture log;
+    uct_rkey_bundle_t bundle;
+
+    open();
+    for (int fill : {0, 0xff, 0x5a}) {
+        std::string packed(256, (char)fill);
+
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_rkey_unpack(component(),
+                                                      packed.data(),
+                                                      &bundle))) << fill;
+    }
+    EXPECT_TRUE(log.has("remote key"));
+}
+
+TEST_F(md_test, memory_can_be_registered_many_times)
+{
+    open();
+    memory base(*a, 1 << 20);
+    std::vector<std::unique_ptr<memory>> all;
+
+    for (int i = 0; i < 200; ++i) {
+        all.push_back(std::make_unique<memory>(*a, 10000 + i,
+                                               base.data + i * 1001));
+    }
+}

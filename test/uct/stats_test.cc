@@ -1,0 +1,175 @@
+/*
+ * What can be seen from outside: trace lines, counters, the statistics file;
+ * and what a connection costs in pinned memory.
+ */
+#include "uct_fixture.h"
+
+#include <stdlib.h>
+#include <algorithm>
+
+/* Some traffic of each kind, with the options of the environment */
+VQP_ROLE(traffic)
+{
+    std::unique_ptr<node> a, b;
+    unsigned got = 0;
+
+    a = std::make_unique<node>(0);
+    b = std::make_unique<node>(1);
+    b->on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
+    {
+        endpoint ab(*a, *b);
+        memory source(*a, 1 << 20), target(*b, 1 << 20);
+        uct_iov_t iov = source.iov(0, 1 << 20);
+        completion get_comp;
+
+        for (int i = 0; i < 100; ++i) {
+            ab.retry([&] {
+                return uct_ep_put_zcopy(ab, &iov, 1, target.addr(),
+                                        target.rkey(), NULL);
+            });
+            uct_ep_fence(ab, 0);
+            ab.retry([&] { return uct_ep_am_short(ab, 1, i, NULL, 0); });
+        }
+        ab.retry([&] {
+            return uct_ep_get_zcopy(ab, &iov, 1, target.addr(), target.rkey(),
+                                    &get_comp.super);
+        });
+        ab.retry([&] {
+            return uct_ep_atomic64_post(ab, UCT_ATOMIC_OP_ADD, 1,
+                                        target.addr(), target.rkey());
+        });
+        ab.flush();
+        until([&] { return got == 100; });
+    }
+    return (got == 100) ? 0 : 1;
+}
+
+class stats_test : public uct_test {
+protected:
+    /* Run the role with these variables; returns its log */
+    std::string run(const std::map<std::string, std::string> &environment)
+    {
+        temp_file log;
+
+        setenv("UCX_LOG_FILE", log.name.c_str(), 1);
+        for (auto &variable : environment) {
+            setenv(variable.first.c_str(), variable.second.c_str(), 1);
+        }
+        {
+            process child("traffic");
+            EXPECT_EQ(0, child.wait());
+        }
+        unsetenv("UCX_LOG_FILE");
+        for (auto &variable : environment) {
+            unsetenv(variable.first.c_str());
+        }
+        return read_file(log.name);
+    }
+
+    static bool has(const std::string &text, const std::string &part)
+    {
+        return text.find(part) != std::string::npos;
+    }
+};
+
+TEST_F(stats_test, trace_has_a_line_for_each_kind_of_packet)
+{
+    std::string log = run({{"UCX_LOG_LEVEL", "debug"}, {"UCX_VQP_TRACE", "y"}});
+
+    for (std::string part : {"tx control REQ", "tx control REP", "rx control",
+                             " put ", " get ", " am ", " fadd ", " fence ",
+                             "rx vqp"}) {
+        EXPECT_TRUE(has(log, part)) << part;
+    }
+}
+
+TEST_F(stats_test, without_trace_there_is_no_line_for_packets)
+{
+    EXPECT_FALSE(has(run({{"UCX_LOG_LEVEL", "debug"}}), "vqp trace"));
+}
+
+TEST_F(stats_test, counters_are_printed_when_an_interface_closes)
+{
+    std::string log = run({{"UCX_LOG_LEVEL", "info"}});
+
+    for (std::string part : {"closed", "\"frags\":", "\"bytes\":",
+                             "\"tx_cqes\":", "\"stale\":", "\"duplicates\":",
+                             "\"ooo_max\":", "\"no_resource\":",
+                             "\"credit_stalls\":", "\"hs_retransmits\":",
+                             "\"gap_usec\":"}) {
+        EXPECT_TRUE(has(log, part)) << part;
+    }
+}
+
+TEST_F(stats_test, the_statistics_file_has_a_json_object_per_interface)
+{
+    temp_file file;
+    std::string text;
+
+    run({{"UCX_VQP_STATS_FILE", file.name}});
+    text = read_file(file.name);
+    EXPECT_EQ(2, std::count(text.begin(), text.end(), '\n'));
+    EXPECT_EQ(100u, stats_sum(file.name, "ams_rx"));
+    /* puts, AMs, a get, an atomic */
+    EXPECT_EQ(202u, stats_sum(file.name, "ops"));
+    if (system("python3 -c '' 2>/dev/null") != 0) {
+        GTEST_SKIP() << "no python3 to check it with";
+    }
+    EXPECT_EQ(0, system(("python3 -m json.tool --json-lines " + file.name +
+                         " >/dev/null").c_str()));
+}
+
+TEST_F(stats_test, a_statistics_file_that_can_not_be_written_is_a_warning)
+{
+    std::string log = run({{"UCX_VQP_STATS_FILE", "/nonexistent/file"}});
+
+    EXPECT_TRUE(has(log, "/nonexistent/file")) << log;
+}
+
+/* ---- memory ---- */
+
+static long pinned()
+{
+    std::string text = read_file("/proc/self/status");
+    size_t pos       = text.find("VmPin:");
+
+    return (pos == std::string::npos) ? -1 :
+           std::stol(text.substr(pos + 6)) * 1024;
+}
+
+/* docs/memory.md: ring, mirror, cells and results of each connection, in slabs of
+ * four connections */
+TEST_F(stats_test, a_connection_pins_what_is_documented_at_each_side)
+{
+    static const struct {
+        options config;
+        long    bytes;
+    } documented[] = {
+        {{}, 266240},
+        {{{"RING_SIZE", "16k"}}, 36864},
+        {{{"RING_SIZE", "8k"}, {"NUM_PATHS", "2"}, {"TX_QUEUE_LEN", "32"},
+          {"MAX_OPS", "32"}, {"FSN_WINDOW", "32"}}, 20480}
+    };
+    const unsigned slab = 4, count = 8 * slab;
+
+    for (auto &each : documented) {
+        std::vector<std::unique_ptr<endpoint>> all;
+        long before;
+
+        open(each.config);
+        settle(); /* has taken the first slab at each side */
+        before = pinned();
+        for (unsigned i = 1; i < count; ++i) {
+            unsigned had = settled;
+
+            all.push_back(std::make_unique<endpoint>(*a, *b));
+            EXPECT_EQ(UCS_OK, all.back()->retry([&] {
+                return uct_ep_am_short(*all.back(), settle_id, 0, NULL, 0);
+            }));
+            ASSERT_TRUE(until([&] { return settled == had + 1; }));
+        }
+        EXPECT_EQ(each.bytes, (pinned() - before) / (2 * (count - slab)));
+        all.clear();
+        TearDown();
+    }
+}
