@@ -406,6 +406,18 @@ TEST_F(dispatch, an_op_asks_for_one_cqe_per_path_of_a_batch) {
     EXPECT_EQ(1u, done().size());
 }
 
+TEST_F(dispatch, a_frag_that_needs_no_cqe_keeps_its_other_flags) {
+    start(1);
+    m_tx.cfg.frag_shift = 8;
+    rma(VQP_KIND_GET, 8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 512);
+    auto frags = batch();
+    ASSERT_EQ(3u, frags.size());
+    EXPECT_EQ(VQP_FRAG_FENCE, frags[1].flags);
+    EXPECT_EQ(VQP_FRAG_SIGNALED, frags[2].flags);
+}
+
 TEST_F(dispatch, each_op_keeps_its_own_cqe) {
     start(1);
     rma(VQP_KIND_PUT, 8, &u[0]);
@@ -549,6 +561,18 @@ TEST_F(dispatch, fence_sends_an_empty_immediate_behind_each_put) {
     EXPECT_EQ(2u, m_stats.fences);
 }
 
+TEST_F(dispatch, fence_waits_for_a_receive_of_its_path) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    batch();
+    m_paths[0].imms = m_paths[0].imms_max - VQP_CONTROL_RESERVE;
+    vqp_tx_fence(&m_tx);
+    am(8);
+    EXPECT_TRUE(batch().empty()); /* although the other path could take the AM */
+    --m_paths[0].imms;
+    EXPECT_EQ(2u, batch().size());
+}
+
 TEST_F(dispatch, fence_needs_nothing_behind_confirmed_puts) {
     start(4);
     rma(VQP_KIND_PUT, 8, &u[0]);
@@ -644,7 +668,7 @@ TEST_F(dispatch, a_put_behind_a_fence_is_held_until_all_is_confirmed) {
     vqp_tx_fence(&m_tx);
     rma(VQP_KIND_PUT, 8, &u[0]);
     auto kick = batch();
-    EXPECT_EQ(2u, kick.size()); /* one for each path: nothing was signaled */
+    ASSERT_EQ(2u, kick.size()); /* one for each path: nothing was signaled */
     EXPECT_EQ(2u, count(kick, VQP_KIND_KICK));
     EXPECT_TRUE(batch().empty()); /* once is enough */
     retire(kick[0]);

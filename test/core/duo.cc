@@ -47,6 +47,7 @@ duo_params duo_params::draw(std::mt19937 &rng)
     p.first_pos    = one_of<uint32_t>(rng, {0, (uint32_t)-8192,
                                             0x80000000u - 4096});
     p.max_delay    = one_of(rng, {2u, 20u, 200u});
+    p.slow_path    = rng() % 8;
     p.actions      = 20 + rng() % 100;
     p.stall_percent = one_of(rng, {0u, 0u, 1u, 5u});
     p.rma_percent  = one_of(rng, {0u, 20u, 50u, 90u});
@@ -68,7 +69,7 @@ std::string duo_params::str() const
        << ((sched == VQP_SCHED_RR) ? "rr" : "least")
        << (order_all ? ", order all" : "") << (comp_post ? ", post" : ", any")
        << (no_fast ? "" : ", fast")
-       << ", first fsn " << first_fsn << ", delay " << max_delay << ", actions "
+       << ", first fsn " << first_fsn << ", delay " << max_delay << ", slow path " << slow_path << ", actions "
        << actions;
     return os.str();
 }

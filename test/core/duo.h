@@ -45,6 +45,7 @@ struct duo_params {
     uint32_t first_fsn;
     uint32_t first_pos;    /* ring position and op number to start with */
     unsigned max_delay;
+    unsigned slow_path;    /* takes much longer, if there is such a path */
     unsigned actions;      /* of each side */
     unsigned stall_percent;
     unsigned rma_percent;
@@ -91,7 +92,7 @@ struct duo_cqe {
 struct duo_wr {
     vqp_frag_t        frag;
     duo_op           *owner;
-    std::vector<char> inline_data;
+    std::vector<char> data; /* written, or given inline */
     uint64_t          add, swap, result;
     uint64_t          deliver_at, ack_at;
 };
@@ -186,6 +187,7 @@ private:
     void post_failed(const vqp_batch_t &batch, unsigned first);
     void check_frag(const vqp_frag_t &frag);
     void check_remote(const duo_wr &wr);
+    void check_source(const duo_wr &wr);
     void gather(const vqp_frag_t &frag, char *to);
     void execute(duo_wr &wr);
     void acknowledge(duo_wr &wr);

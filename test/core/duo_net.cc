@@ -60,6 +60,8 @@ void duo_node::gather(const vqp_frag_t &frag, char *to)
 void duo_node::post_one(const vqp_frag_t &frag)
 {
     unsigned index = frag.path->index;
+    unsigned delay = m_params.max_delay *
+                     ((index == m_params.slow_path) ? 10 : 1);
     duo_wr wr {};
 
     check_frag(frag);
@@ -71,7 +73,7 @@ void duo_node::post_one(const vqp_frag_t &frag)
     wr.frag       = frag;
     wr.owner      = (frag.op == nullptr) ? nullptr : (duo_op*)frag.op->user;
     wr.deliver_at = std::max(m_last_deliver[index],
-                             m_world.now + random(m_params.max_delay));
+                             m_world.now + random(delay));
     if (frag.flags & VQP_FRAG_FENCE) {
         for (const duo_wr &other : m_wires[index]) {
             if (other.frag.opcode >= VQP_WR_READ) {
@@ -80,13 +82,13 @@ void duo_node::post_one(const vqp_frag_t &frag)
         }
     }
     wr.ack_at = std::max(m_last_ack[index],
-                         wr.deliver_at + 1 + random(m_params.max_delay));
+                         wr.deliver_at + 1 + random(delay));
     m_last_deliver[index] = wr.deliver_at;
     m_last_ack[index]     = wr.ack_at;
 
     if (frag.flags & VQP_FRAG_INLINE) {
-        wr.inline_data.resize(frag.length);
-        gather(frag, wr.inline_data.data());
+        wr.data.resize(frag.length);
+        gather(frag, wr.data.data());
     }
     if ((frag.opcode == VQP_WR_FADD) || (frag.opcode == VQP_WR_CSWAP)) {
         wr.add  = frag.op->amo.compare_add;
@@ -182,11 +184,11 @@ void duo_node::execute(duo_wr &wr)
         }
         break;
     default:
-        if (wr.frag.flags & VQP_FRAG_INLINE) {
-            memcpy(remote, wr.inline_data.data(), wr.inline_data.size());
-        } else {
-            gather(wr.frag, remote);
+        if (!(wr.frag.flags & VQP_FRAG_INLINE)) {
+            wr.data.resize(wr.frag.length);
+            gather(wr.frag, wr.data.data());
         }
+        std::copy(wr.data.begin(), wr.data.end(), remote);
     }
 
     effect(wr);
@@ -198,11 +200,29 @@ void duo_node::execute(duo_wr &wr)
     }
 }
 
+/* An HCA may read the source again until it is acknowledged. (Control cells
+ * change meanwhile: any mixture of them is true.) */
+void duo_node::check_source(const duo_wr &wr)
+{
+    std::vector<char> again(wr.data.size());
+
+    if ((wr.frag.flags & VQP_FRAG_INLINE) || wr.data.empty() ||
+        (wr.frag.kind == VQP_KIND_CONTROL)) {
+        return;
+    }
+
+    gather(wr.frag, again.data());
+    if (again != wr.data) {
+        fail("source changed before it was acknowledged");
+    }
+}
+
 /* The acknowledgement or the response is back */
 void duo_node::acknowledge(duo_wr &wr)
 {
     const char *remote = (const char*)(uintptr_t)wr.frag.raddr;
 
+    check_source(wr);
     if (wr.frag.opcode == VQP_WR_READ) {
         effect(wr);
         for (unsigned i = 0; i < wr.frag.nsge; ++i) {

@@ -253,9 +253,16 @@ TEST_F(tx, bogus_credit_is_a_protocol_error) {
 TEST_F(tx, credit_for_a_message_without_its_notify_is_a_protocol_error) {
     m_cfg.notify = VQP_NOTIFY_SPRAY;
     start(2);
+    for (unsigned i = 0; i < 100; ++i) { /* each number's place was used before */
+        EXPECT_TRUE(am(0));
+        vqp_tx_kick(&m_tx);
+        confirm(dispatch());
+        credit_all();
+    }
     am(1000);
     dispatch();
-    EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_tx_credit(&m_tx, 0, 101));
+    EXPECT_EQ(VQP_ERR_PROTOCOL,
+              vqp_tx_credit(&m_tx, m_tx.ring_peer, m_tx.fsn_next));
     EXPECT_EQ(0, m_paths[0].imms);
 }
 
