@@ -26,9 +26,6 @@ static bool load_module()
 
 int main(int argc, char **argv)
 {
-    setenv("UCX_HANDLE_ERRORS", "bt", 0); /* nobody waits for a debugger */
-    setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 1);
-
     if (!load_module()) {
         return 1;
     }

@@ -1,0 +1,515 @@
+/*
+ * Sleeping: an interface's descriptor wakes up whoever sleeps on it, no wake-up
+ * is lost, and nothing wakes up an idle pair. Also through UCP, beside a socket.
+ */
+#include "uct_fixture.h"
+
+#include <ucp/api/ucp.h>
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+static const unsigned all_events = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
+
+class event_test : public uct_test {
+protected:
+    static int fd_of(node &which)
+    {
+        int fd = -1;
+
+        EXPECT_EQ(UCS_OK, uct_iface_event_fd_get(which.iface, &fd));
+        return fd;
+    }
+
+    /* Progress until there is nothing left to do, and arm */
+    static void arm(node &which)
+    {
+        EXPECT_TRUE(until([&] {
+            return uct_iface_event_arm(which.iface, all_events) == UCS_OK;
+        }));
+    }
+
+    static bool is_ready(int fd, int timeout_ms)
+    {
+        struct pollfd pfd = {fd, POLLIN, 0};
+
+        return poll(&pfd, 1, timeout_ms) == 1;
+    }
+};
+
+TEST_F(event_test, the_descriptor_and_its_events_are_advertised)
+{
+    open();
+    EXPECT_TRUE(a->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_FD);
+    EXPECT_TRUE(a->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_RECV);
+    EXPECT_TRUE(a->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_SEND_COMP);
+    EXPECT_GE(fd_of(*a), 0);
+}
+
+TEST_F(event_test, a_message_wakes_up_the_receiver)
+{
+    open();
+    settle();
+    for (int i = 0; i < 100; ++i) {
+        unsigned before = settled;
+
+        arm(*b);
+        EXPECT_FALSE(is_ready(fd_of(*b), 0)) << i;
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_am_short(*ab, settle_id, 0, NULL, 0);
+        }));
+        EXPECT_TRUE(is_ready(fd_of(*b), 5000)) << i;
+        EXPECT_TRUE(until([&] { return settled == before + 1; }));
+    }
+}
+
+TEST_F(event_test, a_completion_wakes_up_the_sender)
+{
+    open();
+    settle();
+    memory source(*a, 100000), target(*b, 100000);
+    for (int i = 0; i < 100; ++i) {
+        uct_iov_t iov = source.iov(0, 100000);
+        completion comp;
+
+        arm(*a);
+        ASSERT_EQ(UCS_INPROGRESS,
+                  uct_ep_put_zcopy(*ab, &iov, 1, target.addr(), target.rkey(),
+                                   &comp.super));
+        while (comp.calls == 0) {
+            ASSERT_TRUE(is_ready(fd_of(*a), 5000)) << i;
+            while (a->progress() > 0) {
+            }
+            (void)uct_iface_event_arm(a->iface, all_events);
+        }
+    }
+    ab.reset();
+}
+
+TEST_F(event_test, arming_is_refused_while_something_waits)
+{
+    open();
+    settle();
+    for (int i = 0; i < 20; ++i) {
+        unsigned before = settled;
+
+        arm(*a);
+        arm(*b);
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, settle_id, 0, NULL, 0));
+        usleep(20000);
+        EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(b->iface, all_events));
+        EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(b->iface, all_events));
+        EXPECT_TRUE(until([&] { return settled == before + 1; }));
+    }
+}
+
+TEST_F(event_test, a_failure_wakes_up_a_sleeper)
+{
+    std::unique_ptr<node> gone;
+    std::string address;
+    double end;
+
+    open({{"CONNECT_TIMEOUT", "500ms"}});
+    gone    = std::make_unique<node>(1);
+    address = gone->address();
+    gone.reset();
+    endpoint ep(*a, address);
+    EXPECT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep, 1, 0, NULL, 0));
+    end = now() + 10;
+    while ((ep.errors == 0) && (now() < end)) {
+        while (a->progress() > 0) {
+        }
+        if (uct_iface_event_arm(a->iface, all_events) == UCS_OK) {
+            EXPECT_TRUE(is_ready(fd_of(*a), 5000));
+        }
+    }
+    EXPECT_EQ(1u, ep.errors);
+}
+
+static double cpu_time()
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+TEST_F(event_test, an_armed_idle_pair_takes_less_than_10_ms_of_cpu_in_5_s)
+{
+    struct pollfd fds[2];
+    unsigned wakeups = 0;
+    double start, end;
+
+    open();
+    connect_back();
+    settle();
+    run_for(0.5);
+    start  = cpu_time();
+    end    = now() + 5;
+    fds[0] = {fd_of(*a), POLLIN, 0};
+    fds[1] = {fd_of(*b), POLLIN, 0};
+    while (now() < end) {
+        arm(*a);
+        arm(*b);
+        wakeups += poll(fds, 2, (int)((end - now()) * 1000) + 1) > 0;
+    }
+    EXPECT_LT(cpu_time() - start, 0.010) << wakeups << " wake-ups";
+}
+
+/* Each side of a ping-pong in a thread of its own, with its own worker, and
+ * asleep while it has nothing to do */
+static std::string sleepy_player(unsigned device, bool begins, unsigned rounds,
+                                 std::promise<std::string> &own,
+                                 std::future<std::string> &other,
+                                 std::atomic<int> &done)
+{
+    node self(device);
+    unsigned got = 0, sent = 0;
+    std::string error;
+    int fd, epoll_fd;
+
+    self.on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
+    own.set_value(self.address());
+    endpoint ep(self, other.get());
+    EXPECT_EQ(UCS_OK, uct_iface_event_fd_get(self.iface, &fd));
+    epoll_fd = epoll_create1(0);
+    struct epoll_event event = {EPOLLIN, {.fd = fd}};
+    EXPECT_EQ(0, epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event));
+
+    while ((got < rounds) || (sent < rounds)) {
+        while (self.progress() > 0) {
+        }
+        if ((sent < rounds) && (sent < got + begins)) {
+            ucs_status_t status = uct_ep_am_short(ep, 1, sent, NULL, 0);
+
+            if (status == UCS_OK) {
+                ++sent;
+                continue;
+            } else if (status != UCS_ERR_NO_RESOURCE) {
+                error = ucs_status_string(status);
+                break;
+            }
+        }
+        if (((got < rounds) || (sent < rounds)) &&
+            (uct_iface_event_arm(self.iface, all_events) == UCS_OK) &&
+            (epoll_wait(epoll_fd, &event, 1, 10000) != 1)) {
+            error = "no wake-up after " + std::to_string(got) + " received, " +
+                    std::to_string(sent) + " sent";
+            break;
+        }
+    }
+    ::close(epoll_fd);
+    EXPECT_EQ(UCS_OK, ep.flush());
+    ++done; /* who closes first takes the connection from the other */
+    EXPECT_TRUE(until([&] { return done == 2; }));
+    return error;
+}
+
+TEST_F(event_test, ten_thousand_sleepy_ping_pongs_never_hang)
+{
+    const unsigned rounds = 10000;
+    std::promise<std::string> addresses[2];
+    std::future<std::string> from[2] = {addresses[0].get_future(),
+                                        addresses[1].get_future()};
+    std::atomic<int> done{0};
+
+    auto first = std::async(std::launch::async, [&] {
+        return sleepy_player(0, true, rounds, addresses[0], from[1], done);
+    });
+    auto second = std::async(std::launch::async, [&] {
+        return sleepy_player(1, false, rounds, addresses[1], from[0], done);
+    });
+    EXPECT_EQ("", first.get());
+    EXPECT_EQ("", second.get());
+}
+
+/* ---- UCP ---- */
+
+class ucp_side {
+public:
+    ucp_side(const std::string &device, ucs_thread_mode_t mode)
+    {
+        ucp_params_t params               = {};
+        ucp_worker_params_t worker_params = {};
+        ucp_worker_attr_t attr            = {};
+        ucp_config_t *config;
+
+        EXPECT_EQ(UCS_OK, ucp_config_read(NULL, NULL, &config));
+        EXPECT_EQ(UCS_OK, ucp_config_modify(config, "TLS", "vqp"));
+        EXPECT_EQ(UCS_OK, ucp_config_modify(config, "NET_DEVICES",
+                                            (device + ":1").c_str()));
+        params.field_mask = UCP_PARAM_FIELD_FEATURES |
+                            UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+        params.features   = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+        params.mt_workers_shared = 0;
+        EXPECT_EQ(UCS_OK, ucp_init(&params, config, &context));
+        ucp_config_release(config);
+
+        worker_params.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+        worker_params.thread_mode = mode;
+        EXPECT_EQ(UCS_OK, ucp_worker_create(context, &worker_params, &worker));
+        attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS |
+                          UCP_WORKER_ATTR_FIELD_THREAD_MODE;
+        EXPECT_EQ(UCS_OK, ucp_worker_query(worker, &attr));
+        thread_mode = attr.thread_mode;
+        address     = std::string((char*)attr.address, attr.address_length);
+        ucp_worker_release_address(worker, attr.address);
+    }
+
+    void connect(const ucp_side &peer)
+    {
+        ucp_ep_params_t params = {};
+
+        params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+        params.address    = (const ucp_address_t*)peer.address.data();
+        EXPECT_EQ(UCS_OK, ucp_ep_create(worker, &params, &ep));
+    }
+
+    void *send(const void *data, size_t length, ucp_tag_t tag)
+    {
+        ucp_request_param_t param = {};
+
+        return ucp_tag_send_nbx(ep, data, length, tag, &param);
+    }
+
+    void *receive(void *data, size_t length, ucp_tag_t tag)
+    {
+        ucp_request_param_t param = {};
+
+        return ucp_tag_recv_nbx(worker, data, length, tag, ~0ul, &param);
+    }
+
+    /* true, and the request is released, when it is over */
+    static bool test(void *&request)
+    {
+        ucs_status_t status = (request == NULL) ? UCS_OK :
+                              UCS_PTR_IS_ERR(request) ?
+                                      UCS_PTR_STATUS(request) :
+                                      ucp_request_check_status(request);
+
+        if (status == UCS_INPROGRESS) {
+            return false;
+        }
+        EXPECT_EQ(UCS_OK, status);
+        if (UCS_PTR_IS_PTR(request)) {
+            ucp_request_free(request);
+        }
+        request = NULL;
+        return true;
+    }
+
+    ~ucp_side()
+    {
+        if (ep != NULL) {
+            ucp_request_param_t param = {};
+            void *request             = ucp_ep_close_nbx(ep, &param);
+
+            while (!test(request)) {
+                progress();
+            }
+        }
+        ucp_worker_destroy(worker);
+        ucp_cleanup(context);
+    }
+
+    void progress()
+    {
+        if (ucp_worker_progress(worker) == 0) {
+            std::this_thread::yield();
+        }
+        if (peer != nullptr) {
+            ucp_worker_progress(peer->worker);
+        }
+    }
+
+    ucp_context_h     context;
+    ucp_worker_h      worker;
+    ucp_ep_h          ep   = NULL;
+    ucp_side         *peer = nullptr; /* progressed while this one closes */
+    ucs_thread_mode_t thread_mode;
+    std::string       address;
+};
+
+class ucp_test : public uct_test {
+};
+
+TEST_F(ucp_test, one_epoll_serves_a_worker_and_a_socket)
+{
+    const unsigned rounds = 2000;
+    ucp_side receiver(devices().front(), UCS_THREAD_MODE_SINGLE);
+    int sockets[2], worker_fd, epoll_fd;
+    unsigned bytes_got = 0, messages = 0;
+    uint64_t value;
+
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+    ASSERT_EQ(UCS_OK, ucp_worker_get_efd(receiver.worker, &worker_fd));
+    epoll_fd = epoll_create1(0);
+    for (int fd : {worker_fd, sockets[1]}) {
+        struct epoll_event event = {EPOLLIN, {.fd = fd}};
+        ASSERT_EQ(0, epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event));
+    }
+
+    std::atomic<bool> stop{false};
+    std::thread sender([&] {
+        ucp_side self(devices().back(), UCS_THREAD_MODE_SINGLE);
+
+        self.connect(receiver);
+        for (uint64_t i = 0; i < rounds; ++i) {
+            void *request = self.send(&i, sizeof(i), 1);
+
+            while (!ucp_side::test(request)) {
+                self.progress();
+            }
+            EXPECT_EQ(1, write(sockets[0], "x", 1));
+            if ((i % 100) == 0) {
+                usleep(1000); /* both get to sleep now and then */
+            }
+        }
+        while (!stop) { /* flushes, and keeps the connection */
+            self.progress();
+            usleep(100);
+        }
+    });
+
+    void *request = receiver.receive(&value, sizeof(value), 1);
+    std::string error;
+    while ((bytes_got < rounds) || (messages < rounds)) {
+        struct epoll_event event;
+        char buffer[64];
+
+        while (ucp_worker_progress(receiver.worker)) {
+        }
+        while ((messages < rounds) && ucp_side::test(request)) {
+            EXPECT_EQ(messages, value);
+            if (++messages < rounds) {
+                request = receiver.receive(&value, sizeof(value), 1);
+            }
+        }
+        if (ucp_worker_arm(receiver.worker) != UCS_OK) {
+            continue;
+        }
+        if (epoll_wait(epoll_fd, &event, 1, 10000) != 1) {
+            error = "no wake-up";
+            break;
+        }
+        if (event.data.fd == sockets[1]) {
+            bytes_got += (unsigned)read(sockets[1], buffer, sizeof(buffer));
+        }
+    }
+    EXPECT_EQ("", error) << messages << " messages, " << bytes_got << " bytes";
+    stop = true;
+    sender.join();
+    ::close(epoll_fd);
+    ::close(sockets[0]);
+    ::close(sockets[1]);
+}
+
+/* ---- threads ---- */
+
+static std::string play(unsigned seed)
+{
+    node a(0), b(1);
+    unsigned got = 0;
+    std::string error;
+
+    b.on_am(1, [&](const char *data, size_t length) {
+        uint64_t value;
+
+        memcpy(&value, data, 8);
+        if ((value != got) || (length != 8 + value % 50)) {
+            error += "AM " + std::to_string(value) + " ";
+        }
+        ++got;
+        return UCS_OK;
+    });
+    endpoint ab(a, b);
+    memory source(a, 1 << 18), target(b, 1 << 18);
+    source.fill(seed);
+    for (uint64_t i = 0; i < 500; ++i) {
+        uct_iov_t iov = source.iov(0, 1 + (i * 7919) % source.length);
+
+        ab.retry([&] {
+            return uct_ep_put_zcopy(ab, &iov, 1, target.addr(), target.rkey(),
+                                    NULL);
+        });
+        ab.retry([&] {
+            return uct_ep_am_short(ab, 1, i, source.data, i % 50);
+        });
+    }
+    if (ab.flush() != UCS_OK) {
+        error += "flush ";
+    }
+    if (!until([&] { return got == 500; })) {
+        error += "only " + std::to_string(got) + " AMs ";
+    }
+    if (memcmp(source.data, target.data, 1000)) {
+        error += "data ";
+    }
+    return error;
+}
+
+TEST_F(event_test, threads_with_a_worker_each_do_not_disturb_each_other)
+{
+    std::vector<std::future<std::string>> players;
+
+    for (unsigned i = 0; i < 3; ++i) {
+        players.push_back(std::async(std::launch::async, play, i));
+    }
+    for (auto &player : players) {
+        EXPECT_EQ("", player.get());
+    }
+}
+
+TEST_F(ucp_test, several_threads_use_one_worker)
+{
+    const unsigned threads = 4, rounds = 300;
+    ucp_side receiver(devices().back(), UCS_THREAD_MODE_MULTI);
+    ucp_side sender(devices().front(), UCS_THREAD_MODE_MULTI);
+    std::vector<std::thread> all;
+    std::atomic<unsigned> good{0};
+
+    if (sender.thread_mode != UCS_THREAD_MODE_MULTI) {
+        GTEST_SKIP() << "this UCX has no thread support";
+    }
+
+    sender.connect(receiver);
+    sender.peer = &receiver;
+    for (unsigned t = 0; t < threads; ++t) {
+        all.emplace_back([&, t] {
+            std::vector<char> out(100000), in(100000);
+
+            for (unsigned i = 0; i < rounds; ++i) {
+                size_t length = 1 + (i * 7919 + t) % out.size();
+                void *send, *receive;
+
+                for (size_t j = 0; j < length; j += 97) {
+                    out[j] = pattern(t * rounds + i, j);
+                }
+                receive = receiver.receive(in.data(), length, t + 1);
+                send    = sender.send(out.data(), length, t + 1);
+                while (!ucp_side::test(send)) {
+                    sender.progress();
+                }
+                while (!ucp_side::test(receive)) {
+                    sender.progress();
+                }
+                bool same = true;
+                for (size_t j = 0; j < length; j += 97) {
+                    same = same && (in[j] == out[j]);
+                }
+                good += same;
+            }
+        });
+    }
+    for (std::thread &thread : all) {
+        thread.join();
+    }
+    EXPECT_EQ(threads * rounds, good);
+}
