@@ -358,9 +358,9 @@ TEST_F(flush_test, destroy_completes_what_is_under_way_once_as_canceled)
 {
     connect();
     completion puts[4], gets[4], ams[4], flush_comp;
-    uct_iov_t iov = source->iov(0, size);
-    uct_iov_t small = source->iov(0, 4000);
-    unsigned canceled = 0;
+    uct_iov_t iov   = source->iov(0, size);
+    uct_iov_t small = source->iov(0, 3000);
+    unsigned posted = 0, canceled = 0;
 
     for (int i = 0; i < 4; ++i) {
         ASSERT_EQ(UCS_INPROGRESS, put(size, &puts[i]));
@@ -368,18 +368,21 @@ TEST_F(flush_test, destroy_completes_what_is_under_way_once_as_canceled)
                                                    target->addr(),
                                                    target->rkey(),
                                                    &gets[i].super));
-        ASSERT_EQ(UCS_INPROGRESS, uct_ep_am_zcopy(*ab, 31, NULL, 0, &small, 1,
-                                                  0, &ams[i].super));
+        /* with a small ring not all of them are accepted */
+        posted += uct_ep_am_zcopy(*ab, settle_id, NULL, 0, &small, 1, 0,
+                                  &ams[posted].super) == UCS_INPROGRESS;
     }
+    ASSERT_GT(posted, 0u);
     ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &flush_comp.super));
     ab->destroy();
-    for (auto *list : {puts, gets, ams}) {
-        for (int i = 0; i < 4; ++i) {
-            EXPECT_EQ(1, list[i].calls);
-            canceled += list[i].status == UCS_ERR_CANCELED;
-        }
+    for (unsigned i = 0; i < 4; ++i) {
+        EXPECT_EQ(1, puts[i].calls);
+        EXPECT_EQ(1, gets[i].calls);
+        EXPECT_EQ(i < posted, ams[i].calls);
+        canceled += (puts[i].status == UCS_ERR_CANCELED) +
+                    (gets[i].status == UCS_ERR_CANCELED);
     }
-    EXPECT_GT(canceled, 6u);
+    EXPECT_GT(canceled, 4u);
     EXPECT_EQ(1, flush_comp.calls);
     run_for(0.5);
     EXPECT_EQ(1, flush_comp.calls);
