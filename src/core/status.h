@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /**
- * What a core or verbs function reports. The UCT layer maps each value to one
- * ucs_status_t (uct_vqp_status); negative values are errors.
+ * What a core or verbs function reports; negative values are errors. The layer
+ * above has one function that maps them to its own.
  */
 typedef enum {
     VQP_OK                     = 0,

@@ -79,6 +79,18 @@ typedef struct uct_vqp_flush {
     uct_completion_t *comp;
 } uct_vqp_flush_t;
 
+/** Layout of a registered chunk: the ring that the peer writes into, the mirror
+ * of the peer's ring, credit cells of both directions, results of atomics */
+typedef struct uct_vqp_layout {
+    size_t mirror;
+    size_t rx_cells;
+    size_t tx_cells;
+    size_t amo;
+    size_t size;
+} uct_vqp_layout_t;
+
+void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout);
+
 /** Bytes of registered memory that a connection takes from the slabs. */
 size_t uct_vqp_chunk_size(const uct_vqp_settings_t *set);
 

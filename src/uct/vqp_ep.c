@@ -20,10 +20,8 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
     UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
     UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
 
-    if ((vqp_dev_addr_unpack(params->dev_addr, SIZE_MAX, &dev_addr) !=
-         VQP_OK) ||
-        (vqp_iface_addr_unpack(params->iface_addr, SIZE_MAX, &iface_addr) !=
-         VQP_OK)) {
+    if (uct_vqp_addr_unpack(params->iface_addr, &iface_addr, &dev_addr) !=
+        UCS_OK) {
         ucs_error("the address of a vqp peer is malformed or of another "
                   "version");
         return UCS_ERR_INVALID_ADDR;
@@ -243,9 +241,10 @@ int uct_vqp_ep_is_connected(uct_ep_h tl_ep,
     uct_vqp_t *vqp                   = ucs_derived_of(tl_ep, uct_vqp_ep_t)->vqp;
     const uct_iface_addr_t *tl_addr  = uct_vqp_ep_connected_iface_addr(params);
     vqp_iface_addr_t addr;
+    vqp_dev_addr_t dev_addr;
 
     return (tl_addr != NULL) &&
-           (vqp_iface_addr_unpack(tl_addr, SIZE_MAX, &addr) == VQP_OK) &&
+           (uct_vqp_addr_unpack(tl_addr, &addr, &dev_addr) == UCS_OK) &&
            (addr.id == vqp->conn.peer_id);
 }
 

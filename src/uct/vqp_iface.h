@@ -76,6 +76,7 @@ typedef struct uct_vqp_iface {
     unsigned             stash_count;  /* completions that event_arm took */
     unsigned             stash_next;
     unsigned             in_progress;
+    unsigned             reported;     /* AMs and completions, this call */
     unsigned             fences;       /* iface_fence calls */
     struct uct_vqp_ep   *pending_ep;   /* whose pending request runs now */
     uct_vqp_settings_t   set;
@@ -153,6 +154,44 @@ void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface);
 /** Take what @ref uct_vqp_iface_signal wrote. Before looking at the events: what
  *  is signaled later makes the descriptor readable again. */
 void uct_vqp_iface_event_clear(uct_vqp_iface_t *iface);
+
+/**
+ * Look at a port and make its completion queues.
+ *
+ * @return UCS_OK; an error (logged) when the port is down, or does not fit what
+ *         the configuration asks for.
+ */
+ucs_status_t uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
+                               vqp_ib_dev_t *dev, uint8_t port_num,
+                               const uct_vqp_iface_config_t *config);
+
+/** What queue pairs of the rail are granted (inline_max, max_iov): a trial. */
+ucs_status_t uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
+                              const uct_vqp_iface_config_t *config);
+
+/** Set the limits of active messages, from the settings and the trial. */
+void uct_vqp_iface_init_limits(uct_vqp_iface_t *iface);
+
+/* Attributes and addresses: UCT's operations */
+ucs_status_t uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr);
+ucs_status_t uct_vqp_iface_get_device_address(uct_iface_h tl_iface,
+                                              uct_device_addr_t *buf);
+ucs_status_t uct_vqp_iface_get_address(uct_iface_h tl_iface,
+                                       uct_iface_addr_t *buf);
+/**
+ * Read a UCT interface address: the interface's own, and behind it the device's.
+ * It is whole by itself, since UCP's connection managers hand over a device
+ * address that is not ours.
+ */
+ucs_status_t uct_vqp_addr_unpack(const uct_iface_addr_t *buf,
+                                 vqp_iface_addr_t *addr,
+                                 vqp_dev_addr_t *dev_addr);
+
+int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
+                               const uct_device_addr_t *dev_buf,
+                               const uct_iface_addr_t *iface_buf);
+int uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
+                                  const uct_iface_is_reachable_params_t *params);
 
 /** Monotonic time in ns, never 0. */
 uint64_t uct_vqp_now(void);

@@ -134,7 +134,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "to fit into half the ring.",
      UCT_VQP_OPTION(seg_size), UCS_CONFIG_TYPE_MEMUNITS},
 
-    UCT_IFACE_MPOOL_CONFIG_FIELDS("TX_", -1, 64, "send",
+    UCT_VQP_MPOOL_CONFIG_FIELDS("TX_", -1, 64, "send",
                                   UCT_VQP_OPTION(tx_mp),
                                   " They back put_bcopy and get_bcopy."),
 

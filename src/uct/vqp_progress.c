@@ -45,6 +45,7 @@ static inline int uct_vqp_deliver(uct_vqp_t *vqp, unsigned path, uint32_t flags)
                        am.data, am.length, "RX: vqp %u AM", vqp->number);
     uct_iface_invoke_am(&vqp->iface->super, am.id, am.data, am.length, 0);
     vqp_rx_consumed(&vqp->rx, &am);
+    ++vqp->iface->reported;
     return 1;
 }
 
@@ -239,6 +240,7 @@ static void uct_vqp_run_flushes(uct_vqp_t *vqp)
         ucs_queue_pull_non_empty(&vqp->flushes);
         comp = flush->comp;
         ucs_mpool_put(flush);
+        ++vqp->iface->reported;
         uct_invoke_completion(comp, status);
     }
 }
@@ -299,6 +301,7 @@ void uct_vqp_run(uct_vqp_t *vqp)
 
     if (vqp_likely(vqp->connected)) {
         while (vqp_tx_pop_done(&vqp->tx, &done)) {
+            ++vqp->iface->reported;
             uct_vqp_report(vqp, &done);
         }
 
@@ -410,9 +413,9 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
 
     iface->in_progress = 1;
     (void)ucs_async_check_miss(iface->super.worker->async);
+    iface->reported = 0;
     if (vqp_unlikely(iface->events != 0)) {
         uct_vqp_iface_handle_events(iface);
-        ++count;
     }
 
     if (vqp_unlikely(iface->stash_next < iface->stash_count)) {
@@ -438,5 +441,5 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
 
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_vqp_ep_process_pending, NULL);
     iface->in_progress = 0;
-    return count;
+    return iface->reported;
 }

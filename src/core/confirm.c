@@ -1,0 +1,324 @@
+/*
+ * The sender: confirmation of frags, the end of ops, and their reporting in one
+ * order or the other. See tx.h. Pure: libc only.
+ */
+#include "core/tx.h"
+
+#include <string.h>
+
+/* The op's place may be used again once no older one is in the way */
+static inline void
+vqp_tx_release(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op)
+{
+    op->kind = VQP_KIND_FREE;
+    while ((ring->head != ring->tail) &&
+           (vqp_opring_at(ring, ring->head)->kind == VQP_KIND_FREE)) {
+        if (ring == &tx->am) {
+            tx->ring_local = vqp_opring_at(ring, ring->head)->ring_end;
+        }
+        ++ring->head;
+    }
+}
+
+static inline vqp_op_t *vqp_tx_named(vqp_tx_t *tx, uint16_t name)
+{
+    return (name & VQP_OP_AM) ? &tx->am.ops[name & ~VQP_OP_AM] :
+                                &tx->rma.ops[name];
+}
+
+static void
+vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t name)
+{
+    vqp_tx_named(tx, name)->next = VQP_OP_NONE;
+    if (*head == VQP_OP_NONE) {
+        *head = name;
+    } else {
+        vqp_tx_named(tx, *tail)->next = name;
+    }
+    *tail = name;
+}
+
+/* Nothing of the op is in flight and nothing will be */
+static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
+{
+    op->flags |= VQP_OP_DONE;
+    if (tx->cfg.comp_post) {
+        /* pop_done goes by op number. Older ones of other paths may have no CQE
+         * of their own, and must not hold up the one that somebody waits for */
+        if ((op->user_kind != 0) && !tx->failed &&
+            (vqp_tx_oldest(tx) != op->seq)) {
+            vqp_tx_kick(tx);
+        }
+        return;
+    }
+
+    if (op->user_kind == 0) {
+        vqp_tx_release(tx, (name & VQP_OP_AM) ? &tx->am : &tx->rma, op);
+    } else {
+        vqp_tx_push(tx, &tx->done_head, &tx->done_tail, name);
+    }
+}
+
+static inline void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry)
+{
+    vqp_op_t *op = vqp_tx_named(tx, entry->op);
+
+    if ((--op->pending != 0) || (op->flags & VQP_OP_DONE)) {
+        return;
+    }
+
+    if (vqp_unlikely(tx->failed)) {
+        vqp_tx_op_done(tx, op, entry->op);
+        return;
+    }
+
+    if (op->offset != op->length) {
+        return; /* the rest is not posted yet */
+    }
+
+    if ((op->flags & (VQP_OP_SPRAY | VQP_OP_NOTIFIED)) == VQP_OP_SPRAY) {
+        vqp_tx_push(tx, &tx->notify_head, &tx->notify_tail, entry->op);
+        tx->slow |= VQP_TX_NOTIFY;
+        return;
+    }
+
+    vqp_tx_op_done(tx, op, entry->op);
+}
+
+static inline void vqp_tx_amo_result(vqp_tx_t *tx, vqp_path_t *path,
+                                     const vqp_inflight_t *entry)
+{
+    vqp_op_t *op = vqp_tx_named(tx, entry->op);
+    size_t cell  = ((size_t)path->index * (path->mask + 1u)) +
+                   (size_t)(entry - path->inflight);
+
+    if (op->amo.result != NULL) {
+        memcpy(op->amo.result, &tx->cfg.amo_results[cell], sizeof(uint64_t));
+    }
+}
+
+/* One frag is over: give back what it took from the path, tell its op */
+static inline void vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path,
+                                     const vqp_inflight_t *entry,
+                                     vqp_status_t status)
+{
+    path->bytes -= entry->length;
+
+    switch (entry->kind) {
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        if (status == VQP_OK) {
+            vqp_tx_amo_result(tx, path, entry);
+        }
+        /* fall through */
+    case VQP_KIND_GET:
+        --path->reads;
+        /* fall through */
+    case VQP_KIND_PUT:
+        --path->rma;
+        break;
+    default:
+        break;
+    }
+
+    if (entry->op != VQP_OP_NONE) {
+        if (vqp_unlikely(status != VQP_OK)) {
+            vqp_op_set_status(vqp_tx_named(tx, entry->op), status);
+        }
+        vqp_tx_frag_done(tx, entry);
+    }
+}
+
+unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
+                       vqp_status_t status)
+{
+    uint16_t before = (uint16_t)(pos - path->head);
+    uint16_t i;
+
+    if (vqp_unlikely(before >= vqp_path_outstanding(path))) {
+        return 0;
+    }
+
+    for (i = 0; i < before; ++i) {
+        vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), VQP_OK);
+    }
+
+    vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), status);
+    return before + 1u;
+}
+
+void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
+                    vqp_status_t status)
+{
+    uint16_t tail = path->tail;
+    uint16_t i;
+
+    path->tail = pos;
+    for (i = pos; i != tail; ++i) {
+        vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
+    }
+
+    /* The CQE that the rest counted on may have been among them */
+    path->unsignaled = 1;
+}
+
+static void vqp_tx_report(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op,
+                          vqp_done_t *done)
+{
+    done->user      = op->user;
+    done->user_kind = op->user_kind;
+    done->kind      = op->kind;
+    done->length    = op->length;
+    done->status    = (vqp_status_t)op->status;
+    vqp_tx_release(tx, ring, op);
+}
+
+/* The ring whose oldest op has the lower number, or NULL if both are empty */
+static vqp_opring_t *vqp_tx_older_ring(vqp_tx_t *tx)
+{
+    if (vqp_opring_is_empty(&tx->am)) {
+        return vqp_opring_is_empty(&tx->rma) ? NULL : &tx->rma;
+    }
+
+    if (vqp_opring_is_empty(&tx->rma)) {
+        return &tx->am;
+    }
+
+    return (vqp_seq_diff(vqp_opring_at(&tx->am, tx->am.head)->seq,
+                         vqp_opring_at(&tx->rma, tx->rma.head)->seq) < 0) ?
+                   &tx->am : &tx->rma;
+}
+
+int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done)
+{
+    vqp_opring_t *ring;
+    uint16_t name;
+    vqp_op_t *op;
+
+    if (!tx->cfg.comp_post) {
+        if ((name = tx->done_head) == VQP_OP_NONE) {
+            return 0;
+        }
+
+        op            = vqp_tx_named(tx, name);
+        tx->done_head = op->next;
+        vqp_tx_report(tx, (name & VQP_OP_AM) ? &tx->am : &tx->rma, op, done);
+        return 1;
+    }
+
+    while (((ring = vqp_tx_older_ring(tx)) != NULL) &&
+           ((op = vqp_opring_at(ring, ring->head))->flags & VQP_OP_DONE)) {
+        vqp_tx_report(tx, ring, op, done);
+        if (done->user_kind != 0) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+uint32_t vqp_tx_oldest(const vqp_tx_t *tx)
+{
+    vqp_opring_t *ring = vqp_tx_older_ring((vqp_tx_t*)tx);
+
+    return (ring == NULL) ? tx->seq : vqp_opring_at(ring, ring->head)->seq;
+}
+
+static void
+vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
+                 vqp_status_t status)
+{
+    uint32_t tail = ring->tail;
+    vqp_op_t *op;
+    uint32_t i;
+
+    for (i = ring->head; i != tail; ++i) {
+        op = vqp_opring_at(ring, i);
+        if ((op->kind == VQP_KIND_FREE) || (op->flags & VQP_OP_DONE)) {
+            continue;
+        }
+
+        /* wholly posted plain ops may still succeed; others can not */
+        if ((op->pending == 0) || (op->offset != op->length) ||
+            ((op->flags & (VQP_OP_SPRAY | VQP_OP_NOTIFIED)) == VQP_OP_SPRAY)) {
+            vqp_op_set_status(op, status);
+        }
+
+        if (op->pending == 0) {
+            vqp_tx_op_done(tx, op, vqp_opring_index(ring, op) | which);
+        }
+    }
+
+    ring->post = tail;
+}
+
+void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status)
+{
+    tx->failed       = 1;
+    tx->slow         = 0;
+    tx->fsn_reserved = 0;
+    tx->notify_head  = VQP_OP_NONE;
+    vqp_tx_fail_ring(tx, &tx->am, VQP_OP_AM, status);
+    vqp_tx_fail_ring(tx, &tx->rma, 0, status);
+}
+
+unsigned vqp_tx_outstanding(const vqp_tx_t *tx)
+{
+    unsigned count = 0;
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        count += vqp_path_outstanding(&tx->paths[i]);
+    }
+
+    return count;
+}
+
+static int vqp_tx_ring_uses_buffers(vqp_opring_t *ring)
+{
+    vqp_op_t *op;
+    uint32_t i;
+
+    for (i = ring->head; i != ring->tail; ++i) {
+        op = vqp_opring_at(ring, i);
+        if ((op->kind != VQP_KIND_FREE) && (op->flags & VQP_OP_BUFFER)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+int vqp_tx_uses_buffers(const vqp_tx_t *tx)
+{
+    return vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->am) ||
+           vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->rma);
+}
+
+static vqp_op_t *vqp_tx_skip_free(vqp_opring_t *ring, uint32_t *pos)
+{
+    while ((*pos != ring->tail) &&
+           (vqp_opring_at(ring, *pos)->kind == VQP_KIND_FREE)) {
+        ++*pos;
+    }
+
+    return (*pos == ring->tail) ? NULL : vqp_opring_at(ring, *pos);
+}
+
+vqp_op_t *vqp_tx_iter_next(vqp_tx_t *tx, vqp_tx_iter_t *iter)
+{
+    vqp_op_t *am  = vqp_tx_skip_free(&tx->am, &iter->am);
+    vqp_op_t *rma = vqp_tx_skip_free(&tx->rma, &iter->rma);
+
+    if ((am != NULL) &&
+        ((rma == NULL) || (vqp_seq_diff(am->seq, rma->seq) < 0))) {
+        ++iter->am;
+        return am;
+    }
+
+    if (rma != NULL) {
+        ++iter->rma;
+    }
+
+    return rma;
+}

@@ -1,0 +1,227 @@
+/* What the interface says of itself: limits, attributes, addresses. */
+#include "uct/vqp_iface.h"
+
+#include <ucs/debug/log.h>
+
+#define UCT_VQP_PUT_MAX_ZCOPY  (1ul << 40)
+#define UCT_VQP_AM_MAX_HDR     256
+#define UCT_VQP_AM_MIN_SHORT   128
+
+/* Fixed cost of posting one operation, measured with test/perf */
+#define UCT_VQP_OVERHEAD       75e-9
+
+void uct_vqp_iface_init_limits(uct_vqp_iface_t *iface)
+{
+    size_t record = vqp_record_max_payload(iface->set.ring_size);
+
+    iface->am_max_short   = ucs_max(iface->inline_max, UCT_VQP_AM_MIN_SHORT) -
+                            sizeof(vqp_record_t);
+    iface->am_max_bcopy   = ucs_min(iface->set.seg_size, record);
+    iface->am_max_zcopy   = record;
+    iface->am_max_one_frag = ucs_min((size_t)1 << iface->set.min_shift, record) -
+                             sizeof(vqp_record_t);
+    iface->set.am_max_hdr = ucs_min(UCT_VQP_AM_MAX_HDR, (uint32_t)record);
+}
+
+static uint8_t uct_vqp_addr_gid_type(const vqp_ib_gid_t *gid)
+{
+    switch (gid->type) {
+    case VQP_IB_GID_ROCE_V2:
+        return gid->is_ipv4 ? VQP_GID_ROCE_V2_IP4 : VQP_GID_ROCE_V2_IP6;
+    case VQP_IB_GID_ROCE_V1:
+        return VQP_GID_ROCE_V1;
+    default:
+        return VQP_GID_IB;
+    }
+}
+
+static void uct_vqp_local_dev_addr(const uct_vqp_iface_t *iface,
+                                   vqp_dev_addr_t *addr)
+{
+    const uct_vqp_rail_t *rail = &iface->rails[0];
+    unsigned i;
+
+    memset(addr, 0, sizeof(*addr));
+    addr->link      = (rail->port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH :
+                                                             VQP_LINK_IB;
+    addr->gid_type  = uct_vqp_addr_gid_type(&rail->gid);
+    addr->has_gid   = 1;
+    addr->num_rails = (uint8_t)iface->num_rails;
+    addr->pkey      = rail->pkey;
+    for (i = 0; i < iface->num_rails; ++i) {
+        addr->rails[i] = iface->rails[i].addr;
+    }
+}
+
+ucs_status_t
+uct_vqp_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *buf)
+{
+    vqp_dev_addr_t addr;
+
+    uct_vqp_local_dev_addr(ucs_derived_of(tl_iface, uct_vqp_iface_t), &addr);
+    vqp_dev_addr_pack(&addr, buf);
+    return UCS_OK;
+}
+
+ucs_status_t
+uct_vqp_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *buf)
+{
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    vqp_iface_addr_t addr  = {
+        .id        = iface->id,
+        .num_rails = (uint8_t)iface->num_rails
+    };
+    vqp_dev_addr_t dev_addr;
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        addr.ud_qpn[i] = iface->rails[i].ud.qpn;
+    }
+
+    uct_vqp_local_dev_addr(iface, &dev_addr);
+    vqp_dev_addr_pack(&dev_addr, (char*)buf + vqp_iface_addr_pack(&addr, buf));
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_addr_unpack(const uct_iface_addr_t *buf,
+                                 vqp_iface_addr_t *addr,
+                                 vqp_dev_addr_t *dev_addr)
+{
+    const char *rest;
+
+    if (vqp_iface_addr_unpack(buf, SIZE_MAX, addr) != VQP_OK) {
+        return UCS_ERR_INVALID_ADDR;
+    }
+
+    rest = (const char*)buf + vqp_iface_addr_len(addr->num_rails);
+    return (vqp_dev_addr_unpack(rest, SIZE_MAX, dev_addr) == VQP_OK) ?
+                   UCS_OK : UCS_ERR_INVALID_ADDR;
+}
+
+int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
+                               const uct_device_addr_t *dev_buf,
+                               const uct_iface_addr_t *iface_buf)
+{
+    vqp_dev_addr_t local, remote;
+    vqp_iface_addr_t addr;
+    char why[128];
+
+    if ((iface_buf != NULL) ?
+                (uct_vqp_addr_unpack(iface_buf, &addr, &remote) != UCS_OK) :
+                ((dev_buf == NULL) ||
+                 (vqp_dev_addr_unpack(dev_buf, SIZE_MAX, &remote) != VQP_OK))) {
+        return 0;
+    }
+
+    uct_vqp_local_dev_addr(ucs_derived_of(tl_iface, uct_vqp_iface_t), &local);
+    if (!vqp_dev_addr_reachable(&local, &remote, why, sizeof(why))) {
+        ucs_debug("vqp: a device is not reachable: %s", why);
+        return 0;
+    }
+
+    return 1;
+}
+
+int
+uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
+                              const uct_iface_is_reachable_params_t *params)
+{
+    return uct_vqp_iface_is_reachable(tl_iface, params->device_addr,
+                                      params->iface_addr) &&
+           uct_vqp_iface_scope_is_reachable(tl_iface, params);
+}
+
+static void
+uct_vqp_query_caps(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
+{
+    const vqp_ib_caps_t *caps = &iface->rails[0].dev->caps;
+    uint64_t ops              = UCS_BIT(UCT_ATOMIC_OP_ADD);
+
+    attr->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY |
+                      UCT_IFACE_FLAG_AM_ZCOPY | UCT_IFACE_FLAG_PUT_SHORT |
+                      UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_PUT_ZCOPY |
+                      UCT_IFACE_FLAG_GET_BCOPY | UCT_IFACE_FLAG_GET_ZCOPY |
+                      UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_CB_SYNC |
+                      UCT_IFACE_FLAG_CONNECT_TO_IFACE |
+                      UCT_IFACE_FLAG_EP_CHECK |
+                      UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE |
+                      UCT_IFACE_FLAG_ERRHANDLE_ZCOPY_BUF |
+                      UCT_IFACE_FLAG_ERRHANDLE_REMOTE_MEM |
+                      UCT_VQP_IFACE_FLAG_INTER_NODE;
+    attr->cap.event_flags = UCT_IFACE_FLAG_EVENT_SEND_COMP |
+                            UCT_IFACE_FLAG_EVENT_RECV |
+                            UCT_IFACE_FLAG_EVENT_FD;
+
+    if (caps->atomic_hca) {
+        attr->cap.flags              |= caps->atomic_glob ?
+                                        UCT_IFACE_FLAG_ATOMIC_CPU :
+                                        UCT_IFACE_FLAG_ATOMIC_DEVICE;
+        attr->cap.atomic64.op_flags  |= ops;
+        attr->cap.atomic64.fop_flags |= ops | UCS_BIT(UCT_ATOMIC_OP_CSWAP);
+    }
+}
+
+static void
+uct_vqp_query_limits(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
+{
+    size_t mtu = vqp_wire_mtu_bytes(iface->rails[0].mtu);
+
+    attr->cap.put.max_short       = ucs_min(iface->inline_max,
+                                            VQP_OP_DATA_MAX);
+    attr->cap.put.max_bcopy       = iface->set.seg_size;
+    attr->cap.put.min_zcopy       = 0;
+    attr->cap.put.max_zcopy       = UCT_VQP_PUT_MAX_ZCOPY;
+    attr->cap.put.max_iov         = iface->max_iov;
+    attr->cap.put.opt_zcopy_align = UCS_SYS_PCI_MAX_PAYLOAD;
+    attr->cap.put.align_mtu       = mtu;
+
+    attr->cap.get.max_bcopy       = iface->set.seg_size;
+    attr->cap.get.min_zcopy       = 0;
+    attr->cap.get.max_zcopy       = UCT_VQP_PUT_MAX_ZCOPY;
+    attr->cap.get.max_iov         = iface->max_iov;
+    attr->cap.get.opt_zcopy_align = UCS_SYS_PCI_MAX_PAYLOAD;
+    attr->cap.get.align_mtu       = mtu;
+
+    attr->cap.am.max_short        = iface->am_max_short;
+    attr->cap.am.max_bcopy        = iface->am_max_bcopy;
+    attr->cap.am.min_zcopy        = 0;
+    attr->cap.am.max_zcopy        = iface->am_max_zcopy;
+    attr->cap.am.max_hdr          = iface->set.am_max_hdr;
+    attr->cap.am.max_iov          = iface->max_iov;
+    attr->cap.am.opt_zcopy_align  = UCS_SYS_PCI_MAX_PAYLOAD;
+    attr->cap.am.align_mtu        = mtu;
+}
+
+ucs_status_t
+uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
+{
+    uct_vqp_iface_t *iface     = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    const uct_vqp_rail_t *rail = &iface->rails[0];
+    vqp_dev_addr_t addr;
+    unsigned i;
+
+    uct_base_iface_query(&iface->super, attr);
+    uct_vqp_local_dev_addr(iface, &addr);
+    uct_vqp_query_caps(iface, attr);
+    uct_vqp_query_limits(iface, attr);
+
+    attr->device_addr_len     = vqp_dev_addr_len(&addr);
+    attr->iface_addr_len      = vqp_iface_addr_len(iface->num_rails) +
+                                vqp_dev_addr_len(&addr);
+    attr->ep_addr_len         = 0;
+    attr->max_conn_priv       = 0;
+    attr->dev_num_paths       = 1; /* the paths are ours, not UCP's lanes */
+    attr->overhead            = UCT_VQP_OVERHEAD;
+    attr->latency             = ucs_linear_func_make(rail->port.latency, 0);
+    attr->bandwidth.shared    = 0;
+    attr->bandwidth.dedicated = 0;
+    for (i = 0; i < iface->num_rails; ++i) {
+        attr->bandwidth.dedicated += vqp_ib_port_payload_bandwidth(
+                iface->rails[i].dev, &iface->rails[i].port,
+                vqp_wire_mtu_bytes(iface->rails[i].mtu));
+    }
+
+    attr->priority = 0;
+    uct_vqp_iface_attr_rest(attr);
+    return UCS_OK;
+}

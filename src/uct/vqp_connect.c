@@ -1,0 +1,176 @@
+/* Connecting a vqp's queue pairs to those of a peer, see vqp.h. */
+#include "uct/vqp.h"
+
+#include <ucs/debug/log.h>
+#include <ucs/sys/math.h>
+
+/* Do both sides' parameters fit? Logs what differs. */
+static vqp_status_t
+uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
+{
+    const vqp_wire_info_t *own = vqp->local;
+
+    if (peer->ring_size != own->ring_size) {
+        ucs_error("a peer has UCX_VQP_RING_SIZE=%u, here it is %u: it must be "
+                  "the same on both sides", peer->ring_size, own->ring_size);
+        return VQP_ERR_UNREACHABLE;
+    }
+
+    if (peer->fsn_window != own->fsn_window) {
+        ucs_error("a peer has UCX_VQP_FSN_WINDOW=%u, here it is %u: it must "
+                  "be the same on both sides", peer->fsn_window,
+                  own->fsn_window);
+        return VQP_ERR_UNREACHABLE;
+    }
+
+    if (peer->num_rails != own->num_rails) {
+        ucs_error("a peer has %u rails, here are %u", peer->num_rails,
+                  own->num_rails);
+        return VQP_ERR_UNREACHABLE;
+    }
+
+    return VQP_OK;
+}
+
+static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
+                              const vqp_wire_info_t *peer,
+                              vqp_ib_qp_conn_t *conn)
+{
+    const uct_vqp_settings_t *set   = &vqp->iface->set;
+    const uct_vqp_rail_t *rail      = &vqp->iface->rails[vqp->paths[index].rail];
+    const vqp_wire_path_t *path     = &peer->paths[index];
+    const vqp_wire_rail_t *far_rail = &peer->rails[path->rail];
+
+    memset(conn, 0, sizeof(*conn));
+    memcpy(conn->av.dgid, far_rail->gid, sizeof(conn->av.dgid));
+    conn->av.dlid       = far_rail->lid;
+    conn->av.port       = rail->port.num;
+    conn->av.sgid_index = rail->gid.index;
+    conn->av.is_global  = (rail->port.link == VQP_IB_LINK_ETH) ||
+                          rail->port.grh_required;
+    conn->av.sl         = set->sl;
+    conn->av.tclass     = rail->tclass;
+    conn->av.hop_limit  = set->hop_limit;
+    /* Each path is a flow of its own: the label picks the UDP source port, and
+     * with it the link of a LAG or ECMP group. The cookie differs by process
+     * and endpoint, so that jobs do not all land on the same ports. */
+    conn->av.flow_label = (uint32_t)((vqp->conn.cookie >> 8) +
+                                     (index * 0x9e3779b9u)) & 0xfffff;
+    conn->dest_qpn      = path->qpn;
+    conn->rq_psn        = path->psn;
+    conn->sq_psn        = vqp->local->paths[index].psn;
+    conn->mtu           = (enum ibv_mtu)ucs_min(rail->mtu, far_rail->mtu);
+    conn->timeout       = set->timeout;
+    conn->retry_cnt     = set->retry_count;
+    conn->rnr_retry     = set->rnr_retry;
+    conn->min_rnr_timer = set->rnr_timer;
+    conn->max_rd_atomic = ucs_min(rail->max_reads, peer->max_reads);
+    conn->max_dest_rd_atomic = rail->serve_reads;
+}
+
+static vqp_status_t
+uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer)
+{
+    const uct_vqp_settings_t *set = &vqp->iface->set;
+    vqp_ib_path_t *ib             = &vqp->ib_paths[index];
+    vqp_ib_qp_conn_t conn;
+    vqp_status_t status;
+
+    uct_vqp_fill_conn(vqp, index, peer, &conn);
+    status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
+                                  set->recv_depth);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    ib->recv_posted = (uint16_t)set->recv_depth;
+    status          = vqp_ib_qp_to_rtr(&ib->rc, &conn);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    return vqp_ib_qp_to_rts(&ib->rc, &conn);
+}
+
+static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                              unsigned num_paths)
+{
+    uct_vqp_iface_t *iface        = vqp->iface;
+    const uct_vqp_settings_t *set = &iface->set;
+    const uct_vqp_rail_t *rail;
+    uct_vqp_layout_t layout;
+    vqp_tx_config_t cfg;
+    unsigned i;
+
+    for (i = 0; i < peer->num_rails; ++i) {
+        vqp->ring_rkeys[i] = peer->rails[i].ring_rkey;
+    }
+
+    for (i = 0; i < num_paths; ++i) {
+        rail                    = &iface->rails[vqp->paths[i].rail];
+        vqp->paths[i].reads_max = ucs_min(rail->max_reads, peer->max_reads);
+        vqp->paths[i].imms_max  = (uint16_t)peer->rx_depth;
+        vqp->paths[i].peer_rail = peer->paths[i].rail;
+    }
+
+    uct_vqp_layout(set, &layout);
+    memset(&cfg, 0, sizeof(cfg));
+    cfg.ring_size    = set->ring_size;
+    cfg.fsn_window   = set->fsn_window;
+    cfg.first_fsn    = vqp->local->first_fsn;
+    cfg.path_cap     = set->path_bytes;
+    cfg.signal_every = set->tx_moderation;
+    cfg.inline_max   = (uint32_t)iface->inline_max;
+    cfg.min_shift    = set->min_shift;
+    cfg.frag_shift   = (num_paths == 1) ?
+                       (uint8_t)ucs_ilog2(ucs_min(iface->rails[0].port.max_msg,
+                                                  UCS_GBYTE)) :
+                       set->frag_shift;
+    cfg.notify       = set->notify;
+    cfg.sched        = set->sched;
+    cfg.order_all    = set->order_all;
+    cfg.comp_post    = set->comp_post;
+    cfg.no_fast      = set->trace;
+    cfg.mirror       = vqp->chunk + layout.mirror;
+    cfg.local_lkeys  = vqp->slab->mr.lkey;
+    cfg.ring_raddr   = peer->ring_addr;
+    cfg.cells_raddr  = peer->cell_addr;
+    cfg.ring_rkeys   = vqp->ring_rkeys;
+    cfg.cells        = (vqp_cell_t*)(vqp->chunk + layout.tx_cells);
+    cfg.amo_results  = (uint64_t*)(vqp->chunk + layout.amo);
+
+    vqp_tx_init(&vqp->tx, &cfg, vqp->ops, set->num_ops,
+                vqp->ops + set->num_ops, set->num_ops, vqp->paths, num_paths,
+                vqp->fsn_path, &vqp->stats);
+    vqp_rx_init(&vqp->rx, vqp->chunk, set->ring_size,
+                vqp->chunk + layout.rx_cells, vqp->window_map, set->fsn_window,
+                peer->first_fsn, &vqp->stats);
+    /* connections do not all begin on the same path */
+    vqp->tx.next_path = vqp->number % num_paths;
+}
+
+vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
+{
+    unsigned num_paths = ucs_min(vqp->num_paths, peer->num_paths);
+    vqp_status_t status;
+    unsigned i;
+
+    status = uct_vqp_check_peer(vqp, peer);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    uct_vqp_init_core(vqp, peer, num_paths);
+    /* From here on completions may arrive: what is above must be seen first */
+    __atomic_store_n(&vqp->connected, 1, __ATOMIC_RELEASE);
+    for (i = 0; i < num_paths; ++i) {
+        status = uct_vqp_connect_path(vqp, i, peer);
+        if (status != VQP_OK) {
+            return status;
+        }
+    }
+
+    ucs_debug("vqp %u: connected to iface 0x%" PRIx64 " number %u, %u paths",
+              vqp->number, vqp->conn.peer_id, vqp->conn.number, num_paths);
+    return VQP_OK;
+}

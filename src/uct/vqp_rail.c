@@ -1,0 +1,112 @@
+/* A rail: one port of a device, and what its queue pairs can do. */
+#include "uct/vqp_iface.h"
+
+#include <ucs/sys/string.h>
+#include <ucs/debug/log.h>
+
+/* Traffic class that UCX's own transports use on RoCEv2 */
+#define UCT_VQP_ROCE_V2_TCLASS 106
+
+static void uct_vqp_rail_fill_addr(uct_vqp_rail_t *rail)
+{
+    unsigned i;
+
+    rail->addr.mtu = rail->mtu;
+    rail->addr.lid = rail->port.lid;
+    memcpy(rail->addr.gid, rail->gid.raw, sizeof(rail->addr.gid));
+    rail->addr.subnet_prefix = 0;
+    for (i = 0; i < 8; ++i) {
+        rail->addr.subnet_prefix = (rail->addr.subnet_prefix << 8) |
+                                   rail->gid.raw[i];
+    }
+}
+
+ucs_status_t
+uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
+                  vqp_ib_dev_t *dev, uint8_t port_num,
+                  const uct_vqp_iface_config_t *config)
+{
+    vqp_ib_cq_pool_params_t cq_params = {
+        .initial = iface->set.num_paths *
+                   (iface->set.send_depth + iface->set.recv_depth)
+    };
+    int gid_index = (config->gid_index == UCS_ULUNITS_AUTO) ?
+                            VQP_IB_GID_AUTO : (int)config->gid_index;
+    uint16_t pkey = (config->pkey == UCS_ULUNITS_AUTO) ?
+                            VQP_IB_PKEY_ANY : (uint16_t)config->pkey;
+    unsigned max_reads;
+    vqp_status_t status;
+
+    rail->dev = dev;
+    status    = vqp_ib_port_query(dev, port_num, &rail->port);
+    if (status != VQP_OK) {
+        return uct_vqp_status(status);
+    }
+
+    if (!rail->port.active) {
+        ucs_error("port %s:%u is not active", dev->name, port_num);
+        return UCS_ERR_NO_DEVICE;
+    }
+
+    /* A connection request has to fit one datagram */
+    if (vqp_wire_info_len(VQP_MAX_RAILS, iface->set.num_paths) >
+        rail->port.mtu) {
+        ucs_error("UCX_VQP_NUM_PATHS=%u: too many for the MTU of %s:%u, %u "
+                  "bytes", iface->set.num_paths, dev->name, port_num,
+                  rail->port.mtu);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    status = vqp_ib_gid_select(dev, &rail->port, gid_index, &rail->gid);
+    if (status != VQP_OK) {
+        return uct_vqp_status(status);
+    }
+
+    status = vqp_ib_port_find_pkey(dev, &rail->port, pkey, &rail->pkey_index,
+                                   &rail->pkey);
+    if (status != VQP_OK) {
+        return uct_vqp_status(status);
+    }
+
+    rail->mtu = (uint8_t)vqp_ib_mtu_enum(rail->port.mtu);
+    if (config->path_mtu != 0) {
+        rail->mtu = ucs_min(rail->mtu, (uint8_t)config->path_mtu);
+    }
+
+    rail->tclass = (config->traffic_class != UCS_ULUNITS_AUTO) ?
+                           (uint8_t)config->traffic_class :
+                   (rail->gid.type == VQP_IB_GID_ROCE_V2) ?
+                           UCT_VQP_ROCE_V2_TCLASS : 0;
+    max_reads         = ucs_min(config->read_depth, UINT8_MAX);
+    rail->max_reads   = (uint8_t)ucs_min(max_reads, dev->caps.max_init_rd_atom);
+    rail->serve_reads = (uint8_t)ucs_min(max_reads, dev->caps.max_qp_rd_atom);
+    uct_vqp_rail_fill_addr(rail);
+    return uct_vqp_status(vqp_ib_cq_pool_init(&rail->cqs, dev, &cq_params));
+}
+
+/* What a queue pair of this rail will be granted: ask a trial one */
+ucs_status_t
+uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
+                 const uct_vqp_iface_config_t *config)
+{
+    vqp_ib_qp_params_t params = {
+        .send_depth   = iface->set.send_depth,
+        .recv_depth   = iface->set.recv_depth,
+        .max_inline   = (uint32_t)config->tx_min_inline,
+        .max_send_sge = ucs_min(config->tx_min_sge, rail->dev->caps.max_sge)
+    };
+    vqp_status_t status;
+    vqp_ib_qp_t qp;
+
+    status = vqp_ib_qp_create(&qp, rail->dev, rail->cqs.cqs[0].cq, &params);
+    if (status != VQP_OK) {
+        return uct_vqp_status(status);
+    }
+
+    iface->inline_max = ucs_min(qp.granted.max_inline,
+                                ucs_max(config->tx_min_inline, 1));
+    iface->max_iov    = ucs_min(qp.granted.max_send_sge,
+                                params.max_send_sge) - 1;
+    vqp_ib_qp_destroy(&qp);
+    return UCS_OK;
+}
