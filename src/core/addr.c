@@ -46,31 +46,37 @@ static uint64_t vqp_addr_gid_prefix(const uint8_t *gid)
     return prefix;
 }
 
-static size_t vqp_dev_addr_rail_len(unsigned link, int has_gid)
+/* The bytes of a GID that travel: of ::ffff:a.b.c.d the last four */
+static inline unsigned vqp_addr_gid_len(const vqp_dev_addr_t *addr)
+{
+    return (addr->gid_type == VQP_GID_ROCE_V2_IP4) ? 4 : VQP_GID_LEN;
+}
+
+static size_t vqp_dev_addr_rail_len(const vqp_dev_addr_t *addr)
 {
     size_t len = 1;
 
-    if (link == VQP_LINK_IB) {
+    if (addr->link == VQP_LINK_IB) {
         len += 2;
     }
 
-    return len + (has_gid ? VQP_GID_LEN : 8);
+    return len + (addr->has_gid ? vqp_addr_gid_len(addr) : 8);
 }
 
 size_t vqp_dev_addr_len(const vqp_dev_addr_t *addr)
 {
-    return 4 +
-           (addr->num_rails * vqp_dev_addr_rail_len(addr->link, addr->has_gid));
+    return 4 + (addr->num_rails * vqp_dev_addr_rail_len(addr));
 }
 
-size_t vqp_iface_addr_len(unsigned num_rails)
+size_t vqp_iface_addr_len(const vqp_dev_addr_t *dev)
 {
-    return 10 + (3 * (size_t)num_rails);
+    return vqp_dev_addr_len(dev) + 8 + (3 * (size_t)dev->num_rails);
 }
 
 size_t vqp_dev_addr_pack(const vqp_dev_addr_t *addr, void *buf)
 {
-    uint8_t *pos = buf;
+    unsigned gid_len = vqp_addr_gid_len(addr);
+    uint8_t *pos     = buf;
     const vqp_dev_addr_rail_t *rail;
     unsigned i;
 
@@ -90,8 +96,8 @@ size_t vqp_dev_addr_pack(const vqp_dev_addr_t *addr, void *buf)
         }
 
         if (addr->has_gid) {
-            memcpy(pos, rail->gid, VQP_GID_LEN);
-            pos += VQP_GID_LEN;
+            memcpy(pos, rail->gid + VQP_GID_LEN - gid_len, gid_len);
+            pos += gid_len;
         } else {
             vqp_addr_put(&pos, rail->subnet_prefix, 8);
         }
@@ -118,7 +124,7 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
 {
     const uint8_t *pos = buf;
     vqp_dev_addr_rail_t *rail;
-    unsigned i, bits;
+    unsigned i, bits, gid_len;
 
     if (len < 4) {
         return VQP_ERR_PROTOCOL;
@@ -139,6 +145,7 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
         return VQP_ERR_PROTOCOL;
     }
 
+    gid_len = vqp_addr_gid_len(addr);
     for (i = 0; i < addr->num_rails; ++i) {
         rail      = &addr->rails[i];
         rail->mtu = (uint8_t)vqp_addr_get(&pos, 1);
@@ -151,8 +158,11 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
         }
 
         if (addr->has_gid) {
-            memcpy(rail->gid, pos, VQP_GID_LEN);
-            pos += VQP_GID_LEN;
+            if (gid_len < VQP_GID_LEN) {
+                rail->gid[10] = rail->gid[11] = 0xff;
+            }
+            memcpy(rail->gid + VQP_GID_LEN - gid_len, pos, gid_len);
+            pos += gid_len;
             if (addr->link == VQP_LINK_IB) {
                 rail->subnet_prefix = vqp_addr_gid_prefix(rail->gid);
             }
@@ -166,13 +176,11 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
 
 size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf)
 {
-    uint8_t *pos = buf;
+    uint8_t *pos = (uint8_t*)buf + vqp_dev_addr_pack(&addr->dev, buf);
     unsigned i;
 
-    vqp_addr_put(&pos, VQP_ADDR_VERSION, 1);
-    vqp_addr_put(&pos, addr->num_rails, 1);
     vqp_addr_put(&pos, addr->id, 8);
-    for (i = 0; i < addr->num_rails; ++i) {
+    for (i = 0; i < addr->dev.num_rails; ++i) {
         vqp_addr_put(&pos, addr->ud_qpn[i], 3);
     }
 
@@ -182,26 +190,27 @@ size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf)
 vqp_status_t vqp_iface_addr_unpack(const void *buf, size_t len,
                                    vqp_iface_addr_t *addr)
 {
-    const uint8_t *pos = buf;
+    const uint8_t *pos;
+    vqp_status_t status;
     unsigned i;
 
-    if (len < vqp_iface_addr_len(1)) {
-        return VQP_ERR_PROTOCOL;
-    }
-
-    if (vqp_addr_get(&pos, 1) != VQP_ADDR_VERSION) {
-        return VQP_ERR_UNSUPPORTED;
-    }
-
     memset(addr, 0, sizeof(*addr));
-    addr->num_rails = (uint8_t)vqp_addr_get(&pos, 1);
-    addr->id        = vqp_addr_get(&pos, 8);
-    if ((addr->num_rails < 1) || (addr->num_rails > VQP_MAX_RAILS) ||
-        (addr->id == 0) || (len < vqp_iface_addr_len(addr->num_rails))) {
+    status = vqp_dev_addr_unpack(buf, len, &addr->dev);
+    if (status != VQP_OK) {
+        return status;
+    }
+
+    if (len < vqp_iface_addr_len(&addr->dev)) {
         return VQP_ERR_PROTOCOL;
     }
 
-    for (i = 0; i < addr->num_rails; ++i) {
+    pos      = (const uint8_t*)buf + vqp_dev_addr_len(&addr->dev);
+    addr->id = vqp_addr_get(&pos, 8);
+    if (addr->id == 0) {
+        return VQP_ERR_PROTOCOL;
+    }
+
+    for (i = 0; i < addr->dev.num_rails; ++i) {
         addr->ud_qpn[i] = (uint32_t)vqp_addr_get(&pos, 3);
         if (addr->ud_qpn[i] == 0) {
             return VQP_ERR_PROTOCOL;

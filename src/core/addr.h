@@ -13,19 +13,22 @@
  *    4  per rail:
  *        u8 mtu            1 .. 5
  *        u16 lid           InfiniBand only
- *        16 gid            when present (always on Ethernet)
+ *        gid               when present (always on Ethernet): 16 bytes, or the
+ *                          last 4 when its type is RoCEv2 over IPv4
  *        u64 subnet prefix InfiniBand without a GID only
  *
- * that is 21 bytes for one RoCE rail, 15 for one InfiniBand rail without GRH.
+ * that is 9 bytes for one RoCEv2/IPv4 rail, 15 for one InfiniBand rail without GRH.
  * The MTUs and GIDs of further rails come with the handshake too: they stand
  * here so that a first REQ may go out on each of them.
  *
- * Interface address:
+ * Interface address: the device address, then
  *
- *    0  u8  version       VQP_ADDR_VERSION
- *    1  u8  number of rails
- *    2  u64 interface id, not zero
- *   10  u24 per rail: control queue pair
+ *        u64 interface id, not zero
+ *        u24 per rail: control queue pair
+ *
+ * It is whole by itself: where a connection manager leads two UCX workers
+ * together it hands over a device address of its own making. There it has to be
+ * short as well: 20 bytes for one RoCEv2/IPv4 rail.
  */
 #ifndef VQP_CORE_ADDR_H
 #define VQP_CORE_ADDR_H
@@ -34,7 +37,7 @@
 
 #define VQP_ADDR_VERSION     1
 #define VQP_DEV_ADDR_MAX_LEN (4 + (VQP_MAX_RAILS * 19))
-#define VQP_IFACE_ADDR_MAX_LEN (10 + (VQP_MAX_RAILS * 3))
+#define VQP_IFACE_ADDR_MAX_LEN (VQP_DEV_ADDR_MAX_LEN + 8 + (VQP_MAX_RAILS * 3))
 
 typedef enum {
     VQP_GID_IB          = 1,
@@ -62,14 +65,14 @@ typedef struct vqp_dev_addr {
 } vqp_dev_addr_t;
 
 typedef struct vqp_iface_addr {
-    uint64_t id;                    /* random, not zero */
-    uint8_t  num_rails;
-    uint32_t ud_qpn[VQP_MAX_RAILS]; /* 24 bits */
+    vqp_dev_addr_t dev;
+    uint64_t       id;                    /* random, not zero */
+    uint32_t       ud_qpn[VQP_MAX_RAILS]; /* 24 bits, dev.num_rails of them */
 } vqp_iface_addr_t;
 
 /** Length of the packed form, to be advertised before it is packed. */
 size_t vqp_dev_addr_len(const vqp_dev_addr_t *addr);
-size_t vqp_iface_addr_len(unsigned num_rails);
+size_t vqp_iface_addr_len(const vqp_dev_addr_t *dev);
 
 /**
  * Pack a valid address.

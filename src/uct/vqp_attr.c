@@ -67,54 +67,44 @@ ucs_status_t
 uct_vqp_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *buf)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
-    vqp_iface_addr_t addr  = {
-        .id        = iface->id,
-        .num_rails = (uint8_t)iface->num_rails
-    };
-    vqp_dev_addr_t dev_addr;
+    vqp_iface_addr_t addr  = {.id = iface->id};
     unsigned i;
 
+    uct_vqp_local_dev_addr(iface, &addr.dev);
     for (i = 0; i < iface->num_rails; ++i) {
         addr.ud_qpn[i] = iface->rails[i].ud.qpn;
     }
 
-    uct_vqp_local_dev_addr(iface, &dev_addr);
-    vqp_dev_addr_pack(&dev_addr, (char*)buf + vqp_iface_addr_pack(&addr, buf));
+    vqp_iface_addr_pack(&addr, buf);
     return UCS_OK;
-}
-
-ucs_status_t uct_vqp_addr_unpack(const uct_iface_addr_t *buf,
-                                 vqp_iface_addr_t *addr,
-                                 vqp_dev_addr_t *dev_addr)
-{
-    const char *rest;
-
-    if (vqp_iface_addr_unpack(buf, SIZE_MAX, addr) != VQP_OK) {
-        return UCS_ERR_INVALID_ADDR;
-    }
-
-    rest = (const char*)buf + vqp_iface_addr_len(addr->num_rails);
-    return (vqp_dev_addr_unpack(rest, SIZE_MAX, dev_addr) == VQP_OK) ?
-                   UCS_OK : UCS_ERR_INVALID_ADDR;
 }
 
 int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
                                const uct_device_addr_t *dev_buf,
                                const uct_iface_addr_t *iface_buf)
 {
-    vqp_dev_addr_t local, remote;
-    vqp_iface_addr_t addr;
+    vqp_iface_addr_t remote;
+    vqp_dev_addr_t local;
+    vqp_status_t status;
     char why[128];
 
-    if ((iface_buf != NULL) ?
-                (uct_vqp_addr_unpack(iface_buf, &addr, &remote) != UCS_OK) :
-                ((dev_buf == NULL) ||
-                 (vqp_dev_addr_unpack(dev_buf, SIZE_MAX, &remote) != VQP_OK))) {
+    /* The interface address begins with a device address of ours; the one that
+     * comes beside it need not be */
+    if (iface_buf != NULL) {
+        status = vqp_iface_addr_unpack(iface_buf, SIZE_MAX, &remote);
+    } else if (dev_buf != NULL) {
+        status = vqp_dev_addr_unpack(dev_buf, SIZE_MAX, &remote.dev);
+    } else {
+        return 0;
+    }
+
+    if (status != VQP_OK) {
+        ucs_debug("vqp: an address is malformed or of another version");
         return 0;
     }
 
     uct_vqp_local_dev_addr(ucs_derived_of(tl_iface, uct_vqp_iface_t), &local);
-    if (!vqp_dev_addr_reachable(&local, &remote, why, sizeof(why))) {
+    if (!vqp_dev_addr_reachable(&local, &remote.dev, why, sizeof(why))) {
         ucs_debug("vqp: a device is not reachable: %s", why);
         return 0;
     }
@@ -206,8 +196,7 @@ uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
     uct_vqp_query_limits(iface, attr);
 
     attr->device_addr_len     = vqp_dev_addr_len(&addr);
-    attr->iface_addr_len      = vqp_iface_addr_len(iface->num_rails) +
-                                vqp_dev_addr_len(&addr);
+    attr->iface_addr_len      = vqp_iface_addr_len(&addr);
     attr->ep_addr_len         = 0;
     attr->max_conn_priv       = 0;
     attr->dev_num_paths       = 1; /* the paths are ours, not UCP's lanes */

@@ -399,29 +399,27 @@ void uct_vqp_cm_cleanup(uct_vqp_iface_t *iface)
 }
 
 ucs_status_t uct_vqp_cm_connect(uct_vqp_iface_t *iface,
-                                const vqp_dev_addr_t *dev_addr,
-                                const vqp_iface_addr_t *iface_addr,
+                                const vqp_iface_addr_t *addr,
                                 uct_vqp_t **vqp_p)
 {
     vqp_conn_dest_t dests[VQP_MAX_RAILS];
-    vqp_conn_params_t params = {.peer_id = iface_addr->id, .dests = dests};
+    vqp_conn_params_t params = {.peer_id = addr->id, .dests = dests};
     ucs_status_t status;
     vqp_conn_t *conn;
     uct_vqp_t *vqp;
     unsigned i;
 
-    conn = vqp_conntab_adopt(&iface->conntab, iface_addr->id);
+    conn = vqp_conntab_adopt(&iface->conntab, addr->id);
     if (conn != NULL) {
         *vqp_p = uct_vqp_of_conn(conn);
         return UCS_OK;
     }
 
-    params.num_dests = ucs_min(iface_addr->num_rails, dev_addr->num_rails);
-    params.num_dests = ucs_min(params.num_dests, iface->num_rails);
+    params.num_dests = ucs_min(addr->dev.num_rails, iface->num_rails);
     for (i = 0; i < params.num_dests; ++i) {
-        memcpy(dests[i].gid, dev_addr->rails[i].gid, sizeof(dests[i].gid));
-        dests[i].qpn  = iface_addr->ud_qpn[i];
-        dests[i].lid  = dev_addr->rails[i].lid;
+        memcpy(dests[i].gid, addr->dev.rails[i].gid, sizeof(dests[i].gid));
+        dests[i].qpn  = addr->ud_qpn[i];
+        dests[i].lid  = addr->dev.rails[i].lid;
         dests[i].rail = (uint8_t)i;
     }
 
@@ -436,7 +434,7 @@ ucs_status_t uct_vqp_cm_connect(uct_vqp_iface_t *iface,
                                                     &params, uct_vqp_now()));
     if (status != UCS_OK) {
         ucs_error("failed to start a connection to iface 0x%" PRIx64 ": %s",
-                  iface_addr->id, ucs_status_string(status));
+                  addr->id, ucs_status_string(status));
         uct_vqp_destroy(vqp);
         return status;
     }

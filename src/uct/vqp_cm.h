@@ -34,8 +34,7 @@ uint64_t uct_vqp_cm_random(uct_vqp_iface_t *iface);
  * handshake starts.
  */
 ucs_status_t uct_vqp_cm_connect(uct_vqp_iface_t *iface,
-                                const vqp_dev_addr_t *dev_addr,
-                                const vqp_iface_addr_t *iface_addr,
+                                const vqp_iface_addr_t *addr,
                                 uct_vqp_t **vqp_p);
 
 /** Next vqp that the control plane left marks on. @return NULL if none. */

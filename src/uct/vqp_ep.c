@@ -12,16 +12,14 @@ static inline ucs_async_context_t *uct_vqp_ep_async(uct_vqp_iface_t *iface)
 static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(params->iface, uct_vqp_iface_t);
-    vqp_iface_addr_t iface_addr;
-    vqp_dev_addr_t dev_addr;
+    vqp_iface_addr_t addr;
     ucs_status_t status;
     uct_vqp_t *vqp;
 
     UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
     UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
 
-    if (uct_vqp_addr_unpack(params->iface_addr, &iface_addr, &dev_addr) !=
-        UCS_OK) {
+    if (vqp_iface_addr_unpack(params->iface_addr, SIZE_MAX, &addr) != VQP_OK) {
         ucs_error("the address of a vqp peer is malformed or of another "
                   "version");
         return UCS_ERR_INVALID_ADDR;
@@ -30,7 +28,7 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
     ucs_arbiter_group_init(&self->arb_group);
     self->num_pending = 0;
     UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
-    status = uct_vqp_cm_connect(iface, &dev_addr, &iface_addr, &vqp);
+    status = uct_vqp_cm_connect(iface, &addr, &vqp);
     if (status == UCS_OK) {
         vqp->ep   = self;
         self->vqp = vqp;
@@ -241,10 +239,9 @@ int uct_vqp_ep_is_connected(uct_ep_h tl_ep,
     uct_vqp_t *vqp                   = ucs_derived_of(tl_ep, uct_vqp_ep_t)->vqp;
     const uct_iface_addr_t *tl_addr  = uct_vqp_ep_connected_iface_addr(params);
     vqp_iface_addr_t addr;
-    vqp_dev_addr_t dev_addr;
 
     return (tl_addr != NULL) &&
-           (uct_vqp_addr_unpack(tl_addr, &addr, &dev_addr) == UCS_OK) &&
+           (vqp_iface_addr_unpack(tl_addr, SIZE_MAX, &addr) == VQP_OK) &&
            (addr.id == vqp->conn.peer_id);
 }
 

@@ -178,15 +178,6 @@ ucs_status_t uct_vqp_iface_get_device_address(uct_iface_h tl_iface,
                                               uct_device_addr_t *buf);
 ucs_status_t uct_vqp_iface_get_address(uct_iface_h tl_iface,
                                        uct_iface_addr_t *buf);
-/**
- * Read a UCT interface address: the interface's own, and behind it the device's.
- * It is whole by itself, since UCP's connection managers hand over a device
- * address that is not ours.
- */
-ucs_status_t uct_vqp_addr_unpack(const uct_iface_addr_t *buf,
-                                 vqp_iface_addr_t *addr,
-                                 vqp_dev_addr_t *dev_addr);
-
 int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
                                const uct_device_addr_t *dev_buf,
                                const uct_iface_addr_t *iface_buf);

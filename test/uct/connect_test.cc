@@ -296,7 +296,6 @@ public:
     {
         std::string text = victim.address();
         vqp_ib_ud_params_t params = {};
-        vqp_dev_addr_t dev_addr;
         vqp_iface_addr_t iface_addr;
 
         EXPECT_EQ(VQP_OK, vqp_ib_dev_open(&dev, devices()[0].c_str()));
@@ -310,13 +309,11 @@ public:
         params.num_recvs = params.num_sends = params.num_ahs = 16;
         EXPECT_EQ(VQP_OK, vqp_ib_ud_init(&ud, &params));
 
-        EXPECT_EQ(VQP_OK, vqp_dev_addr_unpack(text.data(), SIZE_MAX,
-                                              &dev_addr));
         EXPECT_EQ(VQP_OK, vqp_iface_addr_unpack(
                                   text.data() + victim.attr.device_addr_len,
                                   SIZE_MAX, &iface_addr));
         memset(&to, 0, sizeof(to));
-        memcpy(to.gid, dev_addr.rails[0].gid, sizeof(to.gid));
+        memcpy(to.gid, iface_addr.dev.rails[0].gid, sizeof(to.gid));
         to.qpn       = iface_addr.ud_qpn[0];
         to.is_global = 1;
     }
