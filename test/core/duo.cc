@@ -69,8 +69,8 @@ std::string duo_params::str() const
        << ((sched == VQP_SCHED_RR) ? "rr" : "least")
        << (order_all ? ", order all" : "") << (comp_post ? ", post" : ", any")
        << (no_fast ? "" : ", fast")
-       << ", first fsn " << first_fsn << ", delay " << max_delay << ", slow path " << slow_path << ", actions "
-       << actions;
+       << ", first fsn " << first_fsn << ", delay " << max_delay
+       << ", slow path " << slow_path << ", actions " << actions;
     return os.str();
 }
 

@@ -21,6 +21,35 @@ extern "C" {
 #include "core/tx.h"
 }
 
+/* Byte i of a message or of memory */
+inline char duo_byte(uint32_t seed, uint64_t i)
+{
+    return (char)((seed * 2654435761u + (uint32_t)i * 40503u) >> 13);
+}
+
+inline void
+duo_fill(char *to, uint64_t length, uint32_t seed, uint64_t first = 0)
+{
+    for (uint64_t i = 0; i < length; ++i) {
+        to[i] = duo_byte(seed, first + i);
+    }
+}
+
+inline bool duo_matches(const char *data, uint64_t length, uint32_t seed,
+                        uint64_t first = 0)
+{
+    for (uint64_t i = 0; i < length; ++i) {
+        if (data[i] != duo_byte(seed, first + i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const size_t   DUO_HEAP_SIZE = 256 * 1024; /* the target of puts and gets */
+const uint32_t DUO_HEAP_SEED = 0;          /* ids of ops start with 1 */
+const unsigned DUO_MAX_IOV   = 7;
+
 /* What a pair is made of: drawn from the seed */
 struct duo_params {
     unsigned num_paths;
@@ -152,9 +181,7 @@ private:
         size_t   effects;
     };
 
-    /* duo_node.cc: the program and the glue */
-    uint32_t random(uint32_t below);
-    void setup_tx();
+    /* duo_program.cc: what the program does */
     void draw_plan();
     bool perform();
     bool send_am(uint32_t length, uint32_t max, bool zcopy);
@@ -169,6 +196,10 @@ private:
     duo_op *new_op(vqp_kind_t kind, uint64_t length);
     void split(vqp_op_t *op, duo_op *user, bool is_am);
     char *target(uint64_t length);
+
+    /* duo_node.cc: the glue, and what it checks */
+    uint32_t random(uint32_t below);
+    void setup_tx();
     void pump();
     void on_send(const duo_cqe &cqe);
     void on_recv(const duo_cqe &cqe);
