@@ -67,6 +67,12 @@
 #  error "uct/api/version.h defines no UCT_API"
 #endif
 
+/* Data and functions that older libraries lack and every module refers to: weak,
+ * so that the guard comes to run and can say why the module does not fit */
+#pragma weak ucs_config_doc_nop
+#pragma weak ucs_mpool_params_reset
+#pragma weak uct_iface_scope_is_reachable
+
 /* True when compiled for UCX >= _major._minor */
 #define UCT_VQP_UCX_SINCE(_major, _minor) \
     (UCT_API >= UCT_VERSION(_major, _minor))

@@ -157,9 +157,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(hop_limit), UCS_CONFIG_TYPE_UINT},
 
     {"PKEY", "auto",
-     "Partition key to use, its membership bit ignored. auto: the first valid\n"
+     "Partition key to use, in hexadecimal (0x8001), its membership bit ignored. auto: the first valid\n"
      "one of the port.",
-     UCT_VQP_OPTION(pkey), UCS_CONFIG_TYPE_ULUNITS},
+     UCT_VQP_OPTION(pkey), UCS_CONFIG_TYPE_HEX},
 
     {"PATH_MTU", "default",
      "Path MTU in bytes: 256, 512, 1024, 2048, 4096; default: that of the port.\n"

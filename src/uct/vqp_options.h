@@ -34,7 +34,7 @@ typedef struct uct_vqp_iface_config {
     unsigned long            traffic_class;
     unsigned                 sl;
     unsigned                 hop_limit;
-    unsigned long            pkey;
+    unsigned long            pkey;         /* or UCS_HEXUNITS_AUTO */
     int                      path_mtu;
     double                   timeout;
     unsigned                 retry_count;

@@ -32,7 +32,7 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
     };
     int gid_index = (config->gid_index == UCS_ULUNITS_AUTO) ?
                             VQP_IB_GID_AUTO : (int)config->gid_index;
-    uint16_t pkey = (config->pkey == UCS_ULUNITS_AUTO) ?
+    uint16_t pkey = ((uint16_t)config->pkey == UCS_HEXUNITS_AUTO) ?
                             VQP_IB_PKEY_ANY : (uint16_t)config->pkey;
     unsigned max_reads;
     vqp_status_t status;
