@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* Bit of CAP_IPC_LOCK, which lifts the limit on locked memory */
 #define VQP_IB_CAP_IPC_LOCK 14
@@ -101,11 +103,25 @@ vqp_ib_mr_explain_nomem(const vqp_ib_dev_t *dev,
     return VQP_ERR_NO_MEMORY;
 }
 
+/* Soft-RoCE says ENOMEM to what is not mapped */
+static int vqp_ib_mr_is_mapped(const vqp_ib_mr_params_t *params)
+{
+    uintptr_t address = (uintptr_t)params->address;
+    uintptr_t begin   = address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+
+    return (msync((void*)begin, address + params->length - begin,
+                  MS_ASYNC) == 0) || (errno != ENOMEM);
+}
+
 static vqp_status_t vqp_ib_mr_explain(const vqp_ib_dev_t *dev,
                                       const vqp_ib_mr_params_t *params,
                                       unsigned access, int err)
 {
     const char *why;
+
+    if ((err == ENOMEM) && !vqp_ib_mr_is_mapped(params)) {
+        err = EFAULT;
+    }
 
     switch (err) {
     case ENOMEM:

@@ -98,7 +98,7 @@ protected:
         EXPECT_EQ(UCS_OK, comp.status);
     }
 
-    static const size_t size = 4 << 20;
+    static constexpr size_t size = 4 << 20;
     std::unique_ptr<memory> source, target;
     std::unique_ptr<process> peer;
     std::unique_ptr<remote_key> key;

@@ -82,14 +82,14 @@ protected:
         return true;
     }
 
-    static const size_t   slot  = 256 << 10;
-    static const unsigned slots = 16;
+    static constexpr size_t   slot  = 256 << 10;
+    static constexpr unsigned slots = 16;
     std::unique_ptr<memory> source, target;
 };
 
 TEST_P(fence, an_active_message_sees_the_puts_before_it)
 {
-    static const size_t sizes[] = {8, 4000, 65536, 200000, slot};
+    static constexpr size_t sizes[] = {8, 4000, 65536, 200000, slot};
     unsigned got = 0, bad = 0;
 
     b->on_am(1, [&](const char *data, size_t) {

@@ -45,7 +45,7 @@ protected:
         return count;
     }
 
-    static const size_t size = 1 << 20;
+    static constexpr size_t size = 1 << 20;
     std::unique_ptr<memory> source, target;
 };
 

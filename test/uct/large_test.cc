@@ -32,8 +32,8 @@ public:
 
     ~aliased() { munmap(data, length); }
 
-    static const size_t piece  = 32 << 20;
-    static const size_t window = 1 << 20;
+    static constexpr size_t piece  = 32 << 20;
+    static constexpr size_t window = 1 << 20;
     size_t length, end = 0;
     char   *data;
 };

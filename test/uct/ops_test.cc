@@ -93,7 +93,7 @@ protected:
         return result;
     }
 
-    static const size_t size = 1 << 20;
+    static constexpr size_t size = 1 << 20;
     std::unique_ptr<memory> source, target;
 };
 

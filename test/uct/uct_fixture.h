@@ -272,7 +272,7 @@ protected:
     /* Wait until a message has come through and is acknowledged */
     void settle();
 
-    static const uint8_t settle_id = 31; /* both take it, and count */
+    static constexpr uint8_t settle_id = 31; /* both take it, and count */
     unsigned             settled   = 0;
 
     std::unique_ptr<node>     a, b;
