@@ -23,6 +23,13 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return VQP_ERR_UNREACHABLE;
     }
 
+    /* Less could leave a sender without credit that nobody tells, vqp_tx_init */
+    if (peer->rx_depth < (own->fsn_window / 2) + (2 * VQP_CONTROL_RESERVE)) {
+        ucs_error("a peer posts %u receives on a path, too few for a window of "
+                  "%u", peer->rx_depth, own->fsn_window);
+        return VQP_ERR_UNREACHABLE;
+    }
+
     if (peer->num_rails != own->num_rails) {
         ucs_error("a peer has %u rails, here are %u", peer->num_rails,
                   own->num_rails);
