@@ -393,9 +393,9 @@ TEST_F(error_test, a_port_that_goes_down_fails_endpoints_and_serves_when_it_is_u
         return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
     }));
     ASSERT_EQ(UCS_OK, ba->flush());
+    ASSERT_TRUE(fault("down " + a->name));
     ASSERT_EQ(UCS_INPROGRESS, put(*ab, size, comp, target->addr(),
                                   target->rkey()));
-    ASSERT_TRUE(fault("down " + a->name));
     EXPECT_TRUE(until([&] { return ab->errors == 1; }));
     EXPECT_TRUE(until([&] { return comp.calls == 1; }));
     EXPECT_NE(UCS_OK, comp.status);
