@@ -153,6 +153,10 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     uint16_t tail = path->tail;
     uint16_t i;
 
+    if ((uint16_t)(pos - path->head) >= vqp_path_outstanding(path)) {
+        return; /* abandoned before */
+    }
+
     path->tail = pos;
     for (i = pos; i != tail; ++i) {
         vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);

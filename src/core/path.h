@@ -16,7 +16,7 @@
 typedef struct vqp_inflight {
     uint64_t offset;
     uint32_t length;
-    uint16_t op;   /* index in the ring that kind tells, or VQP_OP_NONE */
+    uint16_t op;   /* its name (op.h), or VQP_OP_NONE */
     uint8_t  kind; /* vqp_kind_t */
     uint8_t  reserved;
 } vqp_inflight_t;

@@ -5,7 +5,7 @@
  *
  * Use: begin, fill the op, commit; dispatch and post the batch while it is full;
  * retire for each send completion; pop what is done. One thread at a time.
- * Pure: libc only; all memory is given by the caller (vqp_tx_mem_t).
+ * Pure: libc only; all memory is given by the caller.
  */
 #ifndef VQP_CORE_TX_H
 #define VQP_CORE_TX_H

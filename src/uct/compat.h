@@ -42,9 +42,8 @@
  * Not bridged, since one spelling serves all versions: uct_iface_ops_t, the
  * arguments of the base classes' constructors, UCT_TL_DEFINE_ENTRY,
  * query_md_resources, md_open, rkey_ptr, rkey_release, mem_dereg, ep_query,
- * iface_estimate_perf, iface_vfs_refresh. iface_is_reachable is written here as
- * a caller of the v2 function, and the unreachable-reason string is filled with
- * snprintf (UCX's own helper exists since 1.18 only).
+ * iface_estimate_perf, iface_vfs_refresh. is reachable_v2 calls the older
+ * function; why a peer is not reachable is logged, at debug level.
  *
  * A pointer to a function that an older libuct lacks must not stand in a table
  * as a strong reference: the loader would refuse the module (and end the program

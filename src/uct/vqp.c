@@ -123,6 +123,14 @@ static ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
         goto err_release;
     }
 
+    if (ib->rc.granted.max_inline < iface->inline_max) {
+        ucs_error("%s: a queue pair was granted %u inline bytes, an earlier one "
+                  "%zu", ib->rc.dev_name, ib->rc.granted.max_inline,
+                  iface->inline_max);
+        status = VQP_ERR_NO_MEMORY;
+        goto err_destroy;
+    }
+
     status = vqp_ib_qp_to_init(&ib->rc, rail->port.num, rail->pkey_index);
     if (status != VQP_OK) {
         goto err_destroy;
@@ -343,23 +351,37 @@ static void uct_vqp_last_words(uct_vqp_t *vqp)
     }
 }
 
+/* The device does not answer any more: no completion will come */
+static void uct_vqp_lost_path(uct_vqp_t *vqp, unsigned index)
+{
+    vqp->ib_paths[index].recv_posted = 0;
+    if (vqp->connected && (index < vqp->tx.num_paths)) {
+        vqp_tx_abandon(&vqp->tx, &vqp->paths[index], vqp->paths[index].head,
+                       vqp->status);
+    }
+}
+
 /* The state of a failed vqp; last words are up to the caller. The async context
  * may be about to connect it. */
 static void uct_vqp_set_failed(uct_vqp_t *vqp, vqp_status_t status)
 {
     ucs_async_context_t *async = vqp->iface->super.worker->async;
+    vqp_status_t modified;
     unsigned i;
 
     UCS_ASYNC_BLOCK(async);
     vqp->failed = 1;
     vqp->ready  = 0;
     vqp->status = status;
-    for (i = 0; i < vqp->num_paths; ++i) {
-        (void)vqp_ib_qp_to_error(&vqp->ib_paths[i].rc);
-    }
-
     if (vqp->connected) {
         vqp_tx_fail(&vqp->tx, status);
+    }
+
+    for (i = 0; i < vqp->num_paths; ++i) {
+        modified = vqp_ib_qp_to_error(&vqp->ib_paths[i].rc);
+        if (vqp_unlikely(modified != VQP_OK)) {
+            uct_vqp_lost_path(vqp, i);
+        }
     }
     UCS_ASYNC_UNBLOCK(async);
 

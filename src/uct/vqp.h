@@ -42,7 +42,6 @@ typedef struct uct_vqp {
     uint8_t              closing;     /* the endpoint is gone, ops are not */
     uint8_t              dying;       /* waits for its WRs to come back */
     uint8_t              saw_imm;     /* the control plane was told */
-    uint8_t              probing;     /* a probe of the passive side is out */
     vqp_status_t         status;      /* if failed */
     uint32_t             number;      /* in iface->vqps */
     unsigned             num_paths;   /* created; tx.num_paths: in use */
@@ -75,7 +74,7 @@ typedef struct uct_vqp {
 typedef struct uct_vqp_flush {
     ucs_queue_elem_t  queue;
     uint32_t          mark;
-    uint8_t           cancel;
+    uint8_t           ignore_failure; /* it reports OK even then */
     uct_completion_t *comp;
 } uct_vqp_flush_t;
 
@@ -143,6 +142,12 @@ void uct_vqp_touch_later(uct_vqp_t *vqp);
 
 /** Report what is done, end flushes, tell credit, dispatch; see progress. */
 void uct_vqp_run(uct_vqp_t *vqp);
+
+/**
+ * The endpoint is gone: say BYE if what it left is confirmed, else do nothing
+ * yet. Runs no callback.
+ */
+void uct_vqp_run_closing(uct_vqp_t *vqp);
 
 /** The endpoint is gone: report what is left as canceled. */
 void uct_vqp_cancel_all(uct_vqp_t *vqp);

@@ -19,8 +19,10 @@ static inline void uct_vqp_am_send(uct_vqp_t *vqp, vqp_op_t *op, uint8_t id,
     vqp_credit_t credit = vqp_rx_credit(&vqp->rx);
 
     vqp_tx_am_commit(&vqp->tx, op, id, length, in_mirror, &credit);
-    vqp_rx_told(&vqp->rx, &credit);
     uct_vqp_pump(vqp);
+    if (vqp->tx.am.post == vqp->tx.am.tail) {
+        vqp_rx_told(&vqp->rx, &credit); /* it is on its way */
+    }
 }
 
 /* The payload is in the mirror: send it the short or the long way */

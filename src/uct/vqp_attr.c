@@ -7,7 +7,8 @@
 #define UCT_VQP_AM_MAX_HDR     256
 #define UCT_VQP_AM_MIN_SHORT   128
 
-/* Fixed cost of posting one operation, measured with test/perf */
+/* Fixed cost of posting one operation: an estimate for a host of today, as
+ * other RC transports have it */
 #define UCT_VQP_OVERHEAD       75e-9
 
 void uct_vqp_iface_init_limits(uct_vqp_iface_t *iface)
@@ -116,8 +117,14 @@ int
 uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
                               const uct_iface_is_reachable_params_t *params)
 {
-    return uct_vqp_iface_is_reachable(tl_iface, params->device_addr,
-                                      params->iface_addr) &&
+    const uct_device_addr_t *dev_buf =
+            (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) ?
+                    params->device_addr : NULL;
+    const uct_iface_addr_t *iface_buf =
+            (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR) ?
+                    params->iface_addr : NULL;
+
+    return uct_vqp_iface_is_reachable(tl_iface, dev_buf, iface_buf) &&
            uct_vqp_iface_scope_is_reachable(tl_iface, params);
 }
 

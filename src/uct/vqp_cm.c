@@ -11,6 +11,7 @@
 #define UCT_VQP_CM_RETRY      (20ull * 1000 * 1000)   /* ns */
 #define UCT_VQP_CM_RETRY_MAX  (1000ull * 1000 * 1000) /* ns */
 #define UCT_VQP_CM_CLOSE      (5000ull * 1000 * 1000) /* ns */
+#define UCT_VQP_CM_TICK       (900ull * 1000 * 1000)  /* ns */
 #define UCT_VQP_CM_HASH_ORDER 8
 #define UCT_VQP_CM_IDLE_PEERS 4096
 
@@ -174,7 +175,7 @@ static void uct_vqp_cm_set_timer(uct_vqp_iface_t *iface)
             ucs_error("failed to start a timer for connections: %s",
                       ucs_status_string(status));
         }
-    } else if (!wanted && (iface->cm_timer != 0)) {
+    } else if (!wanted && (iface->cm_timer != 0) && !iface->is_closing) {
         ucs_async_remove_handler(iface->cm_timer, 0);
         iface->cm_timer = 0;
     }
@@ -244,9 +245,15 @@ static void
 uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
 {
     uct_vqp_iface_t *iface = arg;
+    uint64_t now           = uct_vqp_now();
+    int wake               = 0;
     uct_vqp_t *vqp;
-    int wake = 0;
 
+    if (now - iface->last_tick < UCT_VQP_CM_TICK) {
+        return; /* the async mode "poll" calls at every progress */
+    }
+
+    iface->last_tick = now;
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         wake |= vqp->connected && ((vqp->ep == NULL) ||
                                    (vqp->rx.window.ahead > 0));

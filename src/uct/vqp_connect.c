@@ -30,6 +30,11 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return VQP_ERR_UNREACHABLE;
     }
 
+    if (peer->max_reads == 0) {
+        ucs_error("a peer serves no READs");
+        return VQP_ERR_UNREACHABLE;
+    }
+
     if (peer->num_rails != own->num_rails) {
         ucs_error("a peer has %u rails, here are %u", peer->num_rails,
                   own->num_rails);
@@ -82,16 +87,17 @@ uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer
     vqp_ib_path_t *ib             = &vqp->ib_paths[index];
     vqp_ib_qp_conn_t conn;
     vqp_status_t status;
+    uint32_t posted;
 
     uct_vqp_fill_conn(vqp, index, peer, &conn);
     status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
-                                  set->recv_depth);
+                                  set->recv_depth, &posted);
+    ib->recv_posted = (uint16_t)posted;
     if (status != VQP_OK) {
         return status;
     }
 
-    ib->recv_posted = (uint16_t)set->recv_depth;
-    status          = vqp_ib_qp_to_rtr(&ib->rc, &conn);
+    status = vqp_ib_qp_to_rtr(&ib->rc, &conn);
     if (status != VQP_OK) {
         return status;
     }

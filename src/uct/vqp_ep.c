@@ -45,18 +45,31 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
     return status;
 }
 
+/* Does a flush of the endpoint wait? One of the interface needs no endpoint. */
+static int uct_vqp_ep_has_flush(uct_vqp_t *vqp)
+{
+    uct_vqp_flush_t *flush;
+
+    ucs_queue_for_each(flush, &vqp->flushes, queue) {
+        if (!flush->ignore_failure) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
 /* Operations that use memory of the user, or that somebody waits for, can not
  * go on without the endpoint; others end by themselves, then comes BYE */
-static int uct_vqp_ep_must_cancel(const uct_vqp_t *vqp)
+static int uct_vqp_ep_must_cancel(uct_vqp_t *vqp)
 {
-    return vqp->failed || vqp->peer_gone || !ucs_queue_is_empty(&vqp->flushes) ||
+    return vqp->failed || vqp->peer_gone || uct_vqp_ep_has_flush(vqp) ||
            (vqp->connected && vqp_tx_uses_buffers(&vqp->tx));
 }
 
 static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
 {
-    uct_vqp_t *vqp         = self->vqp;
-    uct_vqp_iface_t *iface = vqp->iface;
+    uct_vqp_t *vqp = self->vqp;
 
     uct_vqp_ep_pending_purge(&self->super.super, NULL, NULL);
     ucs_arbiter_group_cleanup(&self->arb_group);
@@ -73,13 +86,9 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
         uct_vqp_pump(vqp);
     }
 
-    /* Progress says BYE when what is left is confirmed: mostly at once */
-    if (iface->in_progress) {
-        uct_vqp_touch_later(vqp);
-    } else {
-        uct_vqp_touch(vqp);
-        uct_vqp_iface_run_touched(iface);
-    }
+    /* Mostly nothing is left and BYE goes out now, else progress says it */
+    uct_vqp_run_closing(vqp);
+    uct_vqp_touch_later(vqp);
 }
 
 UCS_CLASS_DEFINE(uct_vqp_ep_t, uct_base_ep_t);
@@ -110,7 +119,7 @@ ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp)
 /* ---- flush, fence, check ---- */
 
 static ucs_status_t
-uct_vqp_flush_add(uct_vqp_t *vqp, int cancel, uct_completion_t *comp)
+uct_vqp_flush_add(uct_vqp_t *vqp, int ignore_failure, uct_completion_t *comp)
 {
     uct_vqp_flush_t *flush = ucs_mpool_get(&vqp->iface->flush_mp);
 
@@ -118,24 +127,25 @@ uct_vqp_flush_add(uct_vqp_t *vqp, int cancel, uct_completion_t *comp)
         return UCS_ERR_NO_MEMORY;
     }
 
-    flush->mark   = vqp->tx.seq;
-    flush->cancel = (uint8_t)cancel;
-    flush->comp   = comp;
+    flush->mark           = vqp->tx.seq;
+    flush->ignore_failure = (uint8_t)ignore_failure;
+    flush->comp           = comp;
     ucs_queue_push(&vqp->flushes, &flush->queue);
     return UCS_OK;
 }
 
 static ucs_status_t
-uct_vqp_flush(uct_vqp_t *vqp, int cancel, uct_completion_t *comp)
+uct_vqp_flush(uct_vqp_t *vqp, int ignore_failure, uct_completion_t *comp)
 {
     ucs_status_t status;
 
     if (!vqp->connected || (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq)) {
-        return (vqp->failed && !cancel) ? uct_vqp_status(vqp->status) : UCS_OK;
+        return (vqp->failed && !ignore_failure) ? uct_vqp_status(vqp->status) :
+                                                  UCS_OK;
     }
 
     if (comp != NULL) {
-        status = uct_vqp_flush_add(vqp, cancel, comp);
+        status = uct_vqp_flush_add(vqp, ignore_failure, comp);
         if (status != UCS_OK) {
             return status;
         }
@@ -155,7 +165,7 @@ static int uct_vqp_ep_holds_flush(const uct_vqp_ep_t *ep)
 {
     const uct_vqp_t *vqp = ep->vqp;
 
-    return (ep->num_pending > 0) ||
+    return ((ep->num_pending > 0) && (vqp->iface->pending_ep != ep)) ||
            (!vqp->live && !vqp->failed && !vqp->peer_gone);
 }
 
@@ -172,7 +182,7 @@ ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
             vqp->canceled = 1;
             uct_vqp_fail(vqp, VQP_ERR_CANCELED);
         }
-    } else if (uct_vqp_ep_holds_flush(ep) && (vqp->iface->pending_ep != ep)) {
+    } else if (uct_vqp_ep_holds_flush(ep)) {
         return uct_vqp_no_resource(vqp);
     }
 
@@ -212,7 +222,8 @@ ucs_status_t uct_vqp_ep_check(uct_ep_h tl_ep, unsigned flags,
         uct_vqp_fail(vqp, VQP_ERR_RESET);
     }
 
-    if (vqp->ready) {
+    /* also while requests are pending: they may wait for a peer that died */
+    if (vqp->live && !vqp->failed) {
         uct_vqp_check(vqp);
     }
 

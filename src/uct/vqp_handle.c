@@ -32,7 +32,8 @@ static void uct_vqp_handle_failed(uct_vqp_t *vqp, vqp_status_t status)
      * that waits for nothing need not hear of it before it sends again, as with
      * any transport */
     if ((status == VQP_ERR_RESET) && vqp->conn.peer_closed && vqp->connected &&
-        !vqp_tx_uses_buffers(&vqp->tx) && ucs_queue_is_empty(&vqp->flushes)) {
+        !vqp_tx_uses_buffers(&vqp->tx) && ucs_queue_is_empty(&vqp->flushes) &&
+        ((vqp->ep == NULL) || (vqp->ep->num_pending == 0))) {
         vqp->peer_gone = 1;
         vqp->ready     = 0;
         return;
@@ -91,7 +92,7 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     case VQP_IB_ASYNC_QP_FATAL:
         slot = __atomic_fetch_add(&iface->num_bad_qpn, 1, __ATOMIC_RELAXED) %
                UCT_VQP_BAD_QPNS;
-        iface->bad_qpn[slot] = event->qpn;
+        __atomic_store_n(&iface->bad_qpn[slot], event->qpn, __ATOMIC_RELEASE);
         uct_vqp_iface_signal(iface, UCT_VQP_EVENT_QP);
         return;
     default:
@@ -116,27 +117,28 @@ static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
     unsigned i, j;
+    uint32_t qpn;
 
     for (i = 0; i < UCT_VQP_BAD_QPNS; ++i) {
-        if (iface->bad_qpn[i] == 0) {
+        qpn = __atomic_exchange_n(&iface->bad_qpn[i], 0, __ATOMIC_ACQUIRE);
+        if (qpn == 0) {
             continue;
         }
 
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
         for (j = 0; j < iface->num_rails; ++j) {
-            if (iface->rails[j].ud.qpn == iface->bad_qpn[i]) {
+            if (iface->rails[j].ud.qpn == qpn) {
                 vqp_ib_ud_set_broken(&iface->rails[j].ud);
                 uct_vqp_cm_poll(iface);
             }
         }
 
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (uct_vqp_uses_qpn(vqp, iface->bad_qpn[i])) {
+            if (uct_vqp_uses_qpn(vqp, qpn)) {
                 uct_vqp_fail(vqp, VQP_ERR_IO);
             }
         }
         UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
-        iface->bad_qpn[i] = 0;
     }
 }
 

@@ -193,6 +193,13 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
         return status;
     }
 
+    if (ucs_derived_of(worker, uct_priv_worker_t)->async->mode ==
+        UCS_ASYNC_MODE_SIGNAL) {
+        ucs_error("vqp does not work in the async mode \"signal\": a handler "
+                  "may not take the locks of a verbs provider");
+        return UCS_ERR_UNSUPPORTED;
+    }
+
     status = uct_vqp_parse_device(md, params->mode.device.dev_name, &port);
     if (status != UCS_OK) {
         return status;
@@ -317,6 +324,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_iface_t)
     ucs_list_del(&self->md_list);
     pthread_mutex_unlock(&md->lock);
 
+    self->is_closing = 1;
     uct_vqp_iface_linger(self);
     uct_vqp_cm_stop(self);
     uct_vqp_iface_end_vqps(self);

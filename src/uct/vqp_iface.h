@@ -3,10 +3,11 @@
  * function over the rails' completion queues), all vqps, and the control plane.
  *
  * Threads: the worker's thread owns all state of the data path. UCX's async
- * context (a thread or a signal handler) owns the connection table and the UD
- * queue pairs; whoever touches these holds the worker's async block. The async
- * side never touches a vqp's data path after it is connected; it leaves a mark
- * (uct_vqp_t::cm_marks) and sets `events`, and progress acts on it.
+ * context (a thread; or the worker's own, in mode "poll") owns the connection
+ * table and the UD queue pairs; whoever touches these holds the worker's async
+ * block. The async side sets a vqp's data path up when it connects it, and does
+ * not write to it afterwards: it leaves a mark (uct_vqp_t::cm_marks) and sets
+ * `events`, and progress acts on it.
  */
 #ifndef UCT_VQP_IFACE_H
 #define UCT_VQP_IFACE_H
@@ -99,6 +100,8 @@ typedef struct uct_vqp_iface {
     struct uct_vqp      *cm_list;      /* vqps with marks for progress */
     int                  cm_timer;     /* id, or 0: none */
     int                  tick_timer;
+    uint64_t             last_tick;    /* ns */
+    uint8_t              is_closing;
     uint16_t             epoch;        /* of the next path */
     uct_vqp_slabs_t      slabs;
     ucs_list_link_t      vqp_list;     /* all vqps */
@@ -142,7 +145,7 @@ void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface);
 /** Process one completion. The worker's thread. */
 void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc);
 
-/** Run what @ref uct_vqp_touch collected, then pending requests. */
+/** Run what @ref uct_vqp_touch collected. */
 void uct_vqp_iface_run_touched(uct_vqp_iface_t *iface);
 
 /** event_arm, event_fd_get */

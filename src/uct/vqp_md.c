@@ -103,7 +103,7 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
     UCT_VQP_MD_ATTR(attr, alloc_mem_types)  = 0;
     UCT_VQP_MD_ATTR(attr, detect_mem_types) = 0;
     attr->rkey_packed_size = uct_vqp_rkey_packed_size(md->num_rails);
-    /* Measured with test/perf: a fixed part, and a part per byte */
+    /* A fixed part and a part per byte, as Soft-RoCE showed them */
     attr->reg_cost         = ucs_linear_func_make(15e-6 * md->num_rails,
                                                   6e-12 * md->num_rails);
     memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));

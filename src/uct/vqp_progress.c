@@ -64,20 +64,21 @@ static void uct_vqp_first_imm(uct_vqp_t *vqp)
 static inline void uct_vqp_repost(uct_vqp_t *vqp, vqp_ib_path_t *ib)
 {
     uint32_t batch = vqp->iface->set.rx_batch;
+    vqp_status_t status;
+    uint32_t posted;
 
     if ((++ib->recv_missing < batch) || vqp_unlikely(vqp->failed)) {
         return;
     }
 
     ib->recv_missing = 0;
-    if (vqp_unlikely(vqp_ib_qp_post_recvs(&ib->rc,
-                                          ib->wrid | VQP_IB_WRID_RECV,
-                                          batch) != VQP_OK)) {
+    status           = vqp_ib_qp_post_recvs(&ib->rc,
+                                            ib->wrid | VQP_IB_WRID_RECV, batch,
+                                            &posted);
+    ib->recv_posted  = (uint16_t)(ib->recv_posted + posted);
+    if (vqp_unlikely(status != VQP_OK)) {
         uct_vqp_fail(vqp, VQP_ERR_IO);
-        return;
     }
-
-    ib->recv_posted = (uint16_t)(ib->recv_posted + batch);
 }
 
 static void
@@ -222,7 +223,7 @@ static void uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
 
 static void uct_vqp_run_flushes(uct_vqp_t *vqp)
 {
-    ucs_status_t status = UCS_OK;
+    ucs_status_t status;
     uct_completion_t *comp;
     uct_vqp_flush_t *flush;
 
@@ -233,9 +234,8 @@ static void uct_vqp_run_flushes(uct_vqp_t *vqp)
             break;
         }
 
-        if (vqp->failed && !flush->cancel) {
-            status = uct_vqp_status(vqp->status);
-        }
+        status = (vqp->failed && !flush->ignore_failure) ?
+                         uct_vqp_status(vqp->status) : UCS_OK;
 
         ucs_queue_pull_non_empty(&vqp->flushes);
         comp = flush->comp;
@@ -276,11 +276,12 @@ static void uct_vqp_report_failure(uct_vqp_t *vqp)
 }
 
 /* The endpoint is gone; say BYE when what it left is confirmed */
-static void uct_vqp_run_closing(uct_vqp_t *vqp)
+void uct_vqp_run_closing(uct_vqp_t *vqp)
 {
     uct_vqp_iface_t *iface = vqp->iface;
 
-    if (!vqp->failed && (vqp_tx_oldest(&vqp->tx) != vqp->tx.seq)) {
+    if (!vqp->failed && vqp->connected &&
+        (vqp_tx_oldest(&vqp->tx) != vqp->tx.seq)) {
         return;
     }
 

@@ -80,6 +80,11 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
     max_reads         = ucs_min(config->read_depth, UINT8_MAX);
     rail->max_reads   = (uint8_t)ucs_min(max_reads, dev->caps.max_init_rd_atom);
     rail->serve_reads = (uint8_t)ucs_min(max_reads, dev->caps.max_qp_rd_atom);
+    if ((rail->max_reads == 0) || (rail->serve_reads == 0)) {
+        ucs_error("%s does no RDMA READs", dev->name);
+        return UCS_ERR_UNSUPPORTED;
+    }
+
     uct_vqp_rail_fill_addr(rail);
     return uct_vqp_status(vqp_ib_cq_pool_init(&rail->cqs, dev, &cq_params));
 }
@@ -89,10 +94,12 @@ ucs_status_t
 uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                  const uct_vqp_iface_config_t *config)
 {
+    /* less would not take an atomic's operand or a credit cell */
+    uint32_t inline_min       = (uint32_t)ucs_max(config->tx_min_inline, 16);
     vqp_ib_qp_params_t params = {
         .send_depth   = iface->set.send_depth,
         .recv_depth   = iface->set.recv_depth,
-        .max_inline   = (uint32_t)config->tx_min_inline,
+        .max_inline   = inline_min,
         .max_send_sge = ucs_min(config->tx_min_sge, rail->dev->caps.max_sge)
     };
     vqp_status_t status;
@@ -104,7 +111,7 @@ uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
     }
 
     iface->inline_max = ucs_min(qp.granted.max_inline,
-                                ucs_max(config->tx_min_inline, 1));
+                                inline_min);
     iface->max_iov    = ucs_min(qp.granted.max_send_sge,
                                 params.max_send_sge) - 1;
     vqp_ib_qp_destroy(&qp);

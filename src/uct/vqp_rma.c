@@ -106,9 +106,10 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
     vqp_path_t *path;
     vqp_sge_t sge;
 
-    UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface,
-                                               uct_vqp_iface_t)->inline_max,
-                     "put_short");
+    UCT_CHECK_LENGTH(length, 0,
+                     ucs_min(ucs_derived_of(tl_ep->iface,
+                                            uct_vqp_iface_t)->inline_max,
+                             VQP_OP_DATA_MAX), "put_short");
     UCT_SKIP_ZERO_LENGTH(length);
     UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_VQP_RMA_BEGIN(vqp, op);
@@ -133,13 +134,33 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
     return UCS_OK;
 }
 
+/* Slots come back with completions: have every connection that may hold some
+ * ask for one */
+static void uct_vqp_kick_all(uct_vqp_iface_t *iface)
+{
+    uct_vqp_t *vqp;
+
+    UCS_ASYNC_BLOCK(iface->super.worker->async);
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        if (vqp->connected && !vqp->failed &&
+            !vqp_opring_is_empty(&vqp->tx.rma)) {
+            vqp_tx_kick(&vqp->tx);
+            uct_vqp_pump(vqp);
+        }
+    }
+    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
+}
+
 /* A bounce slot of the interface, or NULL: the vqp is told when one is back */
 static uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
 {
     uct_vqp_desc_t *desc = ucs_mpool_get_inline(&vqp->iface->tx_mp);
 
     if (ucs_unlikely(desc == NULL)) {
-        vqp->iface->tx_mp_empty = 1;
+        if (!vqp->iface->tx_mp_empty) {
+            vqp->iface->tx_mp_empty = 1;
+            uct_vqp_kick_all(vqp->iface);
+        }
         UCT_TL_IFACE_STAT_TX_NO_DESC(&vqp->iface->super);
     }
 

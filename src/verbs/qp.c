@@ -285,14 +285,15 @@ vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info)
 }
 
 vqp_status_t vqp_ib_qp_post_recvs(vqp_ib_qp_t *qp, uint64_t wr_id,
-                                  uint32_t count)
+                                  uint32_t count, uint32_t *posted)
 {
     struct ibv_recv_wr wr[VQP_IB_QP_RECV_BATCH];
     uint32_t batch, i;
     struct ibv_recv_wr *bad_wr;
     int ret;
 
-    batch = vqp_min(count, VQP_IB_QP_RECV_BATCH);
+    *posted = 0;
+    batch   = vqp_min(count, VQP_IB_QP_RECV_BATCH);
     for (i = 0; i < batch; ++i) {
         wr[i].wr_id   = wr_id;
         wr[i].next    = &wr[i + 1];
@@ -308,8 +309,11 @@ vqp_status_t vqp_ib_qp_post_recvs(vqp_ib_qp_t *qp, uint64_t wr_id,
             vqp_ib_error("%s: ibv_post_recv(QP 0x%x, %u of depth %u) failed: "
                          "%s", qp->dev_name, qp->qpn, count,
                          qp->granted.recv_depth, strerror(ret));
+            *posted += (uint32_t)(bad_wr - wr);
             return VQP_ERR_IO;
         }
+
+        *posted += batch;
     }
 
     return VQP_OK;

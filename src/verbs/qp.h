@@ -99,10 +99,10 @@ vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info);
  * polls the QP's CQ. The caller has reserved CQ slots for them.
  *
  * @param count  WRs; any number that fits the receive queue.
- * @return VQP_OK; VQP_ERR_IO: logged, some may have been posted: the path is
- *         broken.
+ * @param posted How many are in the queue now: all but after an error.
+ * @return VQP_OK; VQP_ERR_IO: logged: the path is broken.
  */
 vqp_status_t vqp_ib_qp_post_recvs(vqp_ib_qp_t *qp, uint64_t wr_id,
-                                  uint32_t count);
+                                  uint32_t count, uint32_t *posted);
 
 #endif

@@ -70,7 +70,9 @@ struct end {
         ASSERT_EQ(VQP_OK, vqp_ib_port_find_pkey(&r->dev, &r->port, 0, &index,
                                                 &pkey));
         ASSERT_EQ(VQP_OK, vqp_ib_qp_to_init(&qp, r->port.num, index));
-        ASSERT_EQ(VQP_OK, vqp_ib_qp_post_recvs(&qp, 77, RECVS));
+        uint32_t posted;
+        ASSERT_EQ(VQP_OK, vqp_ib_qp_post_recvs(&qp, 77, RECVS, &posted));
+        EXPECT_EQ((uint32_t)RECVS, posted);
         ASSERT_EQ(VQP_OK, vqp_ib_qp_to_rtr(&qp, &conn));
         ASSERT_EQ(VQP_OK, vqp_ib_qp_to_rts(&qp, &conn));
     }
@@ -179,7 +181,8 @@ TEST_F(qp, immediate_arrives_in_a_zero_length_receive)
     EXPECT_STREQ("over two packets", y->buffer);
 
     /* And once more from receives that were posted again */
-    ASSERT_EQ(VQP_OK, vqp_ib_qp_post_recvs(&y->qp, 78, 1));
+    uint32_t posted;
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_post_recvs(&y->qp, 78, 1, &posted));
     x->write_imm(*y, 9, 0);
     EXPECT_EQ(78u, y->wait_wc().wr_id);
 }
