@@ -157,8 +157,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(hop_limit), UCS_CONFIG_TYPE_UINT},
 
     {"PKEY", "auto",
-     "Partition key to use, in hexadecimal (0x8001), its membership bit ignored. auto: the first valid\n"
-     "one of the port.",
+     "Partition key to use, in hexadecimal (0x8001), its membership bit ignored.\n"
+     "auto: the first valid one of the port.",
      UCT_VQP_OPTION(pkey), UCS_CONFIG_TYPE_HEX},
 
     {"PATH_MTU", "default",
