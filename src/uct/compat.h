@@ -66,12 +66,6 @@
 #  error "uct/api/version.h defines no UCT_API"
 #endif
 
-/* Data and functions that older libraries lack and every module refers to: weak,
- * so that the guard comes to run and can say why the module does not fit */
-#pragma weak ucs_config_doc_nop
-#pragma weak ucs_mpool_params_reset
-#pragma weak uct_iface_scope_is_reachable
-
 /* True when compiled for UCX >= _major._minor */
 #define UCT_VQP_UCX_SINCE(_major, _minor) \
     (UCT_API >= UCT_VERSION(_major, _minor))
@@ -82,6 +76,19 @@
 
 #if UCT_VQP_UCX_SINCE(1, 17)
 #  include <ucs/sys/ptr_arith.h>
+#endif
+
+
+/* Data and functions that every module refers to and older libraries lack: weak,
+ * so that the guard comes to run and can say why the module does not fit */
+#if UCT_VQP_UCX_SINCE(1, 14)
+#  pragma weak ucs_mpool_params_reset
+#endif
+#if UCT_VQP_UCX_SINCE(1, 16)
+#  pragma weak uct_iface_scope_is_reachable
+#endif
+#if UCT_VQP_UCX_SINCE(1, 17)
+#  pragma weak ucs_config_doc_nop
 #endif
 
 
