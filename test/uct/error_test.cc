@@ -265,6 +265,30 @@ TEST_F(error_test, check_finds_a_dead_peer_of_an_idle_endpoint)
     EXPECT_TRUE(until([&] { return ap->errors == 1; }));
 }
 
+TEST_F(error_test, check_finds_a_dead_peer_although_requests_are_pending)
+{
+    uct_pending_req_t req;
+
+    start();
+    start_peer();
+    ASSERT_EQ(UCS_OK, ap->retry([&] {
+        return uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    }));
+    peer->write("stop"); /* it gives no credit back */
+    run_for(0.2);
+    while (uct_ep_am_short(*ap, 1, 0, NULL, 0) == UCS_OK) {
+    }
+    req.func = [](uct_pending_req_t *) { return UCS_ERR_NO_RESOURCE; };
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ap, &req, 0));
+    run_for(0.5); /* all that was sent is confirmed */
+    peer->kill();
+    run_for(0.3);
+    EXPECT_EQ(0u, ap->errors);
+    EXPECT_EQ(UCS_OK, uct_ep_check(*ap, 0, NULL));
+    EXPECT_TRUE(until([&] { return ap->errors == 1; }));
+    uct_ep_pending_purge(*ap, [](uct_pending_req_t *, void *) {}, NULL);
+}
+
 TEST_F(error_test, a_peer_that_does_not_progress_is_not_dead)
 {
     start();

@@ -323,6 +323,47 @@ TEST_F(flush_test, cancel_ends_what_is_under_way_once_and_reports_no_error)
     EXPECT_EQ(0u, a->errors);
 }
 
+TEST_F(flush_test, cancel_reports_ok_behind_a_flush_that_it_fails)
+{
+    connect();
+    completion comp, plain, cancel;
+
+    ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] { return put(size, &comp); }));
+    ASSERT_EQ(UCS_INPROGRESS, post([&] {
+        return uct_ep_flush(*ab, 0, &plain.super);
+    }));
+    ASSERT_EQ(UCS_INPROGRESS, post([&] {
+        return uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, &cancel.super);
+    }));
+    ASSERT_TRUE(until([&] { return cancel.calls == 1; }));
+    EXPECT_EQ(1, plain.calls);
+    EXPECT_EQ(UCS_OK, cancel.status);
+}
+
+TEST_F(flush_test, of_the_interface_does_not_end_a_destroyed_endpoint_s_messages)
+{
+    connect();
+    completion flush_comp;
+    std::string text(4000, 'x');
+    int received = 0;
+
+    b->on_am(3, [&](const char *, size_t) {
+        ++received;
+        return UCS_OK;
+    });
+    ASSERT_EQ((ssize_t)text.size(), uct_ep_am_bcopy(*ab, 3,
+            [](void *dest, void *arg) -> size_t {
+                const std::string *from = (const std::string*)arg;
+                memcpy(dest, from->data(), from->size());
+                return from->size();
+            }, &text, 0));
+    ASSERT_EQ(UCS_INPROGRESS, uct_iface_flush(a->iface, 0, &flush_comp.super));
+    ab.reset();
+    ASSERT_TRUE(until([&] { return flush_comp.calls == 1; }));
+    EXPECT_EQ(UCS_OK, flush_comp.status);
+    EXPECT_TRUE(until([&] { return received == 1; }));
+}
+
 TEST_F(flush_test, cancel_ends_although_some_were_acknowledged_unnoticed)
 {
     connect();
