@@ -66,9 +66,9 @@ static void vqp_conn_end(vqp_conn_t *conn, vqp_conn_state_t state,
 static void vqp_conn_destroy(vqp_conn_t *conn, vqp_status_t status)
 {
     vqp_conn_end(conn, VQP_CONN_CLOSED, status,
-                 VQP_CONN_TODO_BYE_ACK | VQP_CONN_TODO_RST);
+                 VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_RST);
     conn->owned = 0;
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_DESTROY);
+    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_DESTROY);
 }
 
 /* A failure under an endpoint, or of a side that nobody would miss */
@@ -79,15 +79,15 @@ static void vqp_conn_break(vqp_conn_t *conn, vqp_status_t status)
         return;
     }
 
-    vqp_conn_end(conn, VQP_CONN_FAILED, status, VQP_CONN_TODO_RST);
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_FAILED);
+    vqp_conn_end(conn, VQP_CONN_FAILED, status, VQP_CONN_ACT_RST);
+    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_FAILED);
 }
 
 static void vqp_conn_send_rst(vqp_conn_t *conn, unsigned flags)
 {
     if (conn->state != VQP_CONN_NEW) {
         conn->rst_flags = (uint8_t)flags;
-        vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_RST);
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_RST);
     }
 }
 
@@ -97,14 +97,14 @@ static void vqp_conn_say_bye(vqp_conn_t *conn)
     conn->want_close = 0;
     conn->give_up    = conn->tab->now + conn->tab->config.close_timeout;
     ++conn->serial;
-    vqp_conn_send_repeated(conn, VQP_CONN_TODO_BYE);
+    vqp_conn_send_repeated(conn, VQP_CONN_ACT_BYE);
 }
 
 static void vqp_conn_go_live(vqp_conn_t *conn)
 {
     conn->state = VQP_CONN_LIVE;
     vqp_conntab_stop_timer(conn->tab, conn);
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_LIVE);
+    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_LIVE);
     if (conn->want_close) {
         vqp_conn_say_bye(conn);
     }
@@ -133,8 +133,8 @@ static void vqp_conn_learn(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     conn->peer_ready = !!(msg->hdr.flags & VQP_WIRE_FLAG_HAVE_YOURS);
     conn->attempt    = 0;
     conn->tab->rx_conn = conn;
-    vqp_conntab_cancel(conn->tab, conn, VQP_CONN_TODO_REQ);
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_CONNECT_QPS);
+    vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_REQ);
+    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_CONNECT_QPS);
     vqp_conn_wait(conn);
 }
 
@@ -219,7 +219,7 @@ void vqp_conn_start(vqp_conn_t *conn)
 {
     conn->state = VQP_CONN_REQ;
     --conn->peer->num_new;
-    vqp_conn_send_repeated(conn, VQP_CONN_TODO_REQ);
+    vqp_conn_send_repeated(conn, VQP_CONN_ACT_REQ);
 }
 
 void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
@@ -231,11 +231,11 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
 
     if (conn->peer_ready) {
         /* If the REP gets lost, the peer repeats its REQ */
-        vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_REP);
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REP);
         vqp_conn_go_live(conn);
     } else {
         conn->state = VQP_CONN_READY;
-        vqp_conn_send_repeated(conn, VQP_CONN_TODO_REQ);
+        vqp_conn_send_repeated(conn, VQP_CONN_ACT_REQ);
     }
 }
 
@@ -330,7 +330,7 @@ static void vqp_conn_recv_info(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 
     /* While the queue pairs are being connected the answer waits for them */
     if ((msg->hdr.type == VQP_WIRE_REQ) && (conn->state != VQP_CONN_PEER)) {
-        vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_REP);
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REP);
     }
 }
 
@@ -348,7 +348,7 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
          * peer that has got it, and lives on, drops this copy. */
         ++conn->tab->stats.duplicates;
         conn->ack_flags = VQP_WIRE_FLAG_STILL_ACTIVE;
-        vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_BYE_ACK);
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
         return;
     }
 
@@ -361,12 +361,12 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         conn->peer_closed = 1;
         conn->ack_flags   = VQP_WIRE_FLAG_STILL_ACTIVE;
         vqp_conntab_post(conn->tab, conn,
-                         VQP_CONN_TODO_BYE_ACK | VQP_CONN_TODO_PEER_CLOSED);
+                         VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_PEER_CLOSED);
         return;
     }
 
     conn->ack_flags = 0;
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_TODO_BYE_ACK);
+    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
     vqp_conn_destroy(conn, VQP_OK);
 }
 
@@ -381,7 +381,7 @@ static void vqp_conn_recv_bye_ack(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     if (msg->hdr.flags & VQP_WIRE_FLAG_STILL_ACTIVE) {
         conn->state       = VQP_CONN_LIVE;
         conn->peer_closed = 0;
-        vqp_conntab_cancel(conn->tab, conn, VQP_CONN_TODO_BYE);
+        vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_BYE);
         vqp_conntab_stop_timer(conn->tab, conn);
     } else {
         vqp_conn_destroy(conn, VQP_OK);
@@ -442,8 +442,8 @@ void vqp_conn_expire(vqp_conn_t *conn)
     ++conn->retransmits;
     ++conn->attempt;
     vqp_conntab_post(tab, conn,
-                     (conn->state == VQP_CONN_CLOSING) ? VQP_CONN_TODO_BYE :
-                                                         VQP_CONN_TODO_REQ);
+                     (conn->state == VQP_CONN_CLOSING) ? VQP_CONN_ACT_BYE :
+                                                         VQP_CONN_ACT_REQ);
     conn->interval = vqp_min(conn->interval * 2, tab->config.retry_max);
     vqp_conn_set_due(conn);
 }
@@ -461,17 +461,17 @@ void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
     hdr->serial     = 0;
 
     switch (todo) {
-    case VQP_CONN_TODO_REQ:
-    case VQP_CONN_TODO_REP:
-        hdr->type  = (todo == VQP_CONN_TODO_REQ) ? VQP_WIRE_REQ : VQP_WIRE_REP;
+    case VQP_CONN_ACT_REQ:
+    case VQP_CONN_ACT_REP:
+        hdr->type  = (todo == VQP_CONN_ACT_REQ) ? VQP_WIRE_REQ : VQP_WIRE_REP;
         hdr->flags = (conn->state >= VQP_CONN_READY) ?
                              VQP_WIRE_FLAG_HAVE_YOURS : 0;
         break;
-    case VQP_CONN_TODO_BYE:
+    case VQP_CONN_ACT_BYE:
         hdr->type   = VQP_WIRE_BYE;
         hdr->serial = conn->serial;
         break;
-    case VQP_CONN_TODO_BYE_ACK:
+    case VQP_CONN_ACT_BYE_ACK:
         hdr->type   = VQP_WIRE_BYE_ACK;
         hdr->flags  = conn->ack_flags;
         hdr->serial = conn->peer_serial;

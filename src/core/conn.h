@@ -85,7 +85,7 @@ typedef struct vqp_conn {
     uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
     uint8_t               rst_flags;   /* of the RST to be sent */
     uint16_t              attempt;     /* messages repeated; selects the rail */
-    uint32_t              todo;        /* pending actions, VQP_CONN_TODO_* */
+    uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
     uint32_t              serial;      /* of the newest own BYE */
     uint32_t              peer_serial; /* of the newest BYE of the peer */
     int                   status;      /* vqp_status_t: why it failed */
@@ -193,16 +193,16 @@ static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 
 /* Pending actions, handed out lowest bit first */
 enum {
-    VQP_CONN_TODO_CONNECT_QPS = 1u << 0,
-    VQP_CONN_TODO_REQ         = 1u << 1,
-    VQP_CONN_TODO_REP         = 1u << 2,
-    VQP_CONN_TODO_BYE_ACK     = 1u << 3,
-    VQP_CONN_TODO_BYE         = 1u << 4,
-    VQP_CONN_TODO_RST         = 1u << 5,
-    VQP_CONN_TODO_LIVE        = 1u << 6,
-    VQP_CONN_TODO_PEER_CLOSED = 1u << 7,
-    VQP_CONN_TODO_FAILED      = 1u << 8,
-    VQP_CONN_TODO_DESTROY     = 1u << 9
+    VQP_CONN_ACT_CONNECT_QPS = 1u << 0,
+    VQP_CONN_ACT_REQ         = 1u << 1,
+    VQP_CONN_ACT_REP         = 1u << 2,
+    VQP_CONN_ACT_BYE_ACK     = 1u << 3,
+    VQP_CONN_ACT_BYE         = 1u << 4,
+    VQP_CONN_ACT_RST         = 1u << 5,
+    VQP_CONN_ACT_LIVE        = 1u << 6,
+    VQP_CONN_ACT_PEER_CLOSED = 1u << 7,
+    VQP_CONN_ACT_FAILED      = 1u << 8,
+    VQP_CONN_ACT_DESTROY     = 1u << 9
 };
 
 /** Has nothing of the peer arrived for a REQ that this side sent, or will? */
@@ -223,7 +223,7 @@ void vqp_conn_expire(vqp_conn_t *conn);
 /**
  * Fill the header of a message of this connection.
  *
- * @param [in] todo  One of VQP_CONN_TODO_REQ .. VQP_CONN_TODO_RST.
+ * @param [in] todo  One of VQP_CONN_ACT_REQ .. VQP_CONN_ACT_RST.
  */
 void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
                      vqp_wire_header_t *hdr);

@@ -103,7 +103,7 @@ void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
 void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
 {
     conn->todo &= ~todo;
-    if ((todo & VQP_CONN_TODO_CONNECT_QPS) && (tab->rx_conn == conn)) {
+    if ((todo & VQP_CONN_ACT_CONNECT_QPS) && (tab->rx_conn == conn)) {
         tab->rx_conn = NULL;
     }
 }
@@ -153,21 +153,21 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     action->conn   = conn;
     action->status = (vqp_status_t)conn->status;
     switch (todo) {
-    case VQP_CONN_TODO_CONNECT_QPS:
+    case VQP_CONN_ACT_CONNECT_QPS:
         action->type = VQP_CONNTAB_CONNECT_QPS;
         action->peer = &tab->rx;
         tab->rx_conn = NULL;
         break;
-    case VQP_CONN_TODO_LIVE:
+    case VQP_CONN_ACT_LIVE:
         action->type = VQP_CONNTAB_LIVE;
         break;
-    case VQP_CONN_TODO_PEER_CLOSED:
+    case VQP_CONN_ACT_PEER_CLOSED:
         action->type = VQP_CONNTAB_PEER_CLOSED;
         break;
-    case VQP_CONN_TODO_FAILED:
+    case VQP_CONN_ACT_FAILED:
         action->type = VQP_CONNTAB_FAILED;
         break;
-    case VQP_CONN_TODO_DESTROY:
+    case VQP_CONN_ACT_DESTROY:
         action->type = VQP_CONNTAB_DESTROY;
         break;
     default:

@@ -83,7 +83,6 @@ typedef struct vqp_op {
             uint64_t   compare_add;
             uint64_t   swap;
             void      *result;  /* where a fetched value goes, or NULL */
-            uint8_t    width;
         } amo;
     };
 } vqp_op_t;

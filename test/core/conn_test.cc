@@ -1094,7 +1094,7 @@ TEST_F(conn_stray, path_messages_are_counted_and_ignored)
     vqp_wire_path_up_t up   = {0, 0, 1, 0};
     vqp_wire_header_t hdr {};
 
-    vqp_conn_header(&x->conn, VQP_CONN_TODO_REQ, &hdr);
+    vqp_conn_header(&x->conn, VQP_CONN_ACT_REQ, &hdr);
     hdr.type       = VQP_WIRE_PATH_UP;
     Datagram dgram = {b.ud_qpn, a.dest(), std::vector<uint8_t>(1024),
                       VQP_WIRE_PATH_UP};
