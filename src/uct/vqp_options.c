@@ -3,6 +3,7 @@
 
 #include <ucs/config/parser.h>
 #include <ucs/debug/log.h>
+#include <ucs/sys/string.h>
 #include <ucs/sys/math.h>
 
 #include <infiniband/verbs.h>
@@ -78,10 +79,11 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "down to a power of two.",
      UCT_VQP_OPTION(min_frag), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"PATH_BYTES", "256k",
+    {"PATH_BYTES", "auto",
      "Bytes in flight on a path at which it takes no further frag. Bounds the\n"
      "time that a small message waits behind bulk data; should be above the\n"
-     "bandwidth-delay product of one path.",
+     "bandwidth-delay product of one path. auto: 4 MiB shared by the paths, but\n"
+     "256 KiB each at least.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "128k",
@@ -316,7 +318,10 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->seg_size   = (uint32_t)config->seg_size;
     set->min_shift  = (uint8_t)ucs_ilog2(config->min_frag);
     set->frag_shift = (uint8_t)ucs_ilog2(config->frag_size);
-    set->path_bytes = config->path_bytes;
+    set->path_bytes = (config->path_bytes != UCS_MEMUNITS_AUTO) ?
+                              config->path_bytes :
+                              ucs_max(256 * UCS_KBYTE,
+                                      4 * UCS_MBYTE / config->num_paths);
 
     /* One path must be able to carry half a window and the control reserve of
      * both directions, so that a receiver that tells its credit by halves never
