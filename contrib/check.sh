@@ -15,8 +15,8 @@ usage() {
     cat <<EOF
 Usage: contrib/check.sh [--no-install] [--only STEP[,STEP]...] [--dir DIR]
 
-Builds and tests everything; about 20 minutes on two cores, the first time some
-more for the packages and the kernel of the virtual machine. The last line is
+Builds and tests everything; about 8 minutes on two cores, the first time about
+15, for the packages and the kernel of the virtual machine. The last line is
 "N passed, N failed, N skipped"; the status is 1 when something failed. A skip
 says its reason.
 

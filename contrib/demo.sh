@@ -13,7 +13,7 @@ usage() {
 Usage: contrib/demo.sh [--no-install] [--host-device DEV] [--dir DIR]
 
 Shows vqp at work, in six steps, and ends with "demo: ok" or "demo: failed: WHY".
-About 5 minutes on two cores, the first time about 10 (320 MB of packages and
+About 2 minutes on two cores, the first time about 8 (320 MB of packages and
 sources, a kernel for the virtual machine where this machine has no Soft-RoCE).
 
   --no-install       install no package; fail when one is missing
