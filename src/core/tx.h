@@ -246,9 +246,9 @@ vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p);
 
 /**
  * Accept the AM: writes the record's header, with the credit that @a credit
- * tells on the way. For a message whose payload lies in the mirror (@a zcopy
- * 0) it sets the source too; else the caller has set iov[1..] and niov, and the
- * AM header stands behind the record.
+ * tells on the way. Where all of the payload lies in the mirror (@a in_mirror is
+ * @a length) it sets the source too; else the caller has set iov[1..] and niov,
+ * and the AM header stands behind the record.
  *
  * @param [in] length     Payload bytes in all, at most what begin was told.
  * @param [in] in_mirror  How many of them are in the mirror.

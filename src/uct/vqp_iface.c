@@ -304,6 +304,7 @@ static void uct_vqp_iface_end_vqps(uct_vqp_iface_t *iface)
     }
 
     uct_vqp_cm_run(iface);
+    /* takes the completions of RSTs; what still comes in is of no interest */
     for (i = 0; i < iface->num_rails; ++i) {
         (void)vqp_ib_ud_poll(&iface->rails[i].ud, &msg);
     }
