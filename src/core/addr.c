@@ -3,35 +3,14 @@
  * Pure: libc only.
  */
 #include "core/addr.h"
+#include "core/le.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define VQP_ADDR_24_BITS   0xffffffu
 #define VQP_ADDR_PKEY_FULL 0x8000u /* membership bit */
-
-static inline void vqp_addr_put(uint8_t **pos, uint64_t value, unsigned bytes)
-{
-    unsigned i;
-
-    for (i = 0; i < bytes; ++i) {
-        *(*pos)++ = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static inline uint64_t vqp_addr_get(const uint8_t **pos, unsigned bytes)
-{
-    uint64_t value = 0;
-    unsigned i;
-
-    for (i = 0; i < bytes; ++i) {
-        value |= (uint64_t)*(*pos)++ << (8 * i);
-    }
-
-    return value;
-}
 
 /* First half of a GID, which is in network order */
 static uint64_t vqp_addr_gid_prefix(const uint8_t *gid)
@@ -80,26 +59,26 @@ size_t vqp_dev_addr_pack(const vqp_dev_addr_t *addr, void *buf)
     const vqp_dev_addr_rail_t *rail;
     unsigned i;
 
-    vqp_addr_put(&pos, VQP_ADDR_VERSION, 1);
-    vqp_addr_put(&pos,
+    vqp_le_put(&pos, VQP_ADDR_VERSION, 1);
+    vqp_le_put(&pos,
                  addr->link | ((unsigned)addr->gid_type << 2) |
                          ((unsigned)!!addr->has_gid << 5) |
                          ((unsigned)(addr->num_rails - 1) << 6),
                  1);
-    vqp_addr_put(&pos, addr->pkey, 2);
+    vqp_le_put(&pos, addr->pkey, 2);
 
     for (i = 0; i < addr->num_rails; ++i) {
         rail = &addr->rails[i];
-        vqp_addr_put(&pos, rail->mtu, 1);
+        vqp_le_put(&pos, rail->mtu, 1);
         if (addr->link == VQP_LINK_IB) {
-            vqp_addr_put(&pos, rail->lid, 2);
+            vqp_le_put(&pos, rail->lid, 2);
         }
 
         if (addr->has_gid) {
             memcpy(pos, rail->gid + VQP_GID_LEN - gid_len, gid_len);
             pos += gid_len;
         } else {
-            vqp_addr_put(&pos, rail->subnet_prefix, 8);
+            vqp_le_put(&pos, rail->subnet_prefix, 8);
         }
     }
 
@@ -130,17 +109,17 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
         return VQP_ERR_PROTOCOL;
     }
 
-    if (vqp_addr_get(&pos, 1) != VQP_ADDR_VERSION) {
+    if (vqp_le_get(&pos, 1) != VQP_ADDR_VERSION) {
         return VQP_ERR_UNSUPPORTED;
     }
 
     memset(addr, 0, sizeof(*addr));
-    bits            = (unsigned)vqp_addr_get(&pos, 1);
+    bits            = (unsigned)vqp_le_get(&pos, 1);
     addr->link      = bits & 3;
     addr->gid_type  = (bits >> 2) & 7;
     addr->has_gid   = (bits >> 5) & 1;
     addr->num_rails = (uint8_t)((bits >> 6) + 1);
-    addr->pkey      = (uint16_t)vqp_addr_get(&pos, 2);
+    addr->pkey      = (uint16_t)vqp_le_get(&pos, 2);
     if (!vqp_dev_addr_head_is_valid(addr) || (len < vqp_dev_addr_len(addr))) {
         return VQP_ERR_PROTOCOL;
     }
@@ -148,13 +127,13 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
     gid_len = vqp_addr_gid_len(addr);
     for (i = 0; i < addr->num_rails; ++i) {
         rail      = &addr->rails[i];
-        rail->mtu = (uint8_t)vqp_addr_get(&pos, 1);
+        rail->mtu = (uint8_t)vqp_le_get(&pos, 1);
         if ((rail->mtu < 1) || (rail->mtu > 5)) {
             return VQP_ERR_PROTOCOL;
         }
 
         if (addr->link == VQP_LINK_IB) {
-            rail->lid = (uint16_t)vqp_addr_get(&pos, 2);
+            rail->lid = (uint16_t)vqp_le_get(&pos, 2);
         }
 
         if (addr->has_gid) {
@@ -167,7 +146,7 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
                 rail->subnet_prefix = vqp_addr_gid_prefix(rail->gid);
             }
         } else {
-            rail->subnet_prefix = vqp_addr_get(&pos, 8);
+            rail->subnet_prefix = vqp_le_get(&pos, 8);
         }
     }
 
@@ -179,9 +158,9 @@ size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf)
     uint8_t *pos = (uint8_t*)buf + vqp_dev_addr_pack(&addr->dev, buf);
     unsigned i;
 
-    vqp_addr_put(&pos, addr->id, 8);
+    vqp_le_put(&pos, addr->id, 8);
     for (i = 0; i < addr->dev.num_rails; ++i) {
-        vqp_addr_put(&pos, addr->ud_qpn[i], 3);
+        vqp_le_put(&pos, addr->ud_qpn[i], 3);
     }
 
     return (size_t)(pos - (uint8_t*)buf);
@@ -205,13 +184,13 @@ vqp_status_t vqp_iface_addr_unpack(const void *buf, size_t len,
     }
 
     pos      = (const uint8_t*)buf + vqp_dev_addr_len(&addr->dev);
-    addr->id = vqp_addr_get(&pos, 8);
+    addr->id = vqp_le_get(&pos, 8);
     if (addr->id == 0) {
         return VQP_ERR_PROTOCOL;
     }
 
     for (i = 0; i < addr->dev.num_rails; ++i) {
-        addr->ud_qpn[i] = (uint32_t)vqp_addr_get(&pos, 3);
+        addr->ud_qpn[i] = (uint32_t)vqp_le_get(&pos, 3);
         if (addr->ud_qpn[i] == 0) {
             return VQP_ERR_PROTOCOL;
         }

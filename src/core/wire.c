@@ -5,6 +5,7 @@
  * is known at each point.
  */
 #include "core/wire.h"
+#include "core/le.h"
 
 #include "core/seq.h"
 
@@ -16,27 +17,6 @@
 #define VQP_WIRE_PATH_DOWN_LEN 24
 #define VQP_WIRE_PATH_UP_LEN   16
 #define VQP_WIRE_24_BITS       0xffffffu
-
-static inline void vqp_wire_put(uint8_t **pos, uint64_t value, unsigned bytes)
-{
-    unsigned i;
-
-    for (i = 0; i < bytes; ++i) {
-        *(*pos)++ = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static inline uint64_t vqp_wire_get(const uint8_t **pos, unsigned bytes)
-{
-    uint64_t value = 0;
-    unsigned i;
-
-    for (i = 0; i < bytes; ++i) {
-        value |= (uint64_t)*(*pos)++ << (8 * i);
-    }
-
-    return value;
-}
 
 static inline int vqp_wire_is_pow2(uint32_t value)
 {
@@ -124,33 +104,33 @@ static void vqp_wire_put_info(uint8_t **pos, const vqp_wire_info_t *info)
     const vqp_wire_rail_t *rail;
     unsigned i;
 
-    vqp_wire_put(pos, info->ring_addr, 8);
-    vqp_wire_put(pos, info->cell_addr, 8);
-    vqp_wire_put(pos, info->ring_size, 4);
-    vqp_wire_put(pos, info->fsn_window, 4);
-    vqp_wire_put(pos, info->first_fsn, 4);
-    vqp_wire_put(pos, info->rx_depth, 4);
-    vqp_wire_put(pos, info->max_reads, 1);
-    vqp_wire_put(pos, info->num_rails, 1);
-    vqp_wire_put(pos, info->num_paths, 1);
-    vqp_wire_put(pos, 0, 5);
+    vqp_le_put(pos, info->ring_addr, 8);
+    vqp_le_put(pos, info->cell_addr, 8);
+    vqp_le_put(pos, info->ring_size, 4);
+    vqp_le_put(pos, info->fsn_window, 4);
+    vqp_le_put(pos, info->first_fsn, 4);
+    vqp_le_put(pos, info->rx_depth, 4);
+    vqp_le_put(pos, info->max_reads, 1);
+    vqp_le_put(pos, info->num_rails, 1);
+    vqp_le_put(pos, info->num_paths, 1);
+    vqp_le_put(pos, 0, 5);
 
     for (i = 0; i < info->num_rails; ++i) {
         rail = &info->rails[i];
-        vqp_wire_put(pos, rail->ud_qpn, 4);
-        vqp_wire_put(pos, rail->lid, 2);
-        vqp_wire_put(pos, rail->mtu, 1);
-        vqp_wire_put(pos, rail->link, 1);
+        vqp_le_put(pos, rail->ud_qpn, 4);
+        vqp_le_put(pos, rail->lid, 2);
+        vqp_le_put(pos, rail->mtu, 1);
+        vqp_le_put(pos, rail->link, 1);
         memcpy(*pos, rail->gid, VQP_GID_LEN);
         *pos += VQP_GID_LEN;
-        vqp_wire_put(pos, rail->ring_rkey, 4);
-        vqp_wire_put(pos, rail->cell_rkey, 4);
+        vqp_le_put(pos, rail->ring_rkey, 4);
+        vqp_le_put(pos, rail->cell_rkey, 4);
     }
 
     for (i = 0; i < info->num_paths; ++i) {
-        vqp_wire_put(pos, info->paths[i].qpn, 4);
-        vqp_wire_put(pos, info->paths[i].psn, 3);
-        vqp_wire_put(pos, info->paths[i].rail, 1);
+        vqp_le_put(pos, info->paths[i].qpn, 4);
+        vqp_le_put(pos, info->paths[i].psn, 3);
+        vqp_le_put(pos, info->paths[i].rail, 1);
     }
 }
 
@@ -164,15 +144,15 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
         return VQP_ERR_PROTOCOL;
     }
 
-    info->ring_addr  = vqp_wire_get(&pos, 8);
-    info->cell_addr  = vqp_wire_get(&pos, 8);
-    info->ring_size  = (uint32_t)vqp_wire_get(&pos, 4);
-    info->fsn_window = (uint32_t)vqp_wire_get(&pos, 4);
-    info->first_fsn  = (uint32_t)vqp_wire_get(&pos, 4);
-    info->rx_depth   = (uint32_t)vqp_wire_get(&pos, 4);
-    info->max_reads  = (uint8_t)vqp_wire_get(&pos, 1);
-    info->num_rails  = (uint8_t)vqp_wire_get(&pos, 1);
-    info->num_paths  = (uint8_t)vqp_wire_get(&pos, 1);
+    info->ring_addr  = vqp_le_get(&pos, 8);
+    info->cell_addr  = vqp_le_get(&pos, 8);
+    info->ring_size  = (uint32_t)vqp_le_get(&pos, 4);
+    info->fsn_window = (uint32_t)vqp_le_get(&pos, 4);
+    info->first_fsn  = (uint32_t)vqp_le_get(&pos, 4);
+    info->rx_depth   = (uint32_t)vqp_le_get(&pos, 4);
+    info->max_reads  = (uint8_t)vqp_le_get(&pos, 1);
+    info->num_rails  = (uint8_t)vqp_le_get(&pos, 1);
+    info->num_paths  = (uint8_t)vqp_le_get(&pos, 1);
     pos             += 5;
 
     /* Before anything is read that they count */
@@ -186,20 +166,20 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
 
     for (i = 0; i < info->num_rails; ++i) {
         rail         = &info->rails[i];
-        rail->ud_qpn = (uint32_t)vqp_wire_get(&pos, 4);
-        rail->lid    = (uint16_t)vqp_wire_get(&pos, 2);
-        rail->mtu    = (uint8_t)vqp_wire_get(&pos, 1);
-        rail->link   = (uint8_t)vqp_wire_get(&pos, 1);
+        rail->ud_qpn = (uint32_t)vqp_le_get(&pos, 4);
+        rail->lid    = (uint16_t)vqp_le_get(&pos, 2);
+        rail->mtu    = (uint8_t)vqp_le_get(&pos, 1);
+        rail->link   = (uint8_t)vqp_le_get(&pos, 1);
         memcpy(rail->gid, pos, VQP_GID_LEN);
         pos            += VQP_GID_LEN;
-        rail->ring_rkey = (uint32_t)vqp_wire_get(&pos, 4);
-        rail->cell_rkey = (uint32_t)vqp_wire_get(&pos, 4);
+        rail->ring_rkey = (uint32_t)vqp_le_get(&pos, 4);
+        rail->cell_rkey = (uint32_t)vqp_le_get(&pos, 4);
     }
 
     for (i = 0; i < info->num_paths; ++i) {
-        info->paths[i].qpn  = (uint32_t)vqp_wire_get(&pos, 4);
-        info->paths[i].psn  = (uint32_t)vqp_wire_get(&pos, 3);
-        info->paths[i].rail = (uint8_t)vqp_wire_get(&pos, 1);
+        info->paths[i].qpn  = (uint32_t)vqp_le_get(&pos, 4);
+        info->paths[i].psn  = (uint32_t)vqp_le_get(&pos, 3);
+        info->paths[i].rail = (uint8_t)vqp_le_get(&pos, 1);
     }
 
     return vqp_wire_info_check(info);
@@ -210,16 +190,16 @@ static void vqp_wire_put_path_down(uint8_t **pos,
 {
     unsigned i;
 
-    vqp_wire_put(pos, down->path, 1);
-    vqp_wire_put(pos, 0, 1);
-    vqp_wire_put(pos, down->num_words, 2);
-    vqp_wire_put(pos, down->window_base, 4);
-    vqp_wire_put(pos, down->path_fsn, 4);
-    vqp_wire_put(pos, down->path_psn, 4);
-    vqp_wire_put(pos, down->ring_consumed, 8);
+    vqp_le_put(pos, down->path, 1);
+    vqp_le_put(pos, 0, 1);
+    vqp_le_put(pos, down->num_words, 2);
+    vqp_le_put(pos, down->window_base, 4);
+    vqp_le_put(pos, down->path_fsn, 4);
+    vqp_le_put(pos, down->path_psn, 4);
+    vqp_le_put(pos, down->ring_consumed, 8);
 
     for (i = 0; i < down->num_words; ++i) {
-        vqp_wire_put(pos, down->map[i], 8);
+        vqp_le_put(pos, down->map[i], 8);
     }
 }
 
@@ -232,13 +212,13 @@ static vqp_status_t vqp_wire_get_path_down(const uint8_t *pos, size_t len,
         return VQP_ERR_PROTOCOL;
     }
 
-    down->path          = (uint8_t)vqp_wire_get(&pos, 1);
+    down->path          = (uint8_t)vqp_le_get(&pos, 1);
     pos                += 1;
-    down->num_words     = (uint16_t)vqp_wire_get(&pos, 2);
-    down->window_base   = (uint32_t)vqp_wire_get(&pos, 4);
-    down->path_fsn      = (uint32_t)vqp_wire_get(&pos, 4);
-    down->path_psn      = (uint32_t)vqp_wire_get(&pos, 4);
-    down->ring_consumed = vqp_wire_get(&pos, 8);
+    down->num_words     = (uint16_t)vqp_le_get(&pos, 2);
+    down->window_base   = (uint32_t)vqp_le_get(&pos, 4);
+    down->path_fsn      = (uint32_t)vqp_le_get(&pos, 4);
+    down->path_psn      = (uint32_t)vqp_le_get(&pos, 4);
+    down->ring_consumed = vqp_le_get(&pos, 8);
 
     if ((down->path >= VQP_MAX_PATHS) ||
         (down->num_words > VQP_WIRE_MAP_WORDS) ||
@@ -250,7 +230,7 @@ static vqp_status_t vqp_wire_get_path_down(const uint8_t *pos, size_t len,
     }
 
     for (i = 0; i < down->num_words; ++i) {
-        down->map[i] = vqp_wire_get(&pos, 8);
+        down->map[i] = vqp_le_get(&pos, 8);
     }
 
     return VQP_OK;
@@ -258,12 +238,12 @@ static vqp_status_t vqp_wire_get_path_down(const uint8_t *pos, size_t len,
 
 static void vqp_wire_put_path_up(uint8_t **pos, const vqp_wire_path_up_t *up)
 {
-    vqp_wire_put(pos, up->path, 1);
-    vqp_wire_put(pos, up->rail, 1);
-    vqp_wire_put(pos, 0, 2);
-    vqp_wire_put(pos, up->qpn, 4);
-    vqp_wire_put(pos, up->psn, 4);
-    vqp_wire_put(pos, 0, 4);
+    vqp_le_put(pos, up->path, 1);
+    vqp_le_put(pos, up->rail, 1);
+    vqp_le_put(pos, 0, 2);
+    vqp_le_put(pos, up->qpn, 4);
+    vqp_le_put(pos, up->psn, 4);
+    vqp_le_put(pos, 0, 4);
 }
 
 static vqp_status_t vqp_wire_get_path_up(const uint8_t *pos, size_t len,
@@ -273,11 +253,11 @@ static vqp_status_t vqp_wire_get_path_up(const uint8_t *pos, size_t len,
         return VQP_ERR_PROTOCOL;
     }
 
-    up->path = (uint8_t)vqp_wire_get(&pos, 1);
-    up->rail = (uint8_t)vqp_wire_get(&pos, 1);
+    up->path = (uint8_t)vqp_le_get(&pos, 1);
+    up->rail = (uint8_t)vqp_le_get(&pos, 1);
     pos     += 2;
-    up->qpn  = (uint32_t)vqp_wire_get(&pos, 4);
-    up->psn  = (uint32_t)vqp_wire_get(&pos, 4);
+    up->qpn  = (uint32_t)vqp_le_get(&pos, 4);
+    up->psn  = (uint32_t)vqp_le_get(&pos, 4);
 
     if ((up->path >= VQP_MAX_PATHS) || (up->rail >= VQP_MAX_RAILS) ||
         (up->qpn == 0) || (up->qpn > VQP_WIRE_24_BITS) ||
@@ -295,20 +275,20 @@ size_t vqp_wire_encode(const vqp_wire_header_t *hdr, const void *body,
     uint8_t *pos   = start;
     uint8_t *length;
 
-    vqp_wire_put(&pos, VQP_WIRE_MAGIC, 4);
-    vqp_wire_put(&pos, VQP_WIRE_VERSION, 1);
-    vqp_wire_put(&pos, hdr->type, 1);
+    vqp_le_put(&pos, VQP_WIRE_MAGIC, 4);
+    vqp_le_put(&pos, VQP_WIRE_VERSION, 1);
+    vqp_le_put(&pos, hdr->type, 1);
     length = pos;
     pos   += 2;
-    vqp_wire_put(&pos, hdr->features, 4);
-    vqp_wire_put(&pos, hdr->number, 4);
-    vqp_wire_put(&pos, hdr->src_iface, 8);
-    vqp_wire_put(&pos, hdr->dst_iface, 8);
-    vqp_wire_put(&pos, hdr->src_cookie, 8);
-    vqp_wire_put(&pos, hdr->dst_cookie, 8);
-    vqp_wire_put(&pos, hdr->flags, 2);
-    vqp_wire_put(&pos, 0, 2);
-    vqp_wire_put(&pos, hdr->serial, 4);
+    vqp_le_put(&pos, hdr->features, 4);
+    vqp_le_put(&pos, hdr->number, 4);
+    vqp_le_put(&pos, hdr->src_iface, 8);
+    vqp_le_put(&pos, hdr->dst_iface, 8);
+    vqp_le_put(&pos, hdr->src_cookie, 8);
+    vqp_le_put(&pos, hdr->dst_cookie, 8);
+    vqp_le_put(&pos, hdr->flags, 2);
+    vqp_le_put(&pos, 0, 2);
+    vqp_le_put(&pos, hdr->serial, 4);
 
     switch (hdr->type) {
     case VQP_WIRE_REQ:
@@ -326,22 +306,22 @@ size_t vqp_wire_encode(const vqp_wire_header_t *hdr, const void *body,
         break;
     }
 
-    vqp_wire_put(&length, (uint64_t)(pos - start), 2);
+    vqp_le_put(&length, (uint64_t)(pos - start), 2);
     return (size_t)(pos - start);
 }
 
 /* The part of the header that every type shares, except its type and length */
 static void vqp_wire_get_header(const uint8_t *pos, vqp_wire_header_t *hdr)
 {
-    hdr->features   = (uint32_t)vqp_wire_get(&pos, 4);
-    hdr->number     = (uint32_t)vqp_wire_get(&pos, 4);
-    hdr->src_iface  = vqp_wire_get(&pos, 8);
-    hdr->dst_iface  = vqp_wire_get(&pos, 8);
-    hdr->src_cookie = vqp_wire_get(&pos, 8);
-    hdr->dst_cookie = vqp_wire_get(&pos, 8);
-    hdr->flags      = (uint16_t)vqp_wire_get(&pos, 2);
+    hdr->features   = (uint32_t)vqp_le_get(&pos, 4);
+    hdr->number     = (uint32_t)vqp_le_get(&pos, 4);
+    hdr->src_iface  = vqp_le_get(&pos, 8);
+    hdr->dst_iface  = vqp_le_get(&pos, 8);
+    hdr->src_cookie = vqp_le_get(&pos, 8);
+    hdr->dst_cookie = vqp_le_get(&pos, 8);
+    hdr->flags      = (uint16_t)vqp_le_get(&pos, 2);
     pos            += 2;
-    hdr->serial     = (uint32_t)vqp_wire_get(&pos, 4);
+    hdr->serial     = (uint32_t)vqp_le_get(&pos, 4);
 }
 
 /* Which cookies and serial numbers a type must carry */
@@ -375,13 +355,13 @@ vqp_status_t vqp_wire_decode(const void *buf, size_t len, vqp_wire_msg_t *msg)
     unsigned version, type, length;
 
     if ((len < VQP_WIRE_HEADER_LEN) || (len > VQP_WIRE_MAX_LEN) ||
-        (vqp_wire_get(&pos, 4) != VQP_WIRE_MAGIC)) {
+        (vqp_le_get(&pos, 4) != VQP_WIRE_MAGIC)) {
         return VQP_ERR_PROTOCOL;
     }
 
-    version = (unsigned)vqp_wire_get(&pos, 1);
-    type    = (unsigned)vqp_wire_get(&pos, 1);
-    length  = (unsigned)vqp_wire_get(&pos, 2);
+    version = (unsigned)vqp_le_get(&pos, 1);
+    type    = (unsigned)vqp_le_get(&pos, 1);
+    length  = (unsigned)vqp_le_get(&pos, 2);
     if (length != len) {
         return VQP_ERR_PROTOCOL;
     }
