@@ -1,0 +1,183 @@
+/*
+ * Faults: a script of rules that say which call fails, which work request ends
+ * in an error, what becomes of a completion, and when a queue pair or a port
+ * goes down. From VQP_FABRIC_FAULTS, or at run time through fabric.h.
+ *
+ * The script: rules with ';' or a new line between them, '#' for a comment. A
+ * rule is a kind and then KEY=VALUE pairs, with blanks between them.
+ *
+ *   call         a call of a verb fails
+ *                verb=NAME    without "ibv_", one of FAB_CALLS; any if left out
+ *                errno=E      a name or a number; ENOMEM if left out
+ *   wr           a send ends in an error and its QP in ERR; the peer never sees
+ *                it. For an error of the responder the peer goes to ERR too.
+ *                status=S     of enum ibv_wc_status, without "IBV_WC_";
+ *                             RETRY_EXC_ERR if left out
+ *                op=O         of enum ibv_wr_opcode, without "IBV_WR_"; any
+ *   unacked      the same, but the peer has executed it: the acknowledgement
+ *                was lost. status= and op= as for wr
+ *   rnr          a send that consumes a receive finds none, this time
+ *   withhold     a completion that was there is never seen by ibv_poll_cq
+ *   duplicate    ibv_poll_cq returns a completion twice
+ *                dir=D        for both: send or recv; any if left out
+ *                status=S     for both: of that status; any if left out
+ *   garbage      an error completion has garbage in all fields that the
+ *                specification leaves undefined: all but wr_id, status, qp_num
+ *                and vendor_err. status= as for withhold
+ *   qp           a QP goes to ERR, at=TIME
+ *   port         a port goes down, at=TIME, and up again, for=TIME; never if
+ *                for= is left out; dev=, port=N (1)
+ *
+ * The kinds of a QP or a completion take dev=NAME and qpn=N, and are about any
+ * device and QP if these are left out.
+ * When: all but qp and port count what they match, in this process.
+ *   nth=N    the first that is hit; 1 if left out
+ *   count=N  how many in a row are hit, from there on; 1 if left out, or "all"
+ *   every=N  the next run of hits begins N after the last began
+ *   p=X      instead: each is hit with this probability, by the seed
+ * TIME is a number with ns, us, ms or s; it counts from the moment when the
+ * script came into force. every=TIME repeats a qp or a port rule.
+ * Random numbers come from VQP_FABRIC_SEED; a seed=N rule of its own ("seed
+ * value=7") overrides it.
+ *
+ *   call verb=reg_mr nth=3 errno=EINVAL; wr op=RDMA_READ nth=10 status=REM_OP_ERR
+ *   rnr p=0.1 count=all; garbage count=all; port dev=fab0 at=5ms for=20ms
+ *
+ * Without a script, a hook is one load and one branch that is never taken.
+ */
+#ifndef FAB_FAULT_H
+#define FAB_FAULT_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Verbs that can fail. Those that return a pointer return NULL, with errno. */
+#define FAB_CALLS(_X) \
+    _X(GET_DEVICE_LIST, get_device_list) \
+    _X(OPEN_DEVICE, open_device) \
+    _X(CLOSE_DEVICE, close_device) \
+    _X(QUERY_DEVICE, query_device) \
+    _X(QUERY_PORT, query_port) \
+    _X(QUERY_GID, query_gid) \
+    _X(QUERY_PKEY, query_pkey) \
+    _X(GET_ASYNC_EVENT, get_async_event) \
+    _X(ALLOC_PD, alloc_pd) \
+    _X(DEALLOC_PD, dealloc_pd) \
+    _X(REG_MR, reg_mr) \
+    _X(DEREG_MR, dereg_mr) \
+    _X(CREATE_COMP_CHANNEL, create_comp_channel) \
+    _X(DESTROY_COMP_CHANNEL, destroy_comp_channel) \
+    _X(GET_CQ_EVENT, get_cq_event) \
+    _X(CREATE_CQ, create_cq) \
+    _X(RESIZE_CQ, resize_cq) \
+    _X(DESTROY_CQ, destroy_cq) \
+    _X(REQ_NOTIFY_CQ, req_notify_cq) \
+    _X(POLL_CQ, poll_cq) \
+    _X(CREATE_SRQ, create_srq) \
+    _X(MODIFY_SRQ, modify_srq) \
+    _X(QUERY_SRQ, query_srq) \
+    _X(DESTROY_SRQ, destroy_srq) \
+    _X(POST_SRQ_RECV, post_srq_recv) \
+    _X(CREATE_QP, create_qp) \
+    _X(MODIFY_QP, modify_qp) \
+    _X(QUERY_QP, query_qp) \
+    _X(DESTROY_QP, destroy_qp) \
+    _X(POST_SEND, post_send) \
+    _X(POST_RECV, post_recv) \
+    _X(CREATE_AH, create_ah) \
+    _X(DESTROY_AH, destroy_ah)
+
+#define FAB_CALL_ENUM(_upper, _lower) FAB_CALL_##_upper,
+enum fab_call {
+    FAB_CALLS(FAB_CALL_ENUM)
+    FAB_NUM_CALLS
+};
+#undef FAB_CALL_ENUM
+
+typedef enum fab_wr_fault_kind {
+    FAB_WR_FAULT_FAIL,    /* ends with the status, not executed */
+    FAB_WR_FAULT_UNACKED, /* executed whole, then ends with the status */
+    FAB_WR_FAULT_RNR      /* the responder answers with an RNR NAK */
+} fab_wr_fault_kind_t;
+
+typedef struct fab_wr_fault {
+    fab_wr_fault_kind_t kind;
+    enum ibv_wc_status  status;
+} fab_wr_fault_t;
+
+/* Nonzero while a script with rules is in force. Read by the hooks only. */
+extern int fab_fault_on;
+
+/* The parts of the hooks that run while it is */
+int fab_fault_call_on(enum fab_call call);
+bool fab_fault_wr_on(const char *device, uint32_t qpn, enum ibv_wr_opcode op,
+                     fab_wr_fault_t *fault);
+int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
+                        int max);
+
+/**
+ * Asked at the start of each verb.
+ *
+ * @return 0, or the errno with which the call fails, having done nothing.
+ */
+static inline int fab_fault_call(enum fab_call call)
+{
+    return __builtin_expect(fab_fault_on, 0) ? fab_fault_call_on(call) : 0;
+}
+
+/**
+ * Asked when a send is about to execute: also again when it was put back, for
+ * an RNR NAK for example. For FAB_WR_FAULT_RNR only if the send consumes a
+ * receive.
+ *
+ * @param device  Name of the device of the QP.
+ * @param fault   Set if the answer is true.
+ * @return Whether something is wrong with it.
+ */
+static inline bool fab_fault_wr(const char *device, uint32_t qpn,
+                                enum ibv_wr_opcode op, fab_wr_fault_t *fault)
+{
+    return __builtin_expect(fab_fault_on, 0) &&
+           fab_fault_wr_on(device, qpn, op, fault);
+}
+
+/**
+ * Told what ibv_poll_cq is about to return; it may take completions out, add
+ * some, or spoil their undefined fields. Called for each poll, also with
+ * @a count 0, in the process that polls, without locks held.
+ *
+ * @param max  Room in @a wc.
+ * @return How many ibv_poll_cq returns now.
+ */
+static inline int fab_fault_polled(struct ibv_cq *cq, struct ibv_wc *wc,
+                                   int count, int max)
+{
+    return __builtin_expect(fab_fault_on, 0) ?
+                   fab_fault_polled_on(cq, wc, count, max) : count;
+}
+
+/**
+ * The script of VQP_FABRIC_FAULTS comes into force; called once, at the first
+ * use of the fabric in a process. A script that is wrong ends the process with
+ * a message: a test must not run without its faults.
+ */
+void fab_fault_init(const char *script, uint64_t seed);
+
+/**
+ * A script replaces the one in force. NULL or empty: none.
+ *
+ * @return 0, or -1 with the reason in @a error: the old one stays then.
+ */
+int fab_fault_set(const char *script, char *error, size_t size);
+
+/* Faults made, and calls of one verb (FAB_NUM_CALLS: of all), since the script
+ * came into force; calls are counted only while one with rules is. */
+uint64_t fab_fault_hits(void);
+uint64_t fab_fault_calls(enum fab_call call);
+
+/* FAB_NUM_CALLS if there is no such verb; without "ibv_" */
+enum fab_call fab_fault_call_by_name(const char *name);
+
+#endif

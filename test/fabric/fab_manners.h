@@ -1,0 +1,125 @@
+/*
+ * Manners: what the specification asks of the caller and hardware does not
+ * check, or answers much later with something puzzling. The hooks keep books
+ * about the queue pairs, completion queues and work requests of this process,
+ * from what is posted and polled, and report each mistake by a line that names
+ * the object and the rule.
+ *
+ * VQP_FABRIC_MANNERS: off; warn: a line each, and a count at the end; fail: the
+ * same, and the process ends with status 86; abort: at the first one.
+ * While it is off, a hook is one load and one branch, and there are no books:
+ * switched on later, only what is created from then on is watched.
+ *
+ * Locking: books of one QP have one lock; a signal handler may be inside
+ * another QP's. No hook calls back.
+ */
+#ifndef FAB_MANNERS_H
+#define FAB_MANNERS_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAB_MANNERS_EXIT_STATUS 86
+
+/* Name of the rule, and what is against it */
+#define FAB_RULES(_X) \
+    _X(SQ_DEPTH, sq_depth, "more sends posted than the send queue holds") \
+    _X(RQ_DEPTH, rq_depth, "more receives posted than the queue holds") \
+    _X(LOCAL_KEY, local_key, "an lkey, address or length that is not valid") \
+    _X(REMOTE_KEY, remote_key, "an rkey, address or length that is not valid") \
+    _X(CHANGED, changed, "source of a send changed before its completion") \
+    _X(UNMAPPED, unmapped, "source of a send unmapped before its completion") \
+    _X(DEREG, dereg, "memory of posted requests deregistered") \
+    _X(QP_LEFT, qp_left, "QP destroyed before its completions were polled") \
+    _X(EVENTS, events, "destroyed with events that were not acknowledged") \
+    _X(CQ_SLOTS, cq_slots, "more requests posted than the CQ has slots for") \
+    _X(CQ_OVERRUN, cq_overrun, "a completion found the CQ full")
+
+#define FAB_RULE_ENUM(_upper, _lower, _text) FAB_RULE_##_upper,
+enum fab_rule {
+    FAB_RULES(FAB_RULE_ENUM)
+    FAB_NUM_RULES
+};
+#undef FAB_RULE_ENUM
+
+typedef enum fab_manners_mode {
+    FAB_MANNERS_OFF,
+    FAB_MANNERS_WARN,
+    FAB_MANNERS_FAIL,
+    FAB_MANNERS_ABORT
+} fab_manners_mode_t;
+
+/* A fab_manners_mode_t; set by fab_manners_set only */
+extern int fab_manners_mode;
+
+#define fab_manners_on() __builtin_expect(fab_manners_mode, FAB_MANNERS_OFF)
+
+/**
+ * @param mode  By name. @return 0, or EINVAL: nothing changes.
+ */
+int fab_manners_set(const char *mode);
+
+/**
+ * One mistake: for what the fabric itself finds (keys, overruns). Does nothing
+ * while manners are off.
+ *
+ * @param device  Name of the device.
+ * @param object  "qp", "cq", "srq" or "mr", and its number.
+ * @param format  The particulars, without a full stop.
+ */
+void fab_manners_report(enum fab_rule rule, const char *device,
+                        const char *object, uint32_t number,
+                        const char *format, ...)
+        __attribute__((format(printf, 5, 6)));
+
+/* Mistakes against a rule, by its name, or all if NULL; the last one's line */
+uint64_t fab_manners_count(const char *rule);
+void fab_manners_reset(void);
+void fab_manners_last(char *text, size_t size);
+
+/*
+ * The hooks, below. Each is called by the verb of its name, in the process of
+ * the caller, only if fab_manners_on().
+ */
+
+/* After success; @a cap is what was granted. @a has_srq: receives are none of
+ * the QP's. */
+void fab_manners_create_qp(const struct ibv_qp *qp,
+                           const struct ibv_qp_cap *cap, bool sq_sig_all);
+
+/* After success of a change to this state: RESET forgets what was posted */
+void fab_manners_modify_qp(const struct ibv_qp *qp, enum ibv_qp_state state);
+
+/* Before it is destroyed, when that can not fail any more */
+void fab_manners_destroy_qp(const struct ibv_qp *qp);
+
+/* Before the WRs are looked at */
+void fab_manners_post_send(const struct ibv_qp *qp,
+                           const struct ibv_send_wr *wr);
+void fab_manners_post_recv(const struct ibv_qp *qp,
+                           const struct ibv_recv_wr *wr);
+
+/* The post failed: this WR and what follows it were not accepted */
+void fab_manners_unpost_send(const struct ibv_qp *qp,
+                             const struct ibv_send_wr *bad_wr);
+void fab_manners_unpost_recv(const struct ibv_qp *qp,
+                             const struct ibv_recv_wr *bad_wr);
+
+/* Completions that were taken from the CQ; before the faults touch them */
+void fab_manners_polled(const struct ibv_cq *cq, const struct ibv_wc *wc,
+                        int count);
+
+/* After success; @a cqe is what was granted */
+void fab_manners_create_cq(const struct ibv_cq *cq, int cqe);
+void fab_manners_resize_cq(const struct ibv_cq *cq, int cqe);
+
+/* Before it is destroyed, when that can not fail any more: events delivered
+ * but not acknowledged, of completions and asynchronous ones */
+void fab_manners_destroy_cq(const struct ibv_cq *cq, unsigned unacknowledged);
+
+/* Before it is deregistered */
+void fab_manners_dereg_mr(const struct ibv_mr *mr);
+
+#endif

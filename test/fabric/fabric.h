@@ -1,0 +1,127 @@
+/*
+ * The fabric as tests see it: faults at run time, counters, and what the
+ * caller's manners were. The functions act on this process only, except where
+ * they name a port, which all processes of a world share.
+ *
+ * A test takes them with vqp_fabric(), which is NULL where the program runs on
+ * real devices: so the same test runs there, without this part. Needs libc,
+ * libdl and nothing of the fabric to link with. All functions may be called in
+ * any thread.
+ */
+#ifndef VQP_FABRIC_H
+#define VQP_FABRIC_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VQP_FABRIC_VERSION 1
+
+/* What this process has open */
+typedef struct vqp_fabric_objects {
+    unsigned contexts;
+    unsigned pds;
+    unsigned mrs;
+    unsigned channels;
+    unsigned cqs;
+    unsigned srqs;
+    unsigned qps;
+    unsigned ahs;
+} vqp_fabric_objects_t;
+
+/* Of one queue pair since it was made; of a port: of this process's queue
+ * pairs there, those that are gone included */
+typedef struct vqp_fabric_traffic {
+    uint64_t sends;      /* WRs accepted by ibv_post_send */
+    uint64_t recvs;      /* WRs accepted by ibv_post_recv, not of an SRQ */
+    uint64_t send_cqes;  /* polled */
+    uint64_t recv_cqes;  /* polled */
+    uint64_t error_cqes; /* of both, flushes included */
+    uint64_t bytes;      /* of payload in accepted sends, READs included */
+} vqp_fabric_traffic_t;
+
+typedef struct vqp_fabric {
+    unsigned version; /* VQP_FABRIC_VERSION */
+
+    /**
+     * Put this script in the place of the one in force (fab_fault.h has the
+     * grammar); all counts begin anew. An empty one or NULL: no faults.
+     *
+     * @param error  Where the reason goes if the script is wrong, or NULL.
+     * @return 0, or -1 if it is wrong: the one in force stays.
+     */
+    int (*faults)(const char *script, char *error, size_t size);
+
+    /* Faults made since faults() */
+    uint64_t (*fault_hits)(void);
+
+    /**
+     * Calls of a verb, by its name without "ibv_", or of all if NULL, since
+     * faults(); those that a fault failed are counted too.
+     */
+    uint64_t (*calls)(const char *verb);
+
+    /**
+     * Move a queue pair of this process to ERR, as hardware does when it finds
+     * something: outstanding WRs are flushed.
+     * @return 0, ENODEV or ENOENT.
+     */
+    int (*qp_error)(const char *device, uint32_t qpn);
+
+    /**
+     * Take a port down or up, for every process of the world.
+     * @return 0, ENODEV or EINVAL.
+     */
+    int (*port)(const char *device, unsigned port, int up);
+
+    /**
+     * Raise an asynchronous event, an enum ibv_event_type, on a context of this
+     * process; @a object is the QP, CQ or SRQ, or the number of the port.
+     * @return 0, or EINVAL if the event is none of these.
+     */
+    int (*event)(void *context, int type, uintptr_t object);
+
+    void (*objects)(vqp_fabric_objects_t *objects);
+
+    /* @return 0 or ENOENT */
+    int (*qp_traffic)(const char *device, uint32_t qpn,
+                      vqp_fabric_traffic_t *traffic);
+    int (*port_traffic)(const char *device, unsigned port,
+                        vqp_fabric_traffic_t *traffic);
+
+    /**
+     * How the caller's mistakes are taken: "off", "warn", "abort" (see
+     * fab_manners.h). @return 0 or EINVAL.
+     */
+    int (*manners)(const char *mode);
+
+    /**
+     * Mistakes against one rule, by its name, or against all if NULL, since the
+     * start or since violations_reset().
+     */
+    uint64_t (*violations)(const char *rule);
+
+    /* Forget them: a test that makes mistakes on purpose */
+    void (*violations_reset)(void);
+
+    /* The last mistake in words, "" if there was none. The text is copied. */
+    void (*violation_text)(char *text, size_t size);
+} vqp_fabric_t;
+
+typedef const vqp_fabric_t *(*vqp_fabric_func_t)(void);
+
+/**
+ * @return The functions; NULL without the fabric, or with one of another
+ *         version.
+ */
+static inline const vqp_fabric_t *vqp_fabric(void)
+{
+    vqp_fabric_func_t get =
+            (vqp_fabric_func_t)dlsym(RTLD_DEFAULT, "vqp_fabric_table");
+    const vqp_fabric_t *fabric = (get == NULL) ? NULL : get();
+
+    return ((fabric == NULL) || (fabric->version != VQP_FABRIC_VERSION)) ?
+                   NULL : fabric;
+}
+
+#endif
