@@ -53,6 +53,7 @@ enum fab_retry7 {
 enum fab_manners_level {
     FAB_MANNERS_OFF,
     FAB_MANNERS_WARN,
+    FAB_MANNERS_FAIL,
     FAB_MANNERS_ABORT
 };
 
@@ -133,9 +134,9 @@ enum fab_manners_level {
     SET(retry7, RETRY7, "finite|endless", 0, 1,                                \
         "whether a retry count of 7 is seven retries or no end of them")       \
     STR(faults, FAULTS, "", "script of faults (fab_fault.h)")                  \
-    SET(manners, MANNERS, "off|warn|abort", 1, 1,                              \
+    SET(manners, MANNERS, "off|warn|fail|abort", 1, 1,                         \
         "misuse of verbs by the caller: not looked for, a line, a line and "   \
-        "abort()")                                                             \
+        "exit status 86, a line and abort()")                                                            \
     STR(dir, DIR, "/dev/shm",                                                  \
         "where the memory of a world and its sysfs tree are kept")             \
     NUM(verbose, VERBOSE, COUNT, 0, 2, 0, 0,                                   \

@@ -11,10 +11,12 @@
  * switched on later, only what is created from then on is watched.
  *
  * Locking: books of one QP have one lock; a signal handler may be inside
- * another QP's. No hook calls back.
+ * another QP's.
  */
 #ifndef FAB_MANNERS_H
 #define FAB_MANNERS_H
+
+#include "fab_config.h"
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -44,22 +46,13 @@ enum fab_rule {
 };
 #undef FAB_RULE_ENUM
 
-typedef enum fab_manners_mode {
-    FAB_MANNERS_OFF,
-    FAB_MANNERS_WARN,
-    FAB_MANNERS_FAIL,
-    FAB_MANNERS_ABORT
-} fab_manners_mode_t;
+/* Set by fab_manners_set only */
+extern enum fab_manners_level fab_manners_level;
 
-/* A fab_manners_mode_t; set by fab_manners_set only */
-extern int fab_manners_mode;
+#define fab_manners_on() \
+    (__builtin_expect(fab_manners_level, FAB_MANNERS_OFF) != FAB_MANNERS_OFF)
 
-#define fab_manners_on() __builtin_expect(fab_manners_mode, FAB_MANNERS_OFF)
-
-/**
- * @param mode  By name. @return 0, or EINVAL: nothing changes.
- */
-int fab_manners_set(const char *mode);
+void fab_manners_set(enum fab_manners_level level);
 
 /**
  * One mistake: for what the fabric itself finds (keys, overruns). Does nothing
@@ -84,8 +77,7 @@ void fab_manners_last(char *text, size_t size);
  * the caller, only if fab_manners_on().
  */
 
-/* After success; @a cap is what was granted. @a has_srq: receives are none of
- * the QP's. */
+/* After success; @a cap is what was granted */
 void fab_manners_create_qp(const struct ibv_qp *qp,
                            const struct ibv_qp_cap *cap, bool sq_sig_all);
 
