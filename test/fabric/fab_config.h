@@ -136,7 +136,7 @@ enum fab_manners_level {
     STR(faults, FAULTS, "", "script of faults (fab_fault.h)")                  \
     SET(manners, MANNERS, "off|warn|fail|abort", 1, 1,                         \
         "misuse of verbs by the caller: not looked for, a line, a line and "   \
-        "exit status 86, a line and abort()")                                                            \
+        "exit status 86, a line and abort()")                                   \
     STR(dir, DIR, "/dev/shm",                                                  \
         "where the memory of a world and its sysfs tree are kept")             \
     NUM(verbose, VERBOSE, COUNT, 0, 2, 0, 0,                                   \
