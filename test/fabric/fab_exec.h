@@ -1,0 +1,76 @@
+/*
+ * Execution of send WRs: posting, the requester's way to the peer, and the
+ * responder's part, which the requester plays too. RC here; datagrams are in
+ * fab_ud.c.
+ *
+ * A WR executes when it is posted where nothing is in its way; else it goes
+ * into the QP's ring and the engine goes on with it. Order within a QP is kept
+ * always.
+ */
+#ifndef FAB_EXEC_H
+#define FAB_EXEC_H
+
+#include <infiniband/verbs.h>
+#include <sys/uio.h>
+
+#include "fab_mr.h"
+#include "fab_qp.h"
+
+/* The verbs of that name: also the context's operations */
+int fab_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                  struct ibv_send_wr **bad_wr);
+int fab_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+                  struct ibv_recv_wr **bad_wr);
+
+/* How an attempt to execute a WR ended */
+enum fab_exec_end {
+    FAB_EXEC_DONE, /* with a status, good or bad */
+    FAB_EXEC_RNR,  /* the peer has no receive: again after its timer */
+    FAB_EXEC_LOST  /* no answer: again after the timeout */
+};
+
+struct fab_exec_result {
+    enum fab_exec_end  end;
+    enum ibv_wc_status status;     /* DONE: the requester's */
+    int                peer_error; /* the responder went to ERR: to be flushed */
+    uint64_t           rnr_ns;     /* RNR: how long to wait */
+};
+
+/**
+ * Try to execute one WR of an RC QP at its peer: data, receive, CQE of the
+ * receiver, PSNs. The requester's completion is the caller's. With the QP's
+ * sq_lock held, in its process.
+ *
+ * @param [in] sge  The WR's data; inline data where wr->send_flags says so.
+ */
+void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                 const struct ibv_sge *sge, uint32_t length,
+                 struct fab_exec_result *result);
+
+/**
+ * Go on with the WRs in a QP's ring, as far as they are due. Takes sq_lock; in
+ * the QP's process.
+ *
+ * @return when to call again (ns), 0: not needed.
+ */
+uint64_t fab_exec_progress(struct fab_qp *qp, uint64_t now);
+
+/* Bytes of the WR: of its SGEs. */
+static inline uint64_t fab_sge_length(const struct ibv_sge *sge, int num_sge)
+{
+    uint64_t length = 0;
+    int i;
+
+    for (i = 0; i < num_sge; ++i) {
+        length += sge[i].length;
+    }
+    return length;
+}
+
+/** Packets of so many bytes: what a message adds to the PSN. */
+static inline uint32_t fab_packets(uint64_t length, uint32_t mtu)
+{
+    return (length <= mtu) ? 1 : (uint32_t)((length + mtu - 1) / mtu);
+}
+
+#endif
