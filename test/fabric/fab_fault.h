@@ -112,7 +112,7 @@ extern int fab_fault_on;
 
 /* The parts of the hooks that run while it is */
 int fab_fault_call_on(enum fab_call call);
-bool fab_fault_wr_on(const char *device, uint32_t qpn, enum ibv_wr_opcode op,
+bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
                      fab_wr_fault_t *fault);
 int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
                         int max);
@@ -132,15 +132,15 @@ static inline int fab_fault_call(enum fab_call call)
  * an RNR NAK for example. For FAB_WR_FAULT_RNR only if the send consumes a
  * receive.
  *
- * @param device  Name of the device of the QP.
- * @param fault   Set if the answer is true.
+ * @param dev    Index of the device of the QP.
+ * @param fault  Set if the answer is true.
  * @return Whether something is wrong with it.
  */
-static inline bool fab_fault_wr(const char *device, uint32_t qpn,
+static inline bool fab_fault_wr(uint32_t dev, uint32_t qpn,
                                 enum ibv_wr_opcode op, fab_wr_fault_t *fault)
 {
     return __builtin_expect(fab_fault_on, 0) &&
-           fab_fault_wr_on(device, qpn, op, fault);
+           fab_fault_wr_on(dev, qpn, op, fault);
 }
 
 /**

@@ -201,10 +201,10 @@ static bool script_errno(const char *word, int *value)
     return true;
 }
 
-static bool script_device(const char *word, fab_fault_rule_t *rule)
+/* fab0, fab1 ... */
+static bool script_device(const char *word, uint32_t *index)
 {
-    snprintf(rule->device, sizeof(rule->device), "%s", word);
-    return true;
+    return !strncmp(word, "fab", 3) && script_number32(word + 3, index);
 }
 
 /* Which kinds know a key, as a set of bits */
@@ -259,7 +259,7 @@ static bool script_set(fab_fault_rule_t *rule, const char *key,
         rule->dir = (enum fab_fault_dir)number;
         return true;
     } else if (!strcmp(key, "dev")) {
-        return script_device(word, rule);
+        return script_device(word, &rule->dev);
     } else if (!strcmp(key, "qpn")) {
         return script_number32(word, &rule->qpn);
     } else if (!strcmp(key, "port")) {
@@ -287,6 +287,7 @@ static void script_defaults(fab_fault_rule_t *rule, fab_fault_kind_t kind)
 {
     memset(rule, 0, sizeof(*rule));
     rule->kind   = kind;
+    rule->dev    = FAB_SCRIPT_ANY;
     rule->qpn    = FAB_SCRIPT_ANY;
     rule->port   = 1;
     rule->verb   = FAB_SCRIPT_ANY;

@@ -8,7 +8,7 @@
 #include "fab_fault.h"
 
 #define FAB_SCRIPT_MAX_RULES 64
-#define FAB_SCRIPT_ANY       UINT32_MAX /* QPN, opcode, status, verb */
+#define FAB_SCRIPT_ANY       UINT32_MAX /* device, QPN, opcode ... */
 #define FAB_SCRIPT_ALL       UINT64_MAX /* count */
 #define FAB_SCRIPT_NEVER     UINT64_MAX /* time */
 
@@ -39,7 +39,7 @@ enum fab_fault_dir {
 
 typedef struct fab_fault_rule {
     fab_fault_kind_t   kind;
-    char               device[64]; /* empty: any */
+    uint32_t           dev;    /* index of the device */
     uint32_t           qpn;
     uint32_t           port;
     uint32_t           verb;       /* enum fab_call */
