@@ -25,6 +25,7 @@ struct fab_ctx {
     struct fab_lock      lock;
     uint32_t             dev;
     uint32_t             proc;
+    fab_off_t            next; /* of the device: fab_dev.ctxs */
     uint32_t             head; /* ever raised */
     uint32_t             tail; /* ever fetched */
     struct fab_wake      wake; /* async_fd: readable while events wait */

@@ -22,6 +22,8 @@ typedef uint64_t fab_off_t; /* place in the world; 0: none */
 
 enum {
     FAB_MAX_PROCS = 1024,
+    FAB_MAX_DEVS  = FAB_CONFIG_MAX_DEVICES,
+    FAB_MAX_PORTS = FAB_CONFIG_MAX_PORTS,
     FAB_QP_SLOTS  = 1 << 17, /* per device; a QPN's slot is its low bits */
     FAB_MR_SLOTS  = 1 << 20, /* in the world; a key is {slot, 8 bit of tag} */
     FAB_HEAP_BINS = 40       /* powers of two */
@@ -49,6 +51,8 @@ struct fab_dev {
     uint32_t        index;
     struct fab_port ports[FAB_MAX_PORTS]; /* [port number - 1] */
     fab_off_t       qps;      /* struct fab_qp[FAB_QP_SLOTS] */
+    struct fab_lock ctx_lock; /* of the list of contexts */
+    fab_off_t       ctxs;     /* struct fab_ctx, linked by next */
 };
 
 struct fab_world {
@@ -67,7 +71,7 @@ struct fab_world {
     fab_off_t       mrs;         /* struct fab_mr[FAB_MR_SLOTS] */
     struct fab_lock atomic_locks[64]; /* of remote atomics, by address */
     struct fab_proc procs[FAB_MAX_PROCS];
-    struct fab_dev  devs[FAB_MAX_DEVICES];
+    struct fab_dev  devs[FAB_MAX_DEVS];
 };
 
 extern struct fab_world *fab_world;     /* NULL until attached */
