@@ -82,7 +82,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"PATH_BYTES", "auto",
      "Bytes in flight on a path at which it takes no further frag. Bounds the\n"
      "time that a small message waits behind bulk data; should be above the\n"
-     "bandwidth-delay product of one path. auto: 4 MiB shared by the paths, but\n"
+     "bandwidth-delay product of one path. auto: 1 MiB shared by the paths, but\n"
      "256 KiB each at least.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
@@ -168,7 +168,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "The smaller one of both sides counts.",
      UCT_VQP_OPTION(path_mtu), UCS_CONFIG_TYPE_ENUM(uct_vqp_mtu_names)},
 
-    {"TIMEOUT", "67ms",
+    {"TIMEOUT", "268ms",
      "Transport timeout: how long a packet may be unacknowledged before it is\n"
      "sent again. Rounded up to 4.096 us times a power of two.",
      UCT_VQP_OPTION(timeout), UCS_CONFIG_TYPE_TIME},
@@ -321,7 +321,7 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->path_bytes = (config->path_bytes != UCS_MEMUNITS_AUTO) ?
                               config->path_bytes :
                               ucs_max(256 * UCS_KBYTE,
-                                      4 * UCS_MBYTE / config->num_paths);
+                                      UCS_MBYTE / config->num_paths);
 
     /* One path must be able to carry half a window and the control reserve of
      * both directions, so that a receiver that tells its credit by halves never

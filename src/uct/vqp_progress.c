@@ -81,6 +81,23 @@ static inline void uct_vqp_repost(uct_vqp_t *vqp, vqp_ib_path_t *ib)
     }
 }
 
+static void __attribute__((noinline))
+uct_vqp_recv_failed(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
+{
+    if (vqp->failed) {
+        return;
+    }
+
+    /* A flush: the device moved the QP to ERR, for a request of the peer that
+     * it refused; only the peer is told what was wrong with it */
+    ucs_diag("vqp %u: receive completion with error on path %u, %s qp 0x%x, "
+             "vendor error 0x%x: %s", vqp->number, path,
+             vqp->ib_paths[path].rc.dev_name, vqp->ib_paths[path].rc.qpn,
+             wc->vendor_err, ibv_wc_status_str(wc->status));
+    uct_vqp_fail(vqp, (wc->status == IBV_WC_WR_FLUSH_ERR) ?
+                              VQP_ERR_RESET : vqp_ib_wc_status(wc->status));
+}
+
 static void
 uct_vqp_recv(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
 {
@@ -91,8 +108,7 @@ uct_vqp_recv(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
 
     --ib->recv_posted;
     if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
-        uct_vqp_fail(vqp, (wc->status == IBV_WC_WR_FLUSH_ERR) ?
-                                  VQP_ERR_RESET : vqp_ib_wc_status(wc->status));
+        uct_vqp_recv_failed(vqp, path, wc);
         return;
     }
 
