@@ -355,7 +355,7 @@ static void uct_vqp_last_words(uct_vqp_t *vqp)
 static void uct_vqp_lost_path(uct_vqp_t *vqp, unsigned index)
 {
     vqp->ib_paths[index].recv_posted = 0;
-    if (vqp->connected && (index < vqp->tx.num_paths)) {
+    if (uct_vqp_is_connected(vqp) && (index < vqp->tx.num_paths)) {
         vqp_tx_abandon(&vqp->tx, &vqp->paths[index], vqp->paths[index].head,
                        vqp->status);
     }
@@ -373,7 +373,7 @@ static void uct_vqp_set_failed(uct_vqp_t *vqp, vqp_status_t status)
     vqp->failed = 1;
     vqp->ready  = 0;
     vqp->status = status;
-    if (vqp->connected) {
+    if (uct_vqp_is_connected(vqp)) {
         vqp_tx_fail(&vqp->tx, status);
     }
 
@@ -395,7 +395,7 @@ void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
     }
 
     uct_vqp_set_failed(vqp, status);
-    if (vqp->connected) {
+    if (uct_vqp_is_connected(vqp)) {
         uct_vqp_last_words(vqp);
     }
 }

@@ -31,7 +31,8 @@ typedef struct uct_vqp {
     uint8_t              ready;       /* ops are accepted; follows from the
                                          next ones, see update_ready */
     uint8_t              live;        /* the peer is connected too */
-    uint8_t              connected;   /* tx and rx are set up; atomic */
+    uint8_t              connected;   /* tx and rx are set up: read it by
+                                         uct_vqp_is_connected */
     uint8_t              is_touched;
     uint8_t              no_resource; /* an op was refused since the last
                                          resource came back */
@@ -69,6 +70,15 @@ typedef struct uct_vqp {
     uct_vqp_slab_t      *slab;
     char                *chunk;
 } uct_vqp_t;
+
+/**
+ * Are tx and rx there? The async context sets them up, maybe in another thread;
+ * who sees the flag sees them whole.
+ */
+static inline int uct_vqp_is_connected(const uct_vqp_t *vqp)
+{
+    return __atomic_load_n(&vqp->connected, __ATOMIC_ACQUIRE);
+}
 
 /** A flush that waits: reports when all ops before `mark` are reported. */
 typedef struct uct_vqp_flush {

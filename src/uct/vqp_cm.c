@@ -255,7 +255,7 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
 
     iface->last_tick = now;
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        wake |= vqp->connected && ((vqp->ep == NULL) ||
+        wake |= uct_vqp_is_connected(vqp) && ((vqp->ep == NULL) ||
                                    (vqp->rx.window.ahead > 0));
     }
 

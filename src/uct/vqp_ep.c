@@ -64,7 +64,7 @@ static int uct_vqp_ep_has_flush(uct_vqp_t *vqp)
 static int uct_vqp_ep_must_cancel(uct_vqp_t *vqp)
 {
     return vqp->failed || vqp->peer_gone || uct_vqp_ep_has_flush(vqp) ||
-           (vqp->connected && vqp_tx_uses_buffers(&vqp->tx));
+           (uct_vqp_is_connected(vqp) && vqp_tx_uses_buffers(&vqp->tx));
 }
 
 static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
@@ -81,7 +81,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
         vqp->reported = 1;
         uct_vqp_fail(vqp, VQP_ERR_CANCELED);
         uct_vqp_cancel_all(vqp);
-    } else if (vqp->connected) {
+    } else if (uct_vqp_is_connected(vqp)) {
         vqp_tx_kick(&vqp->tx);
         uct_vqp_pump(vqp);
     }
@@ -139,7 +139,8 @@ uct_vqp_flush(uct_vqp_t *vqp, int ignore_failure, uct_completion_t *comp)
 {
     ucs_status_t status;
 
-    if (!vqp->connected || (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq)) {
+    if (!uct_vqp_is_connected(vqp) ||
+        (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq)) {
         return (vqp->failed && !ignore_failure) ? uct_vqp_status(vqp->status) :
                                                   UCS_OK;
     }
@@ -200,7 +201,7 @@ ucs_status_t uct_vqp_ep_fence(uct_ep_h tl_ep, unsigned flags)
 {
     uct_vqp_t *vqp = ucs_derived_of(tl_ep, uct_vqp_ep_t)->vqp;
 
-    if (vqp->connected) {
+    if (uct_vqp_is_connected(vqp)) {
         vqp_tx_fence(&vqp->tx);
     }
 

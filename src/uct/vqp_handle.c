@@ -31,8 +31,9 @@ static void uct_vqp_handle_failed(uct_vqp_t *vqp, vqp_status_t status)
     /* After a proper close of its side a peer may end its process: an endpoint
      * that waits for nothing need not hear of it before it sends again, as with
      * any transport */
-    if ((status == VQP_ERR_RESET) && vqp->conn.peer_closed && vqp->connected &&
-        !vqp_tx_uses_buffers(&vqp->tx) && ucs_queue_is_empty(&vqp->flushes) &&
+    if ((status == VQP_ERR_RESET) && vqp->conn.peer_closed &&
+        uct_vqp_is_connected(vqp) && !vqp_tx_uses_buffers(&vqp->tx) &&
+        ucs_queue_is_empty(&vqp->flushes) &&
         ((vqp->ep == NULL) || (vqp->ep->num_pending == 0))) {
         vqp->peer_gone = 1;
         vqp->ready     = 0;
@@ -157,7 +158,7 @@ static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (vqp->connected) {
+            if (uct_vqp_is_connected(vqp)) {
                 uct_vqp_fail(vqp, VQP_ERR_IO);
             }
         }
@@ -210,7 +211,7 @@ static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
 
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (vqp->connected && !vqp->dying &&
+        if (uct_vqp_is_connected(vqp) && !vqp->dying &&
             (vqp->conn.state == VQP_CONN_LIVE)) {
             uct_vqp_check_probe(vqp, now);
         }
@@ -227,7 +228,7 @@ void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface)
     iface->check_gaps = 0;
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (vqp->connected && !vqp->dying &&
+        if (uct_vqp_is_connected(vqp) && !vqp->dying &&
             (vqp->conn.state == VQP_CONN_LIVE)) {
             uct_vqp_check_gap(vqp, now);
         }
@@ -313,7 +314,7 @@ void uct_vqp_cancel_all(uct_vqp_t *vqp)
     vqp_tx_iter_t iter;
     vqp_op_t *op;
 
-    if (vqp->connected) {
+    if (uct_vqp_is_connected(vqp)) {
         vqp_tx_iter_init(&vqp->tx, &iter);
         while ((op = vqp_tx_iter_next(&vqp->tx, &iter)) != NULL) {
             uct_vqp_disown(op);
@@ -347,7 +348,7 @@ static int uct_vqp_is_quiet(const uct_vqp_t *vqp)
         }
     }
 
-    return !vqp->connected || (vqp_tx_outstanding(&vqp->tx) == 0);
+    return !uct_vqp_is_connected(vqp) || (vqp_tx_outstanding(&vqp->tx) == 0);
 }
 
 int uct_vqp_try_destroy(uct_vqp_t *vqp)

@@ -296,7 +296,7 @@ void uct_vqp_run_closing(uct_vqp_t *vqp)
 {
     uct_vqp_iface_t *iface = vqp->iface;
 
-    if (!vqp->failed && vqp->connected &&
+    if (!vqp->failed && uct_vqp_is_connected(vqp) &&
         (vqp_tx_oldest(&vqp->tx) != vqp->tx.seq)) {
         return;
     }
@@ -316,7 +316,7 @@ void uct_vqp_run(uct_vqp_t *vqp)
 {
     vqp_done_t done;
 
-    if (vqp_likely(vqp->connected)) {
+    if (vqp_likely(uct_vqp_is_connected(vqp))) {
         while (vqp_tx_pop_done(&vqp->tx, &done)) {
             ++vqp->iface->reported;
             uct_vqp_report(vqp, &done);

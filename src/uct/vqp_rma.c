@@ -142,7 +142,7 @@ static void uct_vqp_kick_all(uct_vqp_iface_t *iface)
 
     UCS_ASYNC_BLOCK(iface->super.worker->async);
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (vqp->connected && !vqp->failed &&
+        if (uct_vqp_is_connected(vqp) && !vqp->failed &&
             !vqp_opring_is_empty(&vqp->tx.rma)) {
             vqp_tx_kick(&vqp->tx);
             uct_vqp_pump(vqp);
