@@ -40,8 +40,8 @@
  * Random numbers come from VQP_FABRIC_SEED; a seed=N rule of its own ("seed
  * value=7") overrides it.
  *
- *   call verb=reg_mr nth=3 errno=EINVAL; wr op=RDMA_READ nth=10 status=REM_OP_ERR
- *   rnr p=0.1 count=all; garbage count=all; port dev=fab0 at=5ms for=20ms
+ *   call verb=reg_mr nth=3 errno=EINVAL; wr op=RDMA_READ nth=10
+ *   rnr p=0.1; garbage count=all; port dev=fab0 at=5ms for=20ms
  *
  * Without a script, a hook is one load and one branch that is never taken.
  */
@@ -177,7 +177,11 @@ int fab_fault_set(const char *script, char *error, size_t size);
 uint64_t fab_fault_hits(void);
 uint64_t fab_fault_calls(enum fab_call call);
 
-/* FAB_NUM_CALLS if there is no such verb; without "ibv_" */
+/* Names of verbs are without "ibv_"; FAB_NUM_CALLS if there is no such verb */
 enum fab_call fab_fault_call_by_name(const char *name);
+const char *fab_fault_call_name(enum fab_call call);
+
+/* A CQ is about to be destroyed: forget its completions */
+void fab_fault_cq_gone(const struct ibv_cq *cq);
 
 #endif

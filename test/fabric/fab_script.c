@@ -410,3 +410,13 @@ enum fab_call fab_fault_call_by_name(const char *name)
     return (script_lookup(script_verbs, name, &value) &&
             (value != FAB_SCRIPT_ANY)) ? (enum fab_call)value : FAB_NUM_CALLS;
 }
+
+const char *fab_fault_call_name(enum fab_call call)
+{
+    return script_verbs[call].name;
+}
+
+const char *fab_fault_kind_name(fab_fault_kind_t kind)
+{
+    return script_kinds[kind].name;
+}

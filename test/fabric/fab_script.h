@@ -54,6 +54,8 @@ typedef struct fab_fault_rule {
     uint64_t           value;
 } fab_fault_rule_t;
 
+const char *fab_fault_kind_name(fab_fault_kind_t kind);
+
 /**
  * @param rules  Room for FAB_SCRIPT_MAX_RULES.
  * @param error  Set to what is wrong and where, if it is; may be NULL.
