@@ -1,0 +1,360 @@
+/*
+ * The faults in force: each hook's event against the rules of the script. May
+ * call libc.
+ */
+#include "fab_fault.h"
+#include "fab_config.h"
+#include "fab_cq.h"
+#include "fab_fault_time.h"
+#include "fab_script.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Completions that are returned once more, as soon as there is room */
+#define FAULT_MAX_AGAIN 64
+
+/* A rule in force: its next run of hits is [next, next + count) */
+typedef struct fault_state {
+    uint64_t seen; /* matches so far */
+    uint64_t next; /* from 1 */
+} fault_state_t;
+
+typedef struct fault_again {
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+} fault_again_t;
+
+int fab_fault_on;
+
+/* All under the lock */
+static struct {
+    pthread_mutex_t  lock;
+    int              count; /* rules */
+    fab_fault_rule_t rules[FAB_SCRIPT_MAX_RULES];
+    fault_state_t    states[FAB_SCRIPT_MAX_RULES];
+    uint64_t         seed;
+    uint64_t         random;
+    uint64_t         hits;
+    uint64_t         calls[FAB_NUM_CALLS + 1];
+    fault_again_t    again[FAULT_MAX_AGAIN];
+    unsigned         num_again;
+} fault = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* xorshift64*: never 0 */
+static uint64_t fault_random(void)
+{
+    fault.random ^= fault.random >> 12;
+    fault.random ^= fault.random << 25;
+    fault.random ^= fault.random >> 27;
+    return fault.random * 0x2545f4914f6cdd1dull;
+}
+
+/* The event is one that this rule is about: is it hit? */
+static bool fault_hit(int i)
+{
+    const fab_fault_rule_t *rule = &fault.rules[i];
+    fault_state_t *state         = &fault.states[i];
+    uint64_t n                   = ++state->seen;
+
+    if (rule->chance > 0) {
+        if ((double)(fault_random() >> 11) >=
+            rule->chance * (double)(1ull << 53)) {
+            return false;
+        }
+    } else {
+        if ((rule->every != 0) && (n >= state->next + rule->every)) {
+            state->next += rule->every;
+        }
+        if ((n < state->next) || (n - state->next >= rule->count)) {
+            return false;
+        }
+    }
+
+    ++fault.hits;
+    return true;
+}
+
+static bool fault_matches(uint32_t wanted, uint32_t value)
+{
+    return (wanted == FAB_SCRIPT_ANY) || (wanted == value);
+}
+
+static bool fault_qp_matches(const fab_fault_rule_t *rule, uint32_t dev,
+                             uint32_t qpn)
+{
+    return fault_matches(rule->dev, dev) && fault_matches(rule->qpn, qpn);
+}
+
+int fab_fault_call_on(enum fab_call call)
+{
+    const fab_fault_rule_t *rule;
+    int error = 0;
+    int i;
+
+    pthread_mutex_lock(&fault.lock);
+    ++fault.calls[call];
+    ++fault.calls[FAB_NUM_CALLS];
+    for (i = 0; (i < fault.count) && (error == 0); ++i) {
+        rule = &fault.rules[i];
+        if ((rule->kind == FAB_FAULT_CALL) &&
+            fault_matches(rule->verb, call) && fault_hit(i)) {
+            error = rule->error;
+        }
+    }
+
+    pthread_mutex_unlock(&fault.lock);
+    if (error != 0) {
+        fab_verbose(1, "fault: ibv_%s fails: %s", fab_fault_call_name(call),
+                    strerror(error));
+    }
+
+    return error;
+}
+
+static bool fault_consumes_recv(enum ibv_wr_opcode op)
+{
+    return (op == IBV_WR_SEND) || (op == IBV_WR_SEND_WITH_IMM) ||
+           (op == IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
+                     fab_wr_fault_t *result)
+{
+    fab_fault_kind_t kind = FAB_NUM_FAULT_KINDS;
+    bool hit              = false;
+    const fab_fault_rule_t *rule;
+    int i;
+
+    pthread_mutex_lock(&fault.lock);
+    for (i = 0; (i < fault.count) && !hit; ++i) {
+        rule = &fault.rules[i];
+        kind = rule->kind;
+        switch (kind) {
+        case FAB_FAULT_WR:
+            result->kind = FAB_WR_FAULT_FAIL;
+            break;
+        case FAB_FAULT_UNACKED:
+            result->kind = FAB_WR_FAULT_UNACKED;
+            break;
+        case FAB_FAULT_RNR:
+            if (!fault_consumes_recv(op)) {
+                continue;
+            }
+            result->kind = FAB_WR_FAULT_RNR;
+            break;
+        default:
+            continue;
+        }
+
+        result->status = (enum ibv_wc_status)rule->status;
+        hit            = fault_qp_matches(rule, dev, qpn) &&
+                         fault_matches(rule->opcode, op) && fault_hit(i);
+    }
+
+    pthread_mutex_unlock(&fault.lock);
+    if (hit) {
+        fab_verbose(1, "fault: fab%u qp 0x%x: %s a send", dev, qpn,
+                    fab_fault_kind_name(kind));
+    }
+
+    return hit;
+}
+
+/* The first rule of this kind that a completion hits */
+static bool fault_cqe(fab_fault_kind_t kind, uint32_t dev,
+                      const struct ibv_wc *wc)
+{
+    const fab_fault_rule_t *rule;
+    enum fab_fault_dir dir;
+    int i;
+
+    /* The opcode of an error is undefined: the fabric knows it all the same
+       before it is spoilt */
+    dir = (wc->opcode & IBV_WC_RECV) ? FAB_FAULT_DIR_RECV : FAB_FAULT_DIR_SEND;
+    for (i = 0; i < fault.count; ++i) {
+        rule = &fault.rules[i];
+        if ((rule->kind == kind) &&
+            fault_qp_matches(rule, dev, wc->qp_num) &&
+            fault_matches(rule->status, wc->status) &&
+            ((rule->dir == FAB_FAULT_DIR_ANY) || (rule->dir == dir)) &&
+            fault_hit(i)) {
+            fab_verbose(1, "fault: fab%u qp 0x%x: %s, wr_id 0x%llx", dev,
+                        wc->qp_num, fab_fault_kind_name(kind),
+                        (unsigned long long)wc->wr_id);
+            return true;
+        }
+    }
+
+    return false;
+}
+
+/* Numbers that a caller that believes them will stumble over */
+static void fault_spoil(struct ibv_wc *wc)
+{
+    static const enum ibv_wc_opcode opcodes[] = {
+        IBV_WC_SEND,      IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ,
+        IBV_WC_FETCH_ADD, IBV_WC_RECV,       IBV_WC_RECV_RDMA_WITH_IMM
+    };
+    uint64_t bits = fault_random();
+
+    wc->opcode         = opcodes[bits % 6];
+    wc->byte_len       = (uint32_t)(bits >> 8);
+    wc->imm_data       = (uint32_t)(bits >> 16);
+    wc->src_qp         = (uint32_t)(bits >> 24) & 0xffffff;
+    wc->wc_flags       = (unsigned)(bits >> 32) &
+                         (IBV_WC_GRH | IBV_WC_WITH_IMM);
+    wc->pkey_index     = (uint16_t)(bits >> 36);
+    wc->slid           = (uint16_t)(bits >> 40);
+    wc->sl             = (uint8_t)(bits >> 44);
+    wc->dlid_path_bits = (uint8_t)(bits >> 52);
+}
+
+/* Completions of this CQ that are to be returned once more */
+static int fault_take_again(struct ibv_cq *cq, struct ibv_wc *wc, int count,
+                            int max)
+{
+    unsigned i = 0;
+
+    while ((i < fault.num_again) && (count < max)) {
+        if (fault.again[i].cq != cq) {
+            ++i;
+            continue;
+        }
+
+        wc[count++]    = fault.again[i].wc;
+        fault.again[i] = fault.again[--fault.num_again];
+    }
+
+    return count;
+}
+
+int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
+                        int max)
+{
+    uint32_t dev = fab_cq_of(cq)->dev;
+    int kept     = 0;
+    int i;
+
+    if (count < 0) {
+        return count;
+    }
+
+    pthread_mutex_lock(&fault.lock);
+    for (i = 0; i < count; ++i) {
+        if (fault_cqe(FAB_FAULT_WITHHOLD, dev, &wc[i])) {
+            continue;
+        }
+        wc[kept] = wc[i];
+        if ((fault.num_again < FAULT_MAX_AGAIN) &&
+            fault_cqe(FAB_FAULT_DUPLICATE, dev, &wc[kept])) {
+            fault.again[fault.num_again].cq   = cq;
+            fault.again[fault.num_again++].wc = wc[kept];
+        }
+        if ((wc[kept].status != IBV_WC_SUCCESS) &&
+            fault_cqe(FAB_FAULT_GARBAGE, dev, &wc[kept])) {
+            fault_spoil(&wc[kept]);
+        }
+        ++kept;
+    }
+
+    count = fault_take_again(cq, wc, kept, max);
+    pthread_mutex_unlock(&fault.lock);
+    return count;
+}
+
+void fab_fault_cq_gone(const struct ibv_cq *cq)
+{
+    unsigned i = 0;
+
+    pthread_mutex_lock(&fault.lock);
+    while (i < fault.num_again) {
+        if (fault.again[i].cq == cq) {
+            fault.again[i] = fault.again[--fault.num_again];
+        } else {
+            ++i;
+        }
+    }
+    pthread_mutex_unlock(&fault.lock);
+}
+
+/* ---- the script ---- */
+
+/* Under the lock: these rules are in force, from now on */
+static void fault_install(const fab_fault_rule_t *rules, int count)
+{
+    int i;
+
+    memset(fault.states, 0, sizeof(fault.states));
+    memset(fault.calls, 0, sizeof(fault.calls));
+    memcpy(fault.rules, rules, (size_t)count * sizeof(*rules));
+    fault.count     = count;
+    fault.hits      = 0;
+    fault.num_again = 0;
+    fault.random    = fault.seed;
+    for (i = 0; i < count; ++i) {
+        fault.states[i].next = rules[i].nth;
+        if (rules[i].kind == FAB_FAULT_SEED) {
+            fault.random = rules[i].value;
+        }
+    }
+
+    fault.random = (fault.random + 1) * 0x9e3779b97f4a7c15ull;
+    fault.random = (fault.random == 0) ? 1 : fault.random;
+    __atomic_store_n(&fab_fault_on, count > 0, __ATOMIC_RELEASE);
+}
+
+int fab_fault_set(const char *script, char *error, size_t size)
+{
+    fab_fault_rule_t rules[FAB_SCRIPT_MAX_RULES];
+    int count = fab_script_parse((script == NULL) ? "" : script, rules, error,
+                                 size);
+    int rc;
+
+    if (count < 0) {
+        return -1;
+    }
+
+    pthread_mutex_lock(&fault.lock);
+    fault_install(rules, count);
+    pthread_mutex_unlock(&fault.lock);
+    rc = fab_fault_time_set(rules, count);
+    if ((rc != 0) && (error != NULL)) {
+        snprintf(error, size, "no thread: %s", strerror(rc));
+    }
+
+    return (rc == 0) ? 0 : -1;
+}
+
+void fab_fault_init(const char *script, uint64_t seed)
+{
+    char error[128];
+
+    fault.seed = seed;
+    if (fab_fault_set(script, error, sizeof(error)) != 0) {
+        fab_log("VQP_FABRIC_FAULTS: %s", error);
+        _exit(2);
+    }
+}
+
+uint64_t fab_fault_hits(void)
+{
+    uint64_t hits;
+
+    pthread_mutex_lock(&fault.lock);
+    hits = fault.hits;
+    pthread_mutex_unlock(&fault.lock);
+    return hits + fab_fault_time_hits();
+}
+
+uint64_t fab_fault_calls(enum fab_call call)
+{
+    uint64_t calls;
+
+    pthread_mutex_lock(&fault.lock);
+    calls = fault.calls[call];
+    pthread_mutex_unlock(&fault.lock);
+    return calls;
+}
