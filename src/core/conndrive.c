@@ -283,6 +283,7 @@ static int vqp_conntab_is_new(const vqp_conntab_t *tab,
                               const vqp_wire_header_t *hdr)
 {
     const vqp_peer_t *peer;
+    const vqp_conn_t *twin;
 
     if ((hdr->type != VQP_WIRE_REQ) || (hdr->dst_cookie != 0)) {
         return 0;
@@ -291,7 +292,9 @@ static int vqp_conntab_is_new(const vqp_conntab_t *tab,
     peer = vqp_conntab_find_peer(tab, hdr->src_iface);
     if (hdr->src_iface == tab->config.iface_id) {
         /* Only what an own connection sent, once */
-        return (vqp_conntab_find_cookie(tab, hdr->src_cookie) != NULL) &&
+        twin = vqp_conntab_find_cookie(tab, hdr->src_cookie);
+        return (twin != NULL) && (twin->peer_id == tab->config.iface_id) &&
+               (twin->number == hdr->number) &&
                !vqp_peer_is_used(&tab->loop, hdr->number);
     }
 

@@ -1178,6 +1178,19 @@ TEST_F(conn_loop, a_copy_of_the_request_makes_no_second_twin)
     }
 }
 
+TEST_F(conn_loop, a_request_for_a_number_that_was_not_given_is_refused)
+{
+    Vqp *x = a.connect(a);
+    Datagram dgram = net.queue.begin()->second;
+
+    dgram.data[12] = 77; /* the number */
+    EXPECT_EQ(VQP_ERR_RESET, a.recv(dgram));
+    EXPECT_EQ(1u, a.vqps.size());
+    run(net);
+    EXPECT_EQ(2u, a.vqps.size());
+    expect_paired(x, a.find(x->conn.peer_cookie));
+}
+
 /*
  * What is remembered of peers
  */
