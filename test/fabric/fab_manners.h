@@ -10,6 +10,9 @@
  * While it is off, a hook is one load and one branch, and there are no books:
  * switched on later, only what is created from then on is watched.
  *
+ * Not watched: receives of an SRQ, and the WRs of a UD queue pair when it is
+ * destroyed: unsignaled ones have no completion there.
+ *
  * Locking: books of one QP have one lock; a signal handler may be inside
  * another QP's.
  */
@@ -52,7 +55,10 @@ extern enum fab_manners_level fab_manners_level;
 #define fab_manners_on() \
     (__builtin_expect(fab_manners_level, FAB_MANNERS_OFF) != FAB_MANNERS_OFF)
 
-void fab_manners_set(enum fab_manners_level level);
+/**
+ * @param level  off, warn, fail or abort. @return 0 or EINVAL: nothing changes.
+ */
+int fab_manners_set(const char *level);
 
 /**
  * One mistake: for what the fabric itself finds (keys, overruns). Does nothing
