@@ -10,9 +10,9 @@
 
 /** Highest numbers of devices, of ports of each, and of entries of a GID table
  * that the tables of the other objects are made for */
-#define FAB_MAX_DEVICES 16
-#define FAB_MAX_PORTS   4
-#define FAB_MAX_GIDS    256
+#define FAB_CONFIG_MAX_DEVICES 16
+#define FAB_CONFIG_MAX_PORTS   4
+#define FAB_CONFIG_MAX_GIDS    256
 
 enum fab_mode {
     FAB_MODE_IMMEDIATE,
@@ -86,9 +86,9 @@ enum fab_manners_level {
     NUM(port_mbps, PORT_RATE, COUNT, 0, UINT32_MAX, 0, 0,                      \
         "timed: Mb/s that the queue pairs of a port share (0: its speed x "    \
         "width)")                                                              \
-    NUM(devices, DEVICES, COUNT, 0, FAB_MAX_DEVICES, 1, 1,                     \
+    NUM(devices, DEVICES, COUNT, 0, FAB_CONFIG_MAX_DEVICES, 1, 1,                     \
         "number of devices: fab0, fab1, ...")                                  \
-    NUM(ports, PORTS, COUNT, 1, FAB_MAX_PORTS, 1, 1, "ports of each device")   \
+    NUM(ports, PORTS, COUNT, 1, FAB_CONFIG_MAX_PORTS, 1, 1, "ports of each device")   \
     SET(link, LINK, "ethernet|infiniband", 0, 0,                               \
         "link layer; ethernet is RoCEv2")                                      \
     SET(speed, SPEED, "sdr|ddr|qdr|fdr|edr|hdr|ndr", 5, 1,                     \
@@ -100,7 +100,7 @@ enum fab_manners_level {
         "GID table of an Ethernet port: v1 or v2, a slash, and ll (the "       \
         "link-local address), ip (10.88.PORT.DEVICE+1) or an address; - is "   \
         "an empty entry")                                                      \
-    NUM(gid_tbl_len, GID_TBL_LEN, COUNT, 1, FAB_MAX_GIDS, 16, 16,              \
+    NUM(gid_tbl_len, GID_TBL_LEN, COUNT, 1, FAB_CONFIG_MAX_GIDS, 16, 16,              \
         "length of the GID table, with its empty entries")                     \
     STR(ndev, NDEV, "lo", "network interface that RoCE GIDs belong to")        \
     NUM(numa_node, NUMA_NODE, COUNT, 0, 1023, 0, 0, "of the devices")          \
@@ -134,9 +134,9 @@ enum fab_manners_level {
     SET(retry7, RETRY7, "finite|endless", 0, 1,                                \
         "whether a retry count of 7 is seven retries or no end of them")       \
     STR(faults, FAULTS, "", "script of faults (fab_fault.h)")                  \
-    SET(manners, MANNERS, "off|warn|fail|abort", 1, 1,                         \
-        "misuse of verbs by the caller: not looked for, a line, a line and "   \
-        "exit status 86, a line and abort()")                                   \
+    STR(manners, MANNERS, "warn",                                              \
+        "misuse of verbs by the caller: off; warn: a line each; fail: and the " \
+        "process ends with status 86; abort: at the first")                    \
     STR(dir, DIR, "/dev/shm",                                                  \
         "where the memory of a world and its sysfs tree are kept")             \
     NUM(verbose, VERBOSE, COUNT, 0, 2, 0, 0,                                   \

@@ -28,7 +28,7 @@ typedef struct fab_gid_entry {
     union ibv_gid     fixed;
 } fab_gid_entry_t;
 
-static fab_gid_entry_t fab_gid_table[FAB_MAX_GIDS];
+static fab_gid_entry_t fab_gid_table[FAB_CONFIG_MAX_GIDS];
 static unsigned fab_gid_count; /* entries that were told */
 
 static void fab_gid_from_ipv4(uint32_t ipv4, union ibv_gid *gid)

@@ -1,0 +1,32 @@
+/*
+ * The files of sysfs that libraries read beside verbs, as a directory tree of
+ * the fabric's own: below ROOT lie sys/class/infiniband, .../infiniband_verbs,
+ * what their links lead to, and dev/infiniband. It is made when somebody asks
+ * for a path in it, is the same for all processes of a world with the same
+ * configuration, and goes with the world. May call libc.
+ */
+#ifndef FAB_SYSFS_H
+#define FAB_SYSFS_H
+
+#include <stddef.h>
+
+/**
+ * The path to use instead of @a path: @a path itself where it is none of the
+ * tree's, else a path in the tree, in @a buf. Any thread. errno stays.
+ *
+ * @param path  May be NULL or relative: not the tree's.
+ * @param buf   At least PATH_MAX bytes.
+ */
+const char *fab_sysfs_translate(const char *path, char *buf, size_t size);
+
+/** Root of the tree, made if it was not there; NULL where that failed, with
+ * a message. */
+const char *fab_sysfs_root(void);
+
+/** Have the files of a port tell that it is up, or not. */
+void fab_sysfs_set_port(unsigned device, unsigned port, int up);
+
+/** Take away the tree, if there is one: the last process leaves the world. */
+void fab_sysfs_remove(void);
+
+#endif
