@@ -120,4 +120,7 @@ void fab_manners_destroy_cq(const struct ibv_cq *cq, unsigned unacknowledged);
 /* Before it is deregistered */
 void fab_manners_dereg_mr(const struct ibv_mr *mr);
 
+/* Completions of a QP that were polled; 0 if it is not watched */
+uint64_t fab_manners_cqes(const char *device, uint32_t qpn);
+
 #endif

@@ -31,6 +31,7 @@ struct watch_qp {
     enum ibv_qp_type         type;
     bool                     sq_sig_all;
     pthread_mutex_t          lock; /* of what follows */
+    uint64_t                 cqes;
     fab_book_t               sends;
     fab_book_t               recvs;
 };
@@ -400,6 +401,7 @@ static void watch_completed(watch_qp_t *book, const struct ibv_wc *wc)
     bool failed = wc->status != IBV_WC_SUCCESS;
     uint32_t index;
 
+    ++book->cqes;
     if (wc->opcode & IBV_WC_RECV) {
         /* Two threads may report what they polled in another order */
         if (fab_book_level(&book->recvs) > 0) {
@@ -448,4 +450,21 @@ void fab_manners_dereg_mr(const struct ibv_mr *mr)
         }
     }
     pthread_rwlock_unlock(&watch.lock);
+}
+
+uint64_t fab_manners_cqes(const char *device, uint32_t qpn)
+{
+    uint64_t cqes = 0;
+    watch_qp_t *book;
+
+    pthread_rwlock_rdlock(&watch.lock);
+    for (book = watch.qps[qpn % WATCH_BUCKETS]; book != NULL;
+         book = book->next) {
+        if ((book->qpn == qpn) &&
+            !strcmp(watch_device(book->context), device)) {
+            cqes += __atomic_load_n(&book->cqes, __ATOMIC_RELAXED);
+        }
+    }
+    pthread_rwlock_unlock(&watch.lock);
+    return cqes;
 }

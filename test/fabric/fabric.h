@@ -29,15 +29,13 @@ typedef struct vqp_fabric_objects {
     unsigned ahs;
 } vqp_fabric_objects_t;
 
-/* Of one queue pair since it was made; of a port: of this process's queue
- * pairs there, those that are gone included */
+/* Of a queue pair since it was made, or of a port since the world was, by all
+ * processes */
 typedef struct vqp_fabric_traffic {
-    uint64_t sends;      /* WRs accepted by ibv_post_send */
-    uint64_t recvs;      /* WRs accepted by ibv_post_recv, not of an SRQ */
-    uint64_t send_cqes;  /* polled */
-    uint64_t recv_cqes;  /* polled */
-    uint64_t error_cqes; /* of both, flushes included */
-    uint64_t bytes;      /* of payload in accepted sends, READs included */
+    uint64_t wrs;      /* executed as requester */
+    uint64_t bytes;    /* of their payload, READs included */
+    uint64_t messages; /* of a QP only: that consumed a receive of it */
+    uint64_t cqes;     /* of a QP only: polled; 0 if manners are off */
 } vqp_fabric_traffic_t;
 
 typedef struct vqp_fabric {
