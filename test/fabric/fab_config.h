@@ -66,80 +66,81 @@ enum fab_manners_level {
  * kind COUNT takes k, m and g for powers of 1024; kind TIME is in ns and takes
  * ns, us, ms and s.
  */
-#define FAB_CONFIG_TABLE(STR, SET, NUM)                                        \
-    SET(profile, PROFILE, "connectx|rxe", 0, 1,                                \
-        "whose limits and habits are the defaults of the options below")       \
-    STR(world, WORLD, "",                                                      \
-        "name of the fabric: processes of one user that share it reach each "  \
-        "other (empty: one for the user)")                                     \
-    SET(mode, MODE, "immediate|timed", 0, 0,                                   \
+#define FAB_CONFIG_TABLE(STR, SET, NUM) \
+    SET(profile, PROFILE, "connectx|rxe", 0, 1, \
+        "whose limits and habits are the defaults of the options below") \
+    STR(world, WORLD, "", \
+        "name of the fabric: processes of one user that share it reach each " \
+        "other (empty: one for the user)") \
+    SET(mode, MODE, "immediate|timed", 0, 0, \
         "immediate: a post executes at once; timed: WRs take DELAY, RATE and " \
-        "JITTER, and queue pairs overtake each other")                         \
-    NUM(seed, SEED, COUNT, 0, UINT64_MAX, 1, 1,                                \
-        "of the jitter, of the garbage in undefined fields and of faults")     \
-    NUM(delay, DELAY, TIME, 0, 1000000000, 1000, 1000,                         \
-        "timed: the way to the peer of one packet, without its transmission")  \
-    NUM(jitter, JITTER, TIME, 0, 1000000000, 500, 500,                         \
-        "timed: at most so much is added to the delay, per WR and path")       \
-    NUM(path_mbps, PATH_RATE, COUNT, 0, UINT32_MAX, 0, 0,                      \
-        "timed: Mb/s of each queue pair (0: what the port has)")               \
-    NUM(port_mbps, PORT_RATE, COUNT, 0, UINT32_MAX, 0, 0,                      \
-        "timed: Mb/s that the queue pairs of a port share (0: its speed x "    \
-        "width)")                                                              \
-    NUM(devices, DEVICES, COUNT, 0, FAB_CONFIG_MAX_DEVICES, 1, 1,                     \
-        "number of devices: fab0, fab1, ...")                                  \
-    NUM(ports, PORTS, COUNT, 1, FAB_CONFIG_MAX_PORTS, 1, 1, "ports of each device")   \
-    SET(link, LINK, "ethernet|infiniband", 0, 0,                               \
-        "link layer; ethernet is RoCEv2")                                      \
-    SET(speed, SPEED, "sdr|ddr|qdr|fdr|edr|hdr|ndr", 5, 1,                     \
-        "of a lane; hdr is 50 Gb/s")                                           \
-    NUM(width, WIDTH, COUNT, 1, 12, 4, 1, "lanes of a port: 1, 2, 4, 8, 12")   \
-    NUM(mtu, MTU, COUNT, 256, 4096, 4096, 4096,                                \
-        "active MTU of the ports: 256, 512, 1024, 2048 or 4096")               \
-    STR(gids, GIDS, "v2/ll,v2/ip",                                             \
-        "GID table of an Ethernet port: v1 or v2, a slash, and ll (the "       \
-        "link-local address), ip (10.88.PORT.DEVICE+1) or an address; - is "   \
-        "an empty entry")                                                      \
-    NUM(gid_tbl_len, GID_TBL_LEN, COUNT, 1, FAB_CONFIG_MAX_GIDS, 16, 16,              \
-        "length of the GID table, with its empty entries")                     \
-    STR(ndev, NDEV, "lo", "network interface that RoCE GIDs belong to")        \
-    NUM(numa_node, NUMA_NODE, COUNT, 0, 1023, 0, 0, "of the devices")          \
-    NUM(max_sge, MAX_SGE, COUNT, 1, 32, 30, 32,                                \
-        "scatter-gather entries of a WR of a queue pair")                      \
-    NUM(max_inline, MAX_INLINE, COUNT, 0, 4096, 956, 512,                      \
-        "most bytes of inline data that a queue pair is given")                \
-    NUM(max_rd_atomic, MAX_RD_ATOMIC, COUNT, 0, 128, 16, 128,                  \
-        "READs and atomics that a queue pair has under way")                   \
-    NUM(max_qp, MAX_QP, COUNT, 1, 1048560, 131072, 1048560,                    \
-        "queue pairs of a device")                                             \
-    NUM(max_qp_wr, MAX_QP_WR, COUNT, 1, 1048576, 32768, 1048576,               \
-        "WRs of a send or receive queue")                                      \
-    NUM(max_cq, MAX_CQ, COUNT, 1, 16777216, 16777216, 1048576,                 \
-        "completion queues of a device")                                       \
-    NUM(max_cqe, MAX_CQE, COUNT, 1, 4194303, 4194303, 32767,                   \
-        "entries of a completion queue")                                       \
-    NUM(max_srq, MAX_SRQ, COUNT, 0, 8388608, 8388608, 917503,                  \
-        "shared receive queues of a device; 0: it has none")                   \
-    NUM(max_srq_wr, MAX_SRQ_WR, COUNT, 1, 1048576, 32767, 1048576,             \
-        "WRs of a shared receive queue")                                       \
-    NUM(max_srq_sge, MAX_SRQ_SGE, COUNT, 1, 32, 31, 27,                        \
-        "scatter-gather entries of such a WR")                                 \
-    NUM(max_mr, MAX_MR, COUNT, 1, 16777216, 16777216, 524287,                  \
-        "memory regions of a device")                                          \
-    NUM(max_msg, MAX_MSG, COUNT, 4096, 1073741824, 1073741824, 8388608,        \
-        "bytes of a message")                                                  \
-    SET(atomics, ATOMICS, "none|hca|glob", 1, 1,                               \
-        "what atomics are atomic with: not offered, those of the same "        \
-        "device, everything")                                                  \
-    SET(retry7, RETRY7, "finite|endless", 0, 1,                                \
-        "whether a retry count of 7 is seven retries or no end of them")       \
-    STR(faults, FAULTS, "", "script of faults (fab_fault.h)")                  \
-    STR(manners, MANNERS, "warn",                                              \
-        "misuse of verbs by the caller: off; warn: a line each; fail: and the " \
-        "process ends with status 86; abort: at the first")                    \
-    STR(dir, DIR, "/dev/shm",                                                  \
-        "where the memory of a world and its sysfs tree are kept")             \
-    NUM(verbose, VERBOSE, COUNT, 0, 2, 0, 0,                                   \
+        "JITTER, and queue pairs overtake each other") \
+    NUM(seed, SEED, COUNT, 0, UINT64_MAX, 1, 1, \
+        "of the jitter, of the garbage in undefined fields and of faults") \
+    NUM(delay, DELAY, TIME, 0, 1000000000, 1000, 1000, \
+        "timed: the way to the peer of one packet, without its transmission") \
+    NUM(jitter, JITTER, TIME, 0, 1000000000, 500, 500, \
+        "timed: at most so much is added to the delay, per WR and path") \
+    NUM(path_mbps, PATH_RATE, COUNT, 0, UINT32_MAX, 0, 0, \
+        "timed: Mb/s of each queue pair (0: what the port has)") \
+    NUM(port_mbps, PORT_RATE, COUNT, 0, UINT32_MAX, 0, 0, \
+        "timed: Mb/s that the queue pairs of a port share (0: its speed x " \
+        "width)") \
+    NUM(devices, DEVICES, COUNT, 0, FAB_CONFIG_MAX_DEVICES, 1, 1, \
+        "number of devices: fab0, fab1, ...") \
+    NUM(ports, PORTS, COUNT, 1, FAB_CONFIG_MAX_PORTS, 1, 1, \
+        "ports of each device") \
+    SET(link, LINK, "ethernet|infiniband", 0, 0, \
+        "link layer; ethernet is RoCEv2") \
+    SET(speed, SPEED, "sdr|ddr|qdr|fdr|edr|hdr|ndr", 5, 1, \
+        "of a lane; hdr is 50 Gb/s") \
+    NUM(width, WIDTH, COUNT, 1, 12, 4, 1, "lanes of a port: 1, 2, 4, 8, 12") \
+    NUM(mtu, MTU, COUNT, 256, 4096, 4096, 4096, \
+        "active MTU of the ports: 256, 512, 1024, 2048 or 4096") \
+    STR(gids, GIDS, "v2/ll,v2/ip", \
+        "GID table of an Ethernet port: v1 or v2, a slash, and ll (the " \
+        "link-local address), ip (10.88.PORT.DEVICE+1) or an address; - is " \
+        "an empty entry") \
+    NUM(gid_tbl_len, GID_TBL_LEN, COUNT, 1, FAB_CONFIG_MAX_GIDS, 16, 16, \
+        "length of the GID table, with its empty entries") \
+    STR(ndev, NDEV, "lo", "network interface that RoCE GIDs belong to") \
+    NUM(numa_node, NUMA_NODE, COUNT, 0, 1023, 0, 0, "of the devices") \
+    NUM(max_sge, MAX_SGE, COUNT, 1, 32, 30, 32, \
+        "scatter-gather entries of a WR of a queue pair") \
+    NUM(max_inline, MAX_INLINE, COUNT, 0, 4096, 956, 512, \
+        "most bytes of inline data that a queue pair is given") \
+    NUM(max_rd_atomic, MAX_RD_ATOMIC, COUNT, 0, 128, 16, 128, \
+        "READs and atomics that a queue pair has under way") \
+    NUM(max_qp, MAX_QP, COUNT, 1, 1048560, 131072, 1048560, \
+        "queue pairs of a device") \
+    NUM(max_qp_wr, MAX_QP_WR, COUNT, 1, 1048576, 32768, 1048576, \
+        "WRs of a send or receive queue") \
+    NUM(max_cq, MAX_CQ, COUNT, 1, 16777216, 16777216, 1048576, \
+        "completion queues of a device") \
+    NUM(max_cqe, MAX_CQE, COUNT, 1, 4194303, 4194303, 32767, \
+        "entries of a completion queue") \
+    NUM(max_srq, MAX_SRQ, COUNT, 0, 8388608, 8388608, 917503, \
+        "shared receive queues of a device; 0: it has none") \
+    NUM(max_srq_wr, MAX_SRQ_WR, COUNT, 1, 1048576, 32767, 1048576, \
+        "WRs of a shared receive queue") \
+    NUM(max_srq_sge, MAX_SRQ_SGE, COUNT, 1, 32, 31, 27, \
+        "scatter-gather entries of such a WR") \
+    NUM(max_mr, MAX_MR, COUNT, 1, 16777216, 16777216, 524287, \
+        "memory regions of a device") \
+    NUM(max_msg, MAX_MSG, COUNT, 4096, 1073741824, 1073741824, 8388608, \
+        "bytes of a message") \
+    SET(atomics, ATOMICS, "none|hca|glob", 1, 1, \
+        "what atomics are atomic with: not offered, those of the same " \
+        "device, everything") \
+    SET(retry7, RETRY7, "finite|endless", 0, 1, \
+        "whether a retry count of 7 is seven retries or no end of them") \
+    STR(faults, FAULTS, "", "script of faults (fab_fault.h)") \
+    STR(manners, MANNERS, "warn", \
+        "misuse of verbs by the caller: off; warn: a line each; fail: and " \
+        "status 86 at the end of the process; abort: at the first") \
+    STR(dir, DIR, "/dev/shm", \
+        "where the memory of a world and its sysfs tree are kept") \
+    NUM(verbose, VERBOSE, COUNT, 0, 2, 0, 0, \
         "1: devices, errors of QPs, what faults do; 2: each verb")
 
 #define FAB_CONFIG_STR_FIELD(_field, ...) const char *_field;
