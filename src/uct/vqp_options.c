@@ -227,6 +227,21 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
         return UCS_ERR_INVALID_PARAM; \
     }
 
+#define UCT_VQP_CHECK_TIME(_value, _name) \
+    if (!uct_vqp_is_time(_value)) { \
+        ucs_error("UCX_VQP_%s=%g: must be from 0 to %gs", _name, _value, \
+                  UCT_VQP_TIME_MAX); \
+        return UCS_ERR_INVALID_PARAM; \
+    }
+
+#define UCT_VQP_TIME_MAX 1e9 /* seconds: any more does not fit nanoseconds */
+
+/* No time is what UCX's parser takes as well: "inf", "nan", "-1s" */
+static inline int uct_vqp_is_time(double seconds)
+{
+    return (seconds >= 0) && (seconds <= UCT_VQP_TIME_MAX);
+}
+
 static inline int uct_vqp_in_range(size_t value, size_t low, size_t high)
 {
     return (value >= low) && (value <= high);
@@ -340,6 +355,38 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     return UCS_OK;
 }
 
+/* What goes into narrower fields further on, or is a time */
+static ucs_status_t
+uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
+{
+    UCT_VQP_CHECK(config->sl <= 15, "SL", config->sl, "must be from 0 to 15");
+    UCT_VQP_CHECK(config->hop_limit <= 255, "HOP_LIMIT", config->hop_limit,
+                  "must be from 0 to 255");
+    UCT_VQP_CHECK(config->retry_count <= 7, "RETRY_COUNT", config->retry_count,
+                  "must be from 0 to 7");
+    UCT_VQP_CHECK(config->rnr_retry_count <= 7, "RNR_RETRY_COUNT",
+                  config->rnr_retry_count, "must be from 0 to 7");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->read_depth, 1, 255), "READ_DEPTH",
+                  config->read_depth, "must be from 1 to 255");
+    UCT_VQP_CHECK((config->gid_index == UCS_ULUNITS_AUTO) ||
+                  (config->gid_index <= UINT8_MAX),
+                  "GID_INDEX", config->gid_index, "must be from 0 to 255");
+    UCT_VQP_CHECK((config->traffic_class == UCS_ULUNITS_AUTO) ||
+                  (config->traffic_class <= UINT8_MAX),
+                  "TRAFFIC_CLASS", config->traffic_class,
+                  "must be from 0 to 255");
+    UCT_VQP_CHECK(config->pkey <= UINT16_MAX, "PKEY", config->pkey,
+                  "must be at most 0xffff");
+    UCT_VQP_CHECK(config->tx_min_inline <= UCS_MBYTE, "TX_MIN_INLINE",
+                  config->tx_min_inline, "must be at most 1m");
+    UCT_VQP_CHECK_TIME(config->timeout, "TIMEOUT");
+    UCT_VQP_CHECK_TIME(config->rnr_timeout, "RNR_TIMEOUT");
+    UCT_VQP_CHECK_TIME(config->connect_timeout, "CONNECT_TIMEOUT");
+    UCT_VQP_CHECK_TIME(config->probe_interval, "PROBE_INTERVAL");
+    UCT_VQP_CHECK_TIME(config->gap_timeout, "GAP_TIMEOUT");
+    return UCS_OK;
+}
+
 ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
                                    const uct_vqp_iface_config_t *config)
 {
@@ -351,15 +398,10 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
         return status;
     }
 
-    UCT_VQP_CHECK(config->sl <= 15, "SL", config->sl, "must be from 0 to 15");
-    UCT_VQP_CHECK(config->hop_limit <= 255, "HOP_LIMIT", config->hop_limit,
-                  "must be from 0 to 255");
-    UCT_VQP_CHECK(config->retry_count <= 7, "RETRY_COUNT", config->retry_count,
-                  "must be from 0 to 7");
-    UCT_VQP_CHECK(config->rnr_retry_count <= 7, "RNR_RETRY_COUNT",
-                  config->rnr_retry_count, "must be from 0 to 7");
-    UCT_VQP_CHECK(uct_vqp_in_range(config->read_depth, 1, 255), "READ_DEPTH",
-                  config->read_depth, "must be from 1 to 255");
+    status = uct_vqp_settings_check(config);
+    if (status != UCS_OK) {
+        return status;
+    }
 
     set->notify          = (uint8_t)config->notify;
     set->sched           = (uint8_t)config->sched;
