@@ -1,6 +1,8 @@
 /* Connecting a vqp's queue pairs to those of a peer, see vqp.h. */
 #include "uct/vqp.h"
 
+#include "core/entropy.h"
+
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
 
@@ -44,6 +46,23 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     return VQP_OK;
 }
 
+/* Each path is a flow of its own: the label picks the UDP source port, and with
+ * it the link of a LAG or ECMP group. The cookie differs by process, endpoint
+ * and side, so that not all processes use the same few ports. */
+static uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index)
+{
+    const uct_vqp_settings_t *set = &vqp->iface->set;
+    uint32_t label;
+
+    label = (set->num_labels == 0) ?
+            vqp_entropy_label(vqp->conn.cookie, index) :
+            set->labels[index % set->num_labels];
+    ucs_debug("vqp %u: path %u has flow label 0x%x, UDP source port %u on "
+              "RoCEv2%s", vqp->number, index, label, vqp_entropy_port(label),
+              (label == 0) ? " or what the device chooses" : "");
+    return label;
+}
+
 static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
                               const vqp_wire_info_t *peer,
                               vqp_ib_qp_conn_t *conn)
@@ -63,11 +82,7 @@ static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
     conn->av.sl         = set->sl;
     conn->av.tclass     = rail->tclass;
     conn->av.hop_limit  = set->hop_limit;
-    /* Each path is a flow of its own: the label picks the UDP source port, and
-     * with it the link of a LAG or ECMP group. The cookie differs by process
-     * and endpoint, so that jobs do not all land on the same ports. */
-    conn->av.flow_label = (uint32_t)((vqp->conn.cookie >> 8) +
-                                     (index * 0x9e3779b9u)) & 0xfffff;
+    conn->av.flow_label = uct_vqp_flow_label(vqp, index);
     conn->dest_qpn      = path->qpn;
     conn->rq_psn        = path->psn;
     conn->sq_psn        = vqp->local->paths[index].psn;

@@ -1,12 +1,17 @@
 /* The configuration table and its interpretation, see vqp_options.h. */
 #include "uct/vqp_options.h"
 
+#include "core/entropy.h"
+
 #include <ucs/config/parser.h>
 #include <ucs/debug/log.h>
 #include <ucs/sys/string.h>
 #include <ucs/sys/math.h>
 
 #include <infiniband/verbs.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <strings.h>
 
 static const char *uct_vqp_notify_names[] = {
     [VQP_NOTIFY_SPRAY] = "spray",
@@ -157,6 +162,16 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"HOP_LIMIT", "255",
      "Hop limit (time to live) of packets with a GRH, 0 to 255.",
      UCT_VQP_OPTION(hop_limit), UCS_CONFIG_TYPE_UINT},
+
+    {"PATH_ENTROPY", "on",
+     "Which flow each path is to a network that spreads flows over links by a\n"
+     "hash. The flow label of a path gives its UDP source port on RoCEv2.\n"
+     " - on   : another label for each path of each endpoint of each process.\n"
+     " - off  : label 0; most devices then make the port of the queue pair numbers.\n"
+     " - LIST : labels of path 0, 1, ... of every endpoint, 0 to 0xfffff, separated\n"
+     "          by commas, from the front again when there are more paths. Label N\n"
+     "          below 16384 is UDP source port 49152 + N.",
+     UCT_VQP_OPTION(path_entropy), UCS_CONFIG_TYPE_STRING_ARRAY},
 
     {"PKEY", "auto",
      "Partition key to use, in hexadecimal (0x8001), its membership bit ignored.\n"
@@ -355,6 +370,47 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     return UCS_OK;
 }
 
+/* "on", "off", or flow labels */
+static ucs_status_t
+uct_vqp_settings_entropy(uct_vqp_settings_t *set,
+                         const ucs_config_names_array_t *words)
+{
+    unsigned long label;
+    const char *word;
+    unsigned i;
+    char *end;
+
+    word = (words->count == 1) ? words->names[0] : "";
+    if (!strcasecmp(word, "on")) {
+        return UCS_OK; /* no labels: salted ones */
+    } else if (!strcasecmp(word, "off")) {
+        set->num_labels = 1;
+        return UCS_OK;
+    }
+
+    if ((words->count < 1) || (words->count > VQP_MAX_PATHS)) {
+        ucs_error("UCX_VQP_PATH_ENTROPY: must be on, off, or 1 to %u flow "
+                  "labels, here are %u", VQP_MAX_PATHS, words->count);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    for (i = 0; i < words->count; ++i) {
+        word  = words->names[i];
+        label = strtoul(word, &end, 0);
+        if (!isdigit((unsigned char)*word) || (*end != '\0') ||
+            (label > VQP_ENTROPY_LABEL_MAX)) {
+            ucs_error("UCX_VQP_PATH_ENTROPY: '%s' is neither a flow label from "
+                      "0 to 0x%x, nor on or off alone", word,
+                      VQP_ENTROPY_LABEL_MAX);
+            return UCS_ERR_INVALID_PARAM;
+        }
+        set->labels[i] = (uint32_t)label;
+    }
+
+    set->num_labels = words->count;
+    return UCS_OK;
+}
+
 /* What goes into narrower fields further on, or is a time */
 static ucs_status_t
 uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
@@ -394,6 +450,11 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
 
     memset(set, 0, sizeof(*set));
     status = uct_vqp_settings_sizes(set, config);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    status = uct_vqp_settings_entropy(set, &config->path_entropy);
     if (status != UCS_OK) {
         return status;
     }

@@ -34,6 +34,7 @@ typedef struct uct_vqp_iface_config {
     unsigned long            traffic_class;
     unsigned                 sl;
     unsigned                 hop_limit;
+    ucs_config_names_array_t path_entropy;
     unsigned long            pkey;         /* or UCS_HEXUNITS_AUTO */
     int                      path_mtu;
     double                   timeout;
@@ -79,6 +80,8 @@ typedef struct uct_vqp_settings {
     uint8_t  sl;
     uint8_t  tclass;
     uint8_t  hop_limit;
+    uint32_t num_labels;   /* 0: each path gets its own */
+    uint32_t labels[VQP_MAX_PATHS]; /* of path i: labels[i % num_labels] */
     uint64_t path_bytes;
     uint64_t connect_timeout; /* ns */
     uint64_t probe_interval;  /* ns, 0 = never */
