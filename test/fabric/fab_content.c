@@ -2,7 +2,6 @@
  * Hash of a gather list, read by the kernel: so memory that is not mapped is an
  * error and no crash.
  */
-#define _GNU_SOURCE
 #include "fab_content.h"
 
 #include <string.h>

@@ -1,0 +1,447 @@
+/*
+ * Faults: the script's grammar, and each kind of fault.
+ */
+#include "fabric_fixture.h"
+
+#include <algorithm>
+
+#include <poll.h>
+#include <unistd.h>
+
+/* ---- grammar ---- */
+
+class fault_script : public fabric_test {
+protected:
+    static std::string error(const std::string &script)
+    {
+        char text[128] = "";
+
+        return (fabric().faults(script.c_str(), text, sizeof(text)) == 0) ?
+                       "" : text;
+    }
+};
+
+TEST_F(fault_script, takes_rules_blanks_and_comments)
+{
+    for (const char *good : {"", ";;\n", "# nothing", "call", "call verb=any",
+                             "call verb=reg_mr nth=3 errno=EIO count=2",
+                             "call errno=22;", "  wr\tstatus=REM_OP_ERR  ",
+                             "wr op=RDMA_READ dev=fab0 qpn=0x11 p=0.5",
+                             "unacked every=10\nrnr count=all # often",
+                             "withhold dir=recv; duplicate dir=send nth=2",
+                             "garbage count=all status=WR_FLUSH_ERR",
+                             "seed value=9"}) {
+        EXPECT_EQ("", error(good)) << good;
+    }
+}
+
+TEST_F(fault_script, says_what_is_wrong)
+{
+    EXPECT_EQ("no such kind of fault: 'cal'", error("cal verb=reg_mr"));
+    EXPECT_EQ("no such key for this kind of fault: 'status=SUCCESS'",
+              error("call status=SUCCESS"));
+    EXPECT_EQ("not KEY=VALUE: 'reg_mr'", error("call reg_mr"));
+    for (const char *bad : {"call verb=regmr", "call errno=0", "call errno=",
+                            "call errno=EWHAT", "call nth=0", "call nth=-1",
+                            "call nth=1x", "call count=0", "wr p=0", "wr p=1.5",
+                            "wr p=x", "wr status=IBV_WC_SUCCESS", "wr op=WRITE",
+                            "wr dev=mlx5_0", "wr dev=fab", "wr qpn=any"}) {
+        EXPECT_NE(std::string::npos, error(bad).find("not understood")) << bad;
+    }
+    for (const char *bad : {"qp at=5", "port at=1h", "port for=1ms at=-1ms"}) {
+        EXPECT_NE(std::string::npos, error(bad).find("not understood")) << bad;
+    }
+    EXPECT_NE("", error("port for=1ms"));
+    EXPECT_NE("", error("qp"));
+}
+
+TEST_F(fault_script, a_wrong_one_leaves_the_one_in_force)
+{
+    faults("call verb=alloc_pd");
+    EXPECT_NE("", error("call verb=nonsense"));
+    EXPECT_EQ(nullptr, ibv_alloc_pd(dev->context));
+}
+
+TEST_F(fault_script, has_an_end)
+{
+    std::string many;
+
+    for (unsigned i = 0; i < 64; ++i) {
+        many += "rnr;";
+    }
+    EXPECT_EQ("", error(many));
+    EXPECT_NE("", error(many + "rnr"));
+}
+
+TEST_F(fault_script, survives_noise)
+{
+    uint64_t bits = 1;
+
+    for (unsigned i = 0; i < 20000; ++i) {
+        static const char *const parts[] = {
+            "call", "wr", "qp", "verb=", "reg_mr", "nth=", "=", " ", ";", "\n",
+            "1", "999999999999999999999", "p=", "0.5", "at=", "ms", "#", "x"};
+        std::string script;
+
+        for (unsigned k = 0; k < 12; ++k) {
+            bits    = bits * 6364136223846793005ull + 1442695040888963407ull;
+            script += parts[(bits >> 40) % 18];
+        }
+        script += std::string((bits >> 50) % 200, 'y');
+        error(script);
+    }
+}
+
+/* ---- calls ---- */
+
+class fault_call : public fabric_test {
+protected:
+    /* Whether ibv_alloc_pd works, and with which errno it does not */
+    int alloc()
+    {
+        ibv_pd *pd = ibv_alloc_pd(dev->context);
+
+        if (pd == nullptr) {
+            return errno;
+        }
+
+        EXPECT_EQ(0, ibv_dealloc_pd(pd));
+        return 0;
+    }
+};
+
+TEST_F(fault_call, the_nth_fails_and_no_other)
+{
+    faults("call verb=alloc_pd nth=3 errno=EIO");
+    EXPECT_EQ(0, alloc());
+    EXPECT_EQ(0, alloc());
+    EXPECT_EQ(EIO, alloc());
+    EXPECT_EQ(0, alloc());
+    EXPECT_EQ(1u, fabric().fault_hits());
+    EXPECT_EQ(4u, fabric().calls("alloc_pd"));
+    EXPECT_EQ(3u, fabric().calls("dealloc_pd"));
+    EXPECT_EQ(7u, fabric().calls(nullptr));
+    EXPECT_EQ(0u, fabric().calls("nonsense"));
+}
+
+TEST_F(fault_call, in_a_row_and_again)
+{
+    std::string pattern;
+
+    faults("call verb=alloc_pd nth=2 count=2 every=5");
+    for (unsigned i = 0; i < 12; ++i) {
+        pattern += (alloc() == 0) ? '.' : 'x';
+    }
+    EXPECT_EQ(".xx...xx...x", pattern);
+}
+
+TEST_F(fault_call, all_from_there_on)
+{
+    faults("call verb=alloc_pd nth=2 count=all");
+    EXPECT_EQ(0, alloc());
+    EXPECT_EQ(ENOMEM, alloc());
+    EXPECT_EQ(ENOMEM, alloc());
+}
+
+TEST_F(fault_call, by_chance_and_repeatable)
+{
+    std::string first, second;
+
+    faults("seed value=5; call verb=alloc_pd p=0.3");
+    for (unsigned i = 0; i < 300; ++i) {
+        first += (alloc() == 0) ? '.' : 'x';
+    }
+    faults("seed value=5; call verb=alloc_pd p=0.3");
+    for (unsigned i = 0; i < 300; ++i) {
+        second += (alloc() == 0) ? '.' : 'x';
+    }
+    EXPECT_EQ(first, second);
+    size_t hits = std::count(first.begin(), first.end(), 'x');
+    EXPECT_GT(hits, 50u);
+    EXPECT_LT(hits, 140u);
+}
+
+/* Each verb does nothing and says why */
+TEST_F(fault_call, any_verb)
+{
+    ibv_ah_attr ah_attr = {};
+    ibv_send_wr *bad_send;
+    ibv_recv_wr recv = {}, *bad_recv;
+    ibv_qp_init_attr init = {};
+    ibv_device_attr device_attr;
+    ibv_port_attr port;
+    ibv_qp_attr attr = {};
+    union ibv_gid gid;
+    ibv_wc wc;
+
+    open();
+    ibv_send_wr wr = a->wr(IBV_WR_RDMA_WRITE, *b);
+    init.send_cq = init.recv_cq = a->cq;
+    init.qp_type                = IBV_QPT_RC;
+    init.cap.max_send_wr        = 1;
+    faults("call count=all errno=EIO");
+    EXPECT_EQ(nullptr, ibv_get_device_list(nullptr));
+    EXPECT_EQ(nullptr, ibv_open_device(dev->context->device));
+    EXPECT_EQ(EIO, ibv_query_device(dev->context, &device_attr));
+    EXPECT_EQ(EIO, ibv_query_port(dev->context, 1, &port));
+    EXPECT_NE(0, ibv_query_gid(dev->context, 1, 0, &gid));
+    EXPECT_EQ(nullptr, ibv_alloc_pd(dev->context));
+    EXPECT_EQ(nullptr, ibv_reg_mr(dev->pd, a->buffer.data, 4096, 0));
+    EXPECT_EQ(EIO, ibv_dereg_mr(a->buffer.mr));
+    EXPECT_EQ(nullptr, ibv_create_comp_channel(dev->context));
+    EXPECT_EQ(nullptr, ibv_create_cq(dev->context, 10, nullptr, nullptr, 0));
+    EXPECT_EQ(EIO, errno);
+    EXPECT_EQ(EIO, ibv_resize_cq(a->cq, 200));
+    EXPECT_NE(0, ibv_req_notify_cq(a->cq, 0));
+    EXPECT_LT(ibv_poll_cq(a->cq, 1, &wc), 0);
+    EXPECT_EQ(nullptr, ibv_create_qp(dev->pd, &init));
+    EXPECT_EQ(EIO, ibv_modify_qp(a->qp, &attr, IBV_QP_STATE));
+    EXPECT_EQ(EIO, ibv_query_qp(a->qp, &attr, 0, &init));
+    EXPECT_EQ(EIO, ibv_post_send(a->qp, &wr, &bad_send));
+    EXPECT_EQ(&wr, bad_send);
+    EXPECT_EQ(EIO, ibv_post_recv(a->qp, &recv, &bad_recv));
+    EXPECT_EQ(&recv, bad_recv);
+    EXPECT_EQ(EIO, ibv_destroy_qp(a->qp));
+    EXPECT_EQ(EIO, ibv_destroy_cq(a->cq));
+    EXPECT_EQ(nullptr, ibv_create_ah(dev->pd, &ah_attr));
+    faults("");
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+}
+
+/* ---- work requests and completions ---- */
+
+class fault_wr : public fabric_test {
+protected:
+    void SetUp() override
+    {
+        fabric_test::SetUp();
+        open();
+        a->buffer.fill(1);
+    }
+};
+
+TEST_F(fault_wr, the_nth_completes_with_a_status_and_the_rest_is_flushed)
+{
+    faults("wr nth=2 status=REM_OP_ERR");
+    for (unsigned i = 0; i < 3; ++i) {
+        ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    }
+    auto all = a->drain(3);
+    ASSERT_EQ(3u, all.size());
+    EXPECT_EQ(IBV_WC_SUCCESS, all[0].status);
+    EXPECT_EQ(IBV_WC_REM_OP_ERR, all[1].status);
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, all[2].status);
+    EXPECT_EQ(IBV_QPS_ERR, a->state());
+}
+
+TEST_F(fault_wr, of_one_operation)
+{
+    faults("wr op=RDMA_READ status=LOC_PROT_ERR");
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_READ, *b));
+    EXPECT_EQ(IBV_WC_LOC_PROT_ERR, a->next().status);
+}
+
+TEST_F(fault_wr, of_one_queue_pair)
+{
+    faults("wr qpn=" + std::to_string(b->qp->qp_num));
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    ASSERT_EQ(0, b->post(IBV_WR_RDMA_WRITE, *a));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, b->next().status);
+}
+
+TEST_F(fault_wr, a_failed_one_was_not_executed)
+{
+    faults("wr");
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
+    EXPECT_FALSE(b->buffer.holds(1, 0, 64));
+}
+
+TEST_F(fault_wr, an_unacknowledged_one_was)
+{
+    faults("unacked");
+    ASSERT_EQ(0, b->recv(3));
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE_WITH_IMM, *b));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
+    EXPECT_TRUE(b->buffer.holds(1, 0, 64));
+    EXPECT_EQ(3u, b->next().wr_id);
+}
+
+TEST_F(fault_wr, a_withheld_completion_never_comes)
+{
+    faults("withhold nth=2 dir=send");
+    for (unsigned i = 0; i < 3; ++i) {
+        ibv_send_wr wr = a->wr(IBV_WR_RDMA_WRITE, *b);
+        wr.wr_id       = i;
+        ASSERT_EQ(0, a->post(wr));
+    }
+    EXPECT_EQ(0u, a->next().wr_id);
+    EXPECT_EQ(2u, a->next().wr_id);
+    EXPECT_TRUE(a->quiet());
+}
+
+TEST_F(fault_wr, a_duplicate_comes_once_more)
+{
+    ibv_wc wc[4];
+
+    faults("duplicate dir=recv nth=2");
+    ASSERT_EQ(0, b->recvs(3));
+    for (unsigned i = 0; i < 3; ++i) {
+        ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE_WITH_IMM, *b));
+    }
+    EXPECT_EQ(3u, a->drain(3).size());
+    ASSERT_EQ(4, ibv_poll_cq(b->cq, 4, wc));
+    EXPECT_EQ(1u, wc[3].wr_id);
+    EXPECT_TRUE(b->quiet());
+}
+
+TEST_F(fault_wr, garbage_leaves_what_is_defined)
+{
+    unsigned spoilt = 0;
+
+    faults("garbage count=all");
+    ASSERT_EQ(0, a->recvs(20));
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_RDMA_WRITE, a->next().opcode); /* a success is whole */
+    ASSERT_EQ(0, a->to(IBV_QPS_ERR));
+    for (uint64_t i = 0; i < 20; ++i) {
+        ibv_wc wc = a->next();
+        EXPECT_EQ(i, wc.wr_id);
+        EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wc.status);
+        EXPECT_EQ(a->qp->qp_num, wc.qp_num);
+        spoilt += !(wc.opcode & IBV_WC_RECV) && (wc.byte_len != 0);
+    }
+    EXPECT_GT(spoilt, 3u);
+}
+
+/* ---- at a time, and by the control functions ---- */
+
+class fault_time : public fabric_test {
+protected:
+    void SetUp() override
+    {
+        fabric_test::SetUp();
+        open();
+    }
+
+    /* The next event of the device, or -1 after a second */
+    int event()
+    {
+        ibv_async_event found;
+        bool there = eventually([&] {
+            struct pollfd p = {dev->context->async_fd, POLLIN, 0};
+            return ::poll(&p, 1, 0) == 1;
+        }, 1);
+
+        if (!there) {
+            return -1;
+        }
+        EXPECT_EQ(0, ibv_get_async_event(dev->context, &found));
+        ibv_ack_async_event(&found);
+        return found.event_type;
+    }
+
+    ibv_port_state port_state()
+    {
+        ibv_port_attr attr = {};
+
+        EXPECT_EQ(0, ibv_query_port(dev->context, 1, &attr));
+        return attr.state;
+    }
+};
+
+TEST_F(fault_time, a_queue_pair_goes_to_error)
+{
+    ASSERT_EQ(0, a->recvs(2));
+    faults("qp dev=fab0 qpn=" + std::to_string(a->qp->qp_num) + " at=5ms");
+    EXPECT_EQ(IBV_QPS_RTS, a->state());
+    for (const ibv_wc &wc : a->drain(2)) {
+        EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wc.status);
+    }
+    EXPECT_EQ(IBV_QPS_ERR, a->state());
+    EXPECT_EQ(IBV_QPS_RTS, b->state());
+}
+
+TEST_F(fault_time, a_queue_pair_goes_to_error_now)
+{
+    std::string name = dev->name();
+
+    ASSERT_EQ(0, fabric().qp_error(name.c_str(), a->qp->qp_num));
+    EXPECT_EQ(IBV_QPS_ERR, a->state());
+    EXPECT_EQ(ENOENT, fabric().qp_error(name.c_str(), 0xabcdef));
+    EXPECT_EQ(ENODEV, fabric().qp_error("nonsense", a->qp->qp_num));
+}
+
+TEST_F(fault_time, a_port_goes_down_and_up)
+{
+    faults("port dev=fab0 at=1ms for=30ms");
+    EXPECT_EQ(IBV_EVENT_PORT_ERR, event());
+    EXPECT_EQ(IBV_PORT_DOWN, port_state());
+    EXPECT_EQ(IBV_EVENT_PORT_ACTIVE, event());
+    EXPECT_EQ(IBV_PORT_ACTIVE, port_state());
+}
+
+TEST_F(fault_time, with_the_port_down_sends_fail)
+{
+    std::string name = dev->name();
+
+    ASSERT_EQ(0, fabric().port(name.c_str(), 1, 0));
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_NE(IBV_WC_SUCCESS, a->next().status);
+    ASSERT_EQ(0, fabric().port(name.c_str(), 1, 1));
+    EXPECT_EQ(IBV_EVENT_PORT_ERR, event());
+    EXPECT_EQ(IBV_EVENT_PORT_ACTIVE, event());
+    EXPECT_EQ(EINVAL, fabric().port(name.c_str(), 9, 0));
+    EXPECT_EQ(ENODEV, fabric().port("nonsense", 1, 0));
+}
+
+TEST_F(fault_time, a_short_loss_of_the_peer_s_port_is_ridden_out)
+{
+    qp_options patient;
+
+    patient.timeout = 14;
+    patient.retry   = 7;
+    device far(1);
+    endpoint c(*dev, patient), d(far, patient);
+    c.connect(d);
+    d.connect(c);
+    ASSERT_EQ(0, fabric().port(far.name().c_str(), 1, 0));
+    ASSERT_EQ(0, c.post(IBV_WR_RDMA_WRITE, d));
+    EXPECT_TRUE(c.quiet());
+    ASSERT_EQ(0, fabric().port(far.name().c_str(), 1, 1));
+    EXPECT_EQ(IBV_WC_SUCCESS, c.next().status);
+}
+
+TEST_F(fault_time, an_event_is_raised)
+{
+    ASSERT_EQ(0, fabric().event(dev->context, IBV_EVENT_QP_FATAL,
+                                (uintptr_t)a->qp));
+    EXPECT_EQ(IBV_EVENT_QP_FATAL, event());
+    EXPECT_EQ(EINVAL, fabric().event(dev->context, 1000, 0));
+}
+
+TEST_F(fault_time, traffic_is_counted)
+{
+    vqp_fabric_traffic_t traffic, port;
+    std::string name = dev->name();
+
+    ASSERT_EQ(0, b->recv());
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 100));
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE_WITH_IMM, *b, 10));
+    EXPECT_EQ(2u, a->drain(2).size());
+    b->next();
+    ASSERT_EQ(0, fabric().qp_traffic(name.c_str(), a->qp->qp_num, &traffic));
+    EXPECT_EQ(2u, traffic.wrs);
+    EXPECT_EQ(110u, traffic.bytes);
+    EXPECT_EQ(2u, traffic.cqes);
+    ASSERT_EQ(0, fabric().qp_traffic(name.c_str(), b->qp->qp_num, &traffic));
+    EXPECT_EQ(0u, traffic.wrs);
+    EXPECT_EQ(1u, traffic.messages);
+    ASSERT_EQ(0, fabric().port_traffic(name.c_str(), 1, &port));
+    EXPECT_GE(port.wrs, 2u);
+    EXPECT_GE(port.bytes, 110u);
+}
