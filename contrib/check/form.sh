@@ -1,0 +1,12 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2016 # the inner shell expands
+# The form of the sources: layers, scripts, and the page made from the options.
+
+run "layer check" "$CHECK_SRC/contrib/layer-check.sh"
+
+need "scripts: shellcheck" shellcheck shellcheck &&
+    run "scripts: shellcheck" env -C "$CHECK_SRC" sh -c 'shellcheck -x $(
+        grep -rlE "^#!/bin/(ba)?sh|^# shellcheck shell=" autogen.sh .ci contrib test)'
+
+run "docs/config.md is current" \
+    "$CHECK_SRC/contrib/gen-config-doc.sh" --check "$CHECK_DIR/gcc"

@@ -1,0 +1,202 @@
+# shellcheck shell=bash
+# What check.sh and its steps share: one line per case, and the counts of all
+# cases. Sourced, never run.
+#
+# From check.sh, in the environment:
+#   CHECK_DIR    where everything is built
+#   CHECK_SRC    the copy of the tree
+#   CHECK_UCX    UCX's sources
+#   CHECK_JOBS   processes that a build may use
+#   CHECK_CPU    the CPU for what wants to stay on one (a guest's kernel)
+#   CHECK_RXE    yes, or why there are no Soft-RoCE devices
+#   CHECK_MUST   yes when a missing tool is a failure, and not a skip
+
+# result ok|FAIL|skip NAME [REASON]: a line, and one more of that kind
+result() {
+    case $1 in
+        ok) count 1 0 0 ;;
+        FAIL) count 0 1 0 ;;
+        skip) count 0 0 1 ;;
+    esac
+    printf '%-4s %s%s\n' "$1" "$2" "${3:+ ($3)}"
+}
+
+# count PASSED FAILED SKIPPED: steps run side by side, and all add to one file
+count() {
+    echo "$1 $2 $3" >>"$CHECK_DIR/counts"
+}
+
+# log_of NAME: the file for what a case prints
+log_of() {
+    echo "$CHECK_DIR/log/${1//[ \/:]/_}.log"
+}
+
+# tail_of LOG [LINES]: who reads a report from elsewhere has no such file
+tail_of() {
+    tail -n "${2:-25}" "$1" | cut -c 1-200 | sed 's/^/    /'
+}
+
+# run NAME COMMAND...: one case; its output is in a log, shown when it fails
+run() {
+    local name=$1 log start
+    shift
+    log=$(log_of "$name")
+    start=$SECONDS
+    if "$@" >"$log" 2>&1 </dev/null; then
+        result ok "$name" "$((SECONDS - start)) s"
+        return 0
+    fi
+    result FAIL "$name" "see $log"
+    tail_of "$log"
+    return 1
+}
+
+# suite NAME COMMAND...: a command that prints "ok|FAIL|skip CASE (REASON)" for
+# its cases and ends with "N passed, N failed, N skipped". Its lines are passed
+# through, with what explains them ("# ..." or indented), its counts added.
+suite() {
+    local name=$1 log start status counts passed failed skipped
+    shift
+    log=$(log_of "$name")
+    start=$SECONDS
+    "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" |
+             tail -n 1)
+    grep -E '^(ok|FAIL|skip) |^(#|    )' "$log" | cut -c 1-200
+    if [ -z "$counts" ]; then
+        result FAIL "$name: it ended early" "status $status, see $log"
+        tail_of "$log"
+        return 1
+    fi
+    read -r passed _ failed _ skipped _ <<<"$counts"
+    count "$passed" "$failed" "$skipped"
+    echo "---- $name: $counts, $((SECONDS - start)) s"
+    if [ "$failed" != 0 ]; then
+        grep -qE '^(#|    )' "$log" || tail_of "$log"
+    elif [ $((passed + skipped)) = 0 ]; then
+        result FAIL "$name: it ran nothing" "see $log"
+        tail_of "$log"
+    elif [ $status != 0 ]; then
+        result FAIL "$name: its status is $status" "see $log"
+        tail_of "$log"
+    else
+        return 0
+    fi
+    return 1
+}
+
+# gtest NAME COMMAND...: a program of googletest tests. Each test counts; those
+# that did not pass have a line.
+gtest() {
+    local name=$1 log start status passed test
+    shift
+    log=$(log_of "$name")
+    start=$SECONDS
+    "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    # a word of its own at the front of each line that ends a test; a program
+    # under test may have begun the line
+    passed=$(grep -cE '\[ +OK \] .* \([0-9]+ ms\)$' "$log")
+    count "$passed" 0 0
+    while read -r test; do
+        result skip "$name: $test" "$(sed -n "/ RUN  *\] $test\$/,/ SKIPPED /p" \
+            "$log" | grep -vE '^\[|: Skipped$|^$' | head -n 1)"
+    done < <(sed -nE 's/.*\[  SKIPPED \] ([^ ,]+)(,.*)? \([0-9]+ ms\)$/\1/p' "$log")
+    while read -r test; do
+        result FAIL "$name: $test" "see $log"
+        sed -n "/ RUN  *\] $test\$/,/ FAILED  *\] $test/p" "$log" >"$log.part"
+        tail_of "$log.part"
+    done < <(sed -nE 's/.*\[  FAILED  \] ([^ ,]+)(,.*)? \([0-9]+ ms\)$/\1/p' "$log")
+    if ! grep -qE '^\[=+\] [0-9]+ tests? from .* ran\.' "$log"; then
+        result FAIL "$name: it ended early" "status $status, see $log"
+        tail_of "$log"
+    elif [ "$status" != 0 ] && ! grep -q '^\[  FAILED  \]' "$log"; then
+        # what a sanitizer finds at the end
+        result FAIL "$name: its status is $status" "see $log"
+        tail_of "$log" 40
+    elif [ "$passed" = 0 ]; then
+        result FAIL "$name: no test passed" "see $log"
+    else
+        echo "ok   $name ($passed tests, $((SECONDS - start)) s)"
+    fi
+}
+
+# The tests of a `make check`, one result each
+harvest() {
+    local prefix=$1 dir=$2 trs name reason
+    for trs in "$dir"/*.trs "$dir"/*/*.trs "$dir"/*/*/*.trs; do
+        [ -e "$trs" ] || continue
+        name=${trs#"$dir"/}
+        name=${name%.trs}
+        [ "$name" != contrib/layer-check.sh ] || continue # a step of its own
+        reason=$(tail -n 3 "${trs%.trs}.log" |
+                 grep -v '^\(PASS\|FAIL\|SKIP\) ' | tail -n 1)
+        case $(sed -n 's/^:test-result: *//p' "$trs") in
+            PASS*) result ok "$prefix: $name" ;;
+            SKIP*) result skip "$prefix: $name" "${reason#skip: }" ;;
+            *) result FAIL "$prefix: $name" "see ${trs%.trs}.log"
+               tail_of "${trs%.trs}.log" ;;
+        esac
+    done
+}
+
+# build NAME CONFIGURE-ARGUMENT...: out of tree; status 0 when built. All C++ is
+# tests: to optimize it costs more than it saves.
+build() {
+    local name=$1
+    shift
+    mkdir -p "$CHECK_DIR/$name"
+    run "$name: configure" env -C "$CHECK_DIR/$name" "$CHECK_SRC/configure" \
+        --enable-werror --with-ucx-src="$CHECK_UCX" CXXFLAGS="-g1 -O0" "$@" &&
+        run "$name: make" make -C "$CHECK_DIR/$name" -s -j"$CHECK_JOBS"
+}
+
+# tests NAME MAKE-ARGUMENT...: make check of a build
+tests() {
+    local name=$1 log
+    log=$(log_of "$1: make check")
+    shift
+    # its status says what harvest finds
+    make -C "$CHECK_DIR/$name" -s -j"$CHECK_JOBS" check "$@" \
+        >"$log" 2>&1 </dev/null
+    if ls "$CHECK_DIR/$name"/*.trs >/dev/null 2>&1; then
+        harvest "$name" "$CHECK_DIR/$name"
+    else
+        result FAIL "$name: make check" "see $log"
+        tail_of "$log"
+    fi
+}
+
+# processor_time: seconds that this shell and what it waited for have used
+processor_time() {
+    awk -v hertz="$(getconf CLK_TCK)" \
+        '{ printf "%d\n", ($14 + $15 + $16 + $17) / hertz }' /proc/$$/stat
+}
+
+# need NAME PACKAGE TOOL...: is there all that NAME wants? Without it, that is a
+# skip where nothing may be installed, else a failure
+need() {
+    local name=$1 package=$2 tool
+    shift 2
+    for tool in "$@"; do
+        type -P "$tool" >/dev/null && continue
+        if [ "$CHECK_MUST" = yes ]; then
+            result FAIL "$name" "$tool is missing, of package $package"
+        else
+            result skip "$name" "$tool of package $package is not installed"
+        fi
+        return 1
+    done
+}
+
+# need_rxe NAME: are there Soft-RoCE devices?
+need_rxe() {
+    [ "$CHECK_RXE" != yes ] || return 0
+    if [ "$CHECK_MUST" = yes ]; then
+        result FAIL "$1" "$CHECK_RXE"
+    else
+        result skip "$1" "$CHECK_RXE"
+    fi
+    return 1
+}
