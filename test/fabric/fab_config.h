@@ -92,7 +92,7 @@ enum fab_manners_level {
         "ports of each device") \
     SET(link, LINK, "ethernet|infiniband", 0, 0, \
         "link layer; ethernet is RoCEv2") \
-    SET(speed, SPEED, "sdr|ddr|qdr|fdr|edr|hdr|ndr", 5, 1, \
+    SET(speed, SPEED, "sdr|ddr|qdr|fdr|edr|hdr|ndr", 5, 2, \
         "of a lane; hdr is 50 Gb/s") \
     NUM(width, WIDTH, COUNT, 1, 12, 4, 1, "lanes of a port: 1, 2, 4, 8, 12") \
     NUM(mtu, MTU, COUNT, 256, 4096, 4096, 4096, \

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 /* The function that is hidden; it exists: somebody has called it */
@@ -160,3 +161,11 @@ FAB_INTERPOSE(char *, __realpath_chk,
               (const char *path, char *out, size_t out_size),
               (path, out, out_size))
 FAB_INTERPOSE(char *, canonicalize_file_name, (const char *path), (path))
+
+/* What ls asks for each file */
+FAB_INTERPOSE(ssize_t, getxattr,
+              (const char *path, const char *name, void *value, size_t size),
+              (path, name, value, size))
+FAB_INTERPOSE(ssize_t, lgetxattr,
+              (const char *path, const char *name, void *value, size_t size),
+              (path, name, value, size))

@@ -292,6 +292,11 @@ static int fab_sysfs_make(const char *root)
     unsigned device;
 
     snprintf(maker.root, sizeof(maker.root), "%s.%d", root, (int)getpid());
+    if (mkdir(maker.root, 0755) != 0) {
+        fab_sysfs_fail(&maker, maker.root);
+        return -1;
+    }
+
     fab_sysfs_dir(&maker, FAB_SYSFS_IB);
     fab_sysfs_dir(&maker, FAB_SYSFS_DEV);
     fab_sysfs_dir(&maker, FAB_SYSFS_VERBS);
