@@ -76,7 +76,7 @@ static inline void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry)
         return; /* the rest is not posted yet */
     }
 
-    if ((op->flags & (VQP_OP_SPRAY | VQP_OP_NOTIFIED)) == VQP_OP_SPRAY) {
+    if ((op->flags & (VQP_OP_BARE | VQP_OP_NOTIFIED)) == VQP_OP_BARE) {
         vqp_tx_push(tx, &tx->notify_head, &tx->notify_tail, entry->op);
         tx->slow |= VQP_TX_NOTIFY;
         return;
@@ -133,6 +133,7 @@ unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
                        vqp_status_t status)
 {
     uint16_t before = (uint16_t)(pos - path->head);
+    uint64_t bytes  = path->bytes;
     uint16_t i;
 
     if (vqp_unlikely(before >= vqp_path_outstanding(path))) {
@@ -144,6 +145,11 @@ unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     }
 
     vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), status);
+    if (tx->cfg.sched == VQP_SCHED_LEFT) {
+        vqp_pace_confirmed(&path->pace, bytes - path->bytes, path->bytes,
+                           tx->now);
+    }
+
     return before + 1u;
 }
 
@@ -244,7 +250,7 @@ vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
 
         /* wholly posted plain ops may still succeed; others can not */
         if ((op->pending == 0) || (op->offset != op->length) ||
-            ((op->flags & (VQP_OP_SPRAY | VQP_OP_NOTIFIED)) == VQP_OP_SPRAY)) {
+            ((op->flags & (VQP_OP_BARE | VQP_OP_NOTIFIED)) == VQP_OP_BARE)) {
             vqp_op_set_status(op, status);
         }
 
@@ -256,8 +262,22 @@ vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
     ring->post = tail;
 }
 
+/* A tail AM that owes immediates can not succeed, and waits for nothing */
+static void vqp_tx_fail_tail(vqp_tx_t *tx, vqp_status_t status)
+{
+    vqp_op_t *op = vqp_opring_at(&tx->am, tx->am.post);
+
+    if (tx->tail_held) {
+        tx->tail_held = 0;
+        --op->pending;
+        vqp_op_set_status(op, status);
+    }
+    tx->tail_paths = 0;
+}
+
 void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status)
 {
+    vqp_tx_fail_tail(tx, status);
     tx->failed       = 1;
     tx->slow         = 0;
     tx->fsn_reserved = 0;

@@ -126,6 +126,7 @@ void vqp_tx_last_words(vqp_tx_t *tx, vqp_batch_t *batch)
 /* The notifies of sprayed messages whose data is acknowledged */
 void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
 {
+    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->now, VQP_NEED_IMM};
     vqp_path_t *path;
     vqp_frag_t *frag;
     vqp_op_t *op;
@@ -133,8 +134,8 @@ void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
     while (tx->notify_head != VQP_OP_NONE) {
         if (vqp_batch_is_full(batch) ||
             ((path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths,
-                                    tx->num_paths, &tx->next_path, UINT64_MAX,
-                                    VQP_NEED_IMM)) == NULL)) {
+                                    tx->num_paths, &tx->next_path, &want)) ==
+             NULL)) {
             return;
         }
 
@@ -142,9 +143,7 @@ void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
         frag = vqp_tx_emit(tx, batch, path, op, tx->notify_head,
                            VQP_KIND_NOTIFY, op->length, 0, 1);
         vqp_tx_empty(tx, frag);
-        vqp_tx_immediate(tx, frag, op->fsn,
-                         VQP_IMM_LAST |
-                         ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0));
+        vqp_tx_immediate(tx, frag, op->fsn, vqp_tx_last_flags(op));
         op->flags      |= VQP_OP_NOTIFIED;
         ++op->pending;
         tx->notify_head = op->next;

@@ -114,31 +114,37 @@ static void vqp_tx_fence_frag(vqp_op_t *op, vqp_frag_t *frag)
     op->flags &= (uint8_t)~VQP_OP_FENCE;
 }
 
+/* The path that the next frag goes to, or NULL */
+static inline vqp_path_t *
+vqp_tx_choose(vqp_tx_t *tx, uint32_t length, uint64_t left, unsigned needs)
+{
+    const vqp_want_t want = {tx->cfg.path_cap, length, left, tx->now, needs};
+
+    return vqp_sched_choose((vqp_sched_t)tx->cfg.sched, tx->paths,
+                            tx->num_paths, &tx->next_path, &want);
+}
+
 /* One frag of an AM. Returns 0 if no path can take it now. */
 static inline int
 vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
     uint64_t left   = op->length - op->offset;
     uint32_t length = (uint32_t)vqp_min(left, 1ul << op->frag_shift);
-    int spray       = op->flags & VQP_OP_SPRAY;
+    int bare        = op->flags & VQP_OP_TAIL;
     uint32_t flags;
     vqp_path_t *path;
     vqp_frag_t *frag;
-    int signal;
 
-    path = vqp_sched_choose((vqp_sched_t)tx->cfg.sched, tx->paths,
-                            tx->num_paths, &tx->next_path, tx->cfg.path_cap,
-                            spray ? 0 : VQP_NEED_IMM);
+    /* a path that a tail AM uses will carry an immediate of it */
+    path = vqp_tx_choose(tx, length, left,
+                         (bare == VQP_OP_BARE) ? 0 : VQP_NEED_IMM);
     if (vqp_unlikely(path == NULL)) {
         return 0;
     }
 
-    path->unsignaled_bytes += length;
-    signal = (op->flags & VQP_OP_SIGNAL) ||
-             (path->unsignaled_bytes > tx->unsignaled_max);
-    frag   = vqp_tx_emit(tx, batch, path, op,
-                         vqp_opring_index(&tx->am, op) | VQP_OP_AM, VQP_KIND_AM,
-                         op->offset, length, signal);
+    frag = vqp_tx_emit(tx, batch, path, op,
+                       vqp_opring_index(&tx->am, op) | VQP_OP_AM, VQP_KIND_AM,
+                       op->offset, length, op->flags & VQP_OP_SIGNAL);
     frag->raddr = op->raddr + op->offset;
     frag->rkey  = op->rkeys[path->peer_rail];
     vqp_tx_gather(op, frag);
@@ -150,12 +156,12 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         vqp_tx_fence_frag(op, frag); /* single path, see dispatch_fence */
     }
 
-    if (!spray) {
-        flags = (left == length) ?
-                        (VQP_IMM_LAST |
-                         ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0)) : 0;
+    if (!bare) {
+        flags = (left == length) ? vqp_tx_last_flags(op) : 0;
         vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), flags);
         --tx->fsn_reserved;
+    } else if (bare == VQP_OP_TAIL) {
+        tx->tail_paths |= 1ul << path->index;
     } else if (op->offset == 0) {
         op->fsn = vqp_tx_next_fsn(tx);
         --tx->fsn_reserved;
@@ -163,6 +169,56 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     ++op->pending;
     op->offset += length;
+    return 1;
+}
+
+/* All frags of a tail AM are out: an immediate on each path that has one, with
+ * the path's last frag if that is in this batch, else empty. RC order says that
+ * the rest of the path's frags is there before it. Returns 0 while something is
+ * lacking. */
+static int
+vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
+{
+    vqp_path_t *path;
+    vqp_frag_t *frag;
+
+    if (!tx->tail_held) {
+        /* counted as a frag, so that the op does not end before they are out */
+        tx->tail_held = 1;
+        ++op->pending;
+        tx->fsn_reserved -= vqp_tx_tail_fsns(tx, op) -
+                            (uint32_t)__builtin_popcountl(tx->tail_paths);
+    }
+
+    do {
+        path = &tx->paths[__builtin_ctzl(tx->tail_paths)];
+        frag = path->batch_last;
+        if (!vqp_path_has_imm(path)) {
+            return 0;
+        }
+
+        if (!vqp_batch_has(batch, frag, path, op)) {
+            if (vqp_batch_is_full(batch) ||
+                !vqp_path_has_room(path, UINT64_MAX)) {
+                return 0;
+            }
+
+            frag = vqp_tx_emit(tx, batch, path, op,
+                               vqp_opring_index(&tx->am, op) | VQP_OP_AM,
+                               VQP_KIND_NOTIFY, op->length, 0,
+                               op->flags & VQP_OP_SIGNAL);
+            vqp_tx_empty(tx, frag);
+            ++op->pending;
+        }
+
+        tx->tail_paths &= tx->tail_paths - 1;
+        vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx),
+                         (tx->tail_paths == 0) ? vqp_tx_last_flags(op) : 0);
+        --tx->fsn_reserved;
+    } while (tx->tail_paths != 0);
+
+    tx->tail_held = 0;
+    --op->pending; /* the last immediate is on the way */
     return 1;
 }
 
@@ -177,12 +233,17 @@ static void vqp_tx_dispatch_am(vqp_tx_t *tx, vqp_batch_t *batch)
             return;
         }
 
-        do {
+        while (op->offset < op->length) {
             if (vqp_batch_is_full(batch) ||
                 !vqp_tx_dispatch_am_frag(tx, batch, op)) {
                 return;
             }
-        } while (op->offset < op->length);
+        }
+
+        if (vqp_unlikely(tx->tail_paths != 0) &&
+            !vqp_tx_dispatch_tail(tx, batch, op)) {
+            return;
+        }
 
         ++tx->am.post;
     }
@@ -264,9 +325,7 @@ vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     vqp_path_t *path;
     vqp_frag_t *frag;
 
-    path = vqp_sched_choose((vqp_sched_t)tx->cfg.sched, tx->paths,
-                            tx->num_paths, &tx->next_path, tx->cfg.path_cap,
-                            needs);
+    path = vqp_tx_choose(tx, length, left, needs);
     if (vqp_unlikely(path == NULL)) {
         return 0;
     }

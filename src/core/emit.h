@@ -12,6 +12,26 @@ static inline int vqp_batch_is_full(const vqp_batch_t *batch)
     return batch->count == VQP_BATCH_MAX;
 }
 
+static inline uint32_t vqp_tx_frags(uint64_t length, unsigned shift)
+{
+    return (uint32_t)((length + (1ul << shift) - 1) >> shift);
+}
+
+/** Immediates that a tail AM may take: one for each path it can use. */
+static inline uint32_t
+vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return vqp_min(vqp_tx_frags(op->length, op->frag_shift), tx->num_paths);
+}
+
+/** Is this the newest frag of the path, and in this batch? */
+static inline int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
+                                const vqp_path_t *path, const vqp_op_t *op)
+{
+    return (frag >= batch->frags) && (frag < &batch->frags[batch->count]) &&
+           (frag->path == path) && (frag->op == op);
+}
+
 /* Take the path's next send queue place for a frag. @a signal asks for a CQE:
  * then an earlier frag of the same op in this batch, on the same path, needs
  * none, since a CQE confirms everything before it. */
@@ -20,7 +40,7 @@ vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
             uint16_t name, uint8_t kind, uint64_t offset, uint32_t length,
             int signal)
 {
-    vqp_frag_t *frag      = &batch->frags[batch->count++];
+    vqp_frag_t *frag      = &batch->frags[batch->count];
     vqp_frag_t *last      = path->batch_last;
     uint16_t pos          = path->tail++;
     vqp_inflight_t *entry = vqp_path_at(path, pos);
@@ -29,12 +49,14 @@ vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
     entry->length = length;
     entry->op     = name;
     entry->kind   = kind;
+    if ((path->bytes == 0) && (tx->cfg.sched == VQP_SCHED_LEFT)) {
+        vqp_pace_begin(&path->pace, tx->now);
+    }
     path->bytes  += length;
 
     frag->path   = path;
     frag->op     = op;
     frag->pos    = pos;
-    frag->flags  = 0;
     frag->opcode = VQP_WR_WRITE;
     frag->kind   = kind;
     frag->nsge   = 0;
@@ -45,19 +67,14 @@ vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
         path->stats.bytes += length;
     }
 
-    /* The frag that fills the path is signaled in any case: nothing that comes
-     * after it could confirm it */
-    if (signal || (++path->unsignaled >= tx->cfg.signal_every) ||
-        (path->bytes >= tx->cfg.path_cap)) {
-        frag->flags            = VQP_FRAG_SIGNALED;
-        path->unsignaled       = 0;
-        path->unsignaled_bytes = 0;
-        if ((op != NULL) && (last < frag) && (last >= batch->frags) &&
-            (last->path == path) && (last->op == op)) {
-            last->flags &= (uint8_t)~VQP_FRAG_SIGNALED;
-        }
+    frag->flags = (uint8_t)vqp_tx_signal(tx, path, kind, length, signal);
+    if ((frag->flags & VQP_FRAG_SIGNALED) && (op != NULL) &&
+        vqp_batch_has(batch, last, path, op) &&
+        !(last->flags & VQP_FRAG_PACING)) {
+        last->flags &= (uint8_t)~VQP_FRAG_SIGNALED;
     }
 
+    ++batch->count;
     path->batch_last = frag;
     return frag;
 }
@@ -80,6 +97,12 @@ static inline uint32_t vqp_tx_next_fsn(vqp_tx_t *tx)
 
     tx->fsn_next = vqp_fsn_add(fsn, 1);
     return fsn;
+}
+
+/** Flags of the immediate that closes the AM. */
+static inline uint32_t vqp_tx_last_flags(const vqp_op_t *op)
+{
+    return VQP_IMM_LAST | ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0);
 }
 
 /* An empty write or immediate; it goes to the peer's ring, touching nothing */

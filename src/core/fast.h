@@ -67,13 +67,7 @@ vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t name,
     ++path->stats.frags;
     path->stats.bytes += length;
 
-    if (signal || (++path->unsignaled >= tx->cfg.signal_every) ||
-        (path->bytes >= tx->cfg.path_cap)) {
-        *flags                |= VQP_FRAG_SIGNALED;
-        path->unsignaled       = 0;
-        path->unsignaled_bytes = 0;
-    }
-
+    *flags     |= vqp_tx_signal(tx, path, op->kind, length, signal);
     op->offset += length;
     ++op->pending;
     return pos;
@@ -162,11 +156,8 @@ vqp_tx_fast_am(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
     tx->fsn_path[fsn & (tx->cfg.fsn_window - 1)] = path->index;
     ++path->imms;
     ++path->stats.imms;
-    path->unsignaled_bytes += (uint32_t)op->length;
     vqp_tx_fast_accept(tx, op);
-    return vqp_tx_fast_take(tx, path, op, name, (uint32_t)op->length,
-                            path->unsignaled_bytes > tx->unsignaled_max,
-                            flags);
+    return vqp_tx_fast_take(tx, path, op, name, (uint32_t)op->length, 0, flags);
 }
 
 #endif

@@ -28,8 +28,11 @@ enum {
     VQP_OP_SIGNAL   = 1 << 1, /* needs send completions of its own */
     VQP_OP_INLINE   = 1 << 2, /* a frag of it goes inline, from op or mirror */
     VQP_OP_WRAP     = 1 << 3, /* AM: the record starts at ring offset 0 */
-    VQP_OP_SPRAY    = 1 << 4, /* AM: data frags carry no immediate */
-    VQP_OP_NOTIFIED = 1 << 5, /* AM: the notify of a spray was posted */
+    VQP_OP_BARE     = 1 << 4, /* AM: data frags carry no immediate of their own;
+                                 alone (spray): a notify follows when all of them
+                                 are confirmed */
+    VQP_OP_NOTIFIED = 1 << 5, /* AM, bare: that notify was posted, or (tail) the
+                                 end of dispatch announces the message */
     VQP_OP_DONE     = 1 << 6, /* confirmed, on its way to be reported */
     VQP_OP_BUFFER   = 1 << 7  /* refers to memory of the user, or is awaited */
 };
@@ -43,6 +46,9 @@ typedef struct vqp_iov {
 
 #define VQP_OP_IOV_INLINE 2  /* pieces that an op holds itself */
 #define VQP_OP_DATA_MAX   64 /* bytes of a put_short that an op holds itself */
+
+/* Of flags: an AM that is announced by the last frag on each path it used */
+#define VQP_OP_TAIL       (VQP_OP_BARE | VQP_OP_NOTIFIED)
 
 /* An op's name in links and in flight: its index, and this bit if it is in the
  * AM ring */
@@ -66,7 +72,7 @@ typedef struct vqp_op {
     const uint32_t *rkeys;      /* indexed by the peer's rail */
     void           *user;       /* for the one who reports: not ours */
     uint32_t        ring_end;   /* AM: ring position behind the record */
-    uint32_t        fsn;        /* AM spray: fsn that was given at dispatch */
+    uint32_t        fsn;        /* AM spray: given at dispatch */
     uint16_t        pending;    /* frags posted and not confirmed */
     uint16_t        next;       /* link in the done or the notify list */
     uint8_t         frag_shift; /* log2 of the frag size */

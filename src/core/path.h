@@ -10,6 +10,7 @@
 #define VQP_CORE_PATH_H
 
 #include "core/op.h"
+#include "core/pace.h"
 #include "core/stats.h"
 
 /** Which slice of which op a place of the send queue carries. */
@@ -44,6 +45,7 @@ typedef struct vqp_path {
     uint8_t          up;
     uint32_t         unsignaled_bytes;
     uint64_t         bytes;      /* bytes unconfirmed */
+    vqp_pace_t       pace;       /* how fast they go; for sched left only */
     struct vqp_frag *batch_last; /* newest frag of the batch on this path */
     vqp_path_stats_t stats;
 } vqp_path_t;

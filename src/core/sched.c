@@ -1,33 +1,134 @@
 /* Path schedulers, see sched.h. Pure: libc only. */
 #include "core/sched.h"
 
-vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
-                           uint32_t num_paths, uint32_t *next, uint64_t cap,
-                           unsigned needs)
+/* Walks all paths once, from *next on */
+#define vqp_sched_for_each(_path, _i, _paths, _num_paths, _next) \
+    for ((_i) = 0, (_path) = &(_paths)[_next]; (_i) < (_num_paths); \
+         ++(_i), (_path) = ((_path)->index + 1u == (_num_paths)) ? \
+                                   (_paths) : (_path) + 1)
+
+static vqp_path_t *vqp_sched_rr(vqp_path_t *paths, uint32_t num_paths,
+                                uint32_t next, const vqp_want_t *want)
 {
-    vqp_path_t *best = NULL;
-    uint32_t index   = *next;
     vqp_path_t *path;
     uint32_t i;
 
-    /* least starts its search at a rotating place too: idle paths are equal,
-     * and small messages shall not all take the first one */
-    for (i = 0; i < num_paths; ++i) {
-        path = &paths[index];
-        if (++index == num_paths) {
-            index = 0;
+    vqp_sched_for_each(path, i, paths, num_paths, next) {
+        if (vqp_sched_fits(path, want)) {
+            return path;
         }
+    }
 
-        if (!vqp_sched_fits(path, cap, needs)) {
-            continue;
-        }
+    return NULL;
+}
 
-        if ((best == NULL) || (path->bytes < best->bytes)) {
+/* The search starts at a rotating place here too: idle paths are equal, and
+ * small messages shall not all take the first one */
+static vqp_path_t *vqp_sched_least(vqp_path_t *paths, uint32_t num_paths,
+                                   uint32_t next, const vqp_want_t *want)
+{
+    vqp_path_t *best = NULL;
+    vqp_path_t *path;
+    uint32_t i;
+
+    vqp_sched_for_each(path, i, paths, num_paths, next) {
+        if (vqp_sched_fits(path, want) &&
+            ((best == NULL) || (path->bytes < best->bytes))) {
             best = path;
-            if ((sched == VQP_SCHED_RR) || (best->bytes == 0)) {
+            if (best->bytes == 0) {
                 break;
             }
         }
+    }
+
+    return best;
+}
+
+/* The lowest pace cost that is known, or 1 */
+static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
+                                    uint64_t now)
+{
+    uint32_t best = UINT32_MAX;
+    uint32_t cost, i;
+
+    for (i = 0; i < num_paths; ++i) {
+        cost = vqp_pace_cost(&paths[i].pace, now);
+        if ((cost != 0) && (cost < best)) {
+            best = cost;
+        }
+    }
+
+    return (best == UINT32_MAX) ? 1 : best;
+}
+
+/* Who would be through with it first. A path whose pace is not known, or not any
+ * more, counts as good as the best: so it is tried. Nobody gets the frag where a
+ * full path of known pace would be through with all of the op before. */
+static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
+                                  uint32_t next, const vqp_want_t *want)
+{
+    uint32_t best_cost  = vqp_sched_best_cost(paths, num_paths, want->now);
+    uint64_t first      = UINT64_MAX;
+    uint64_t first_full = UINT64_MAX;
+    vqp_path_t *best    = NULL;
+    vqp_path_t *path;
+    uint32_t cost, i;
+    uint64_t finish;
+
+    vqp_sched_for_each(path, i, paths, num_paths, next) {
+        cost = vqp_pace_cost(&path->pace, want->now);
+        if (vqp_sched_fits(path, want)) {
+            finish = vqp_pace_finish(cost ? cost : best_cost,
+                                     path->bytes + want->length);
+            if (finish < first) {
+                first = finish;
+                best  = path;
+            }
+        } else if (path->up && (cost != 0) && (path->bytes >= want->cap)) {
+            finish     = vqp_pace_finish(cost, path->bytes + want->left);
+            first_full = vqp_min(first_full, finish);
+        }
+    }
+
+    return (first_full < first) ? NULL : best;
+}
+
+/* Receives of the peer are the one thing that must not be waited for: what tells
+ * of new ones may stand behind the frag (see vqp_tx_init) */
+static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
+                                   const vqp_want_t *want)
+{
+    uint32_t i;
+
+    for (i = 0; i < num_paths; ++i) {
+        if (paths[i].up && (!(want->needs & VQP_NEED_IMM) ||
+                            vqp_path_has_imm(&paths[i]))) {
+            return vqp_sched_fits(&paths[i], want) ? &paths[i] : NULL;
+        }
+    }
+
+    return NULL;
+}
+
+vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
+                           uint32_t num_paths, uint32_t *next,
+                           const vqp_want_t *want)
+{
+    vqp_path_t *best;
+
+    switch (sched) {
+    case VQP_SCHED_LEAST:
+        best = vqp_sched_least(paths, num_paths, *next, want);
+        break;
+    case VQP_SCHED_LEFT:
+        best = vqp_sched_left(paths, num_paths, *next, want);
+        break;
+    case VQP_SCHED_FIXED:
+        best = vqp_sched_fixed(paths, num_paths, want);
+        break;
+    default:
+        best = vqp_sched_rr(paths, num_paths, *next, want);
+        break;
     }
 
     if (best != NULL) {

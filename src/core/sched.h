@@ -8,8 +8,11 @@
 #include "core/path.h"
 
 typedef enum {
-    VQP_SCHED_RR,   /* in turn, over the paths with room */
-    VQP_SCHED_LEAST /* fewest bytes in flight */
+    VQP_SCHED_RR,    /* in turn, over the paths with room */
+    VQP_SCHED_LEAST, /* fewest bytes in flight */
+    VQP_SCHED_LEFT,  /* through with it first, by the paths' measured pace */
+    VQP_SCHED_FIXED  /* the first path that is up and has receives at the peer:
+                        for comparison */
 } vqp_sched_t;
 
 enum {
@@ -17,42 +20,49 @@ enum {
     VQP_NEED_READ = 1 << 1  /* a READ credit */
 };
 
-/** May the path take a frag that needs this? */
+/** What a frag wants of a path. */
+typedef struct vqp_want {
+    uint64_t cap;    /* bytes in flight at which a path is full */
+    uint64_t length; /* of the frag */
+    uint64_t left;   /* of its op, from the frag on */
+    uint64_t now;    /* ns; left only */
+    unsigned needs;  /* VQP_NEED_* */
+} vqp_want_t;
+
+/** May the path take it? */
 static inline int
-vqp_sched_fits(const vqp_path_t *path, uint64_t cap, unsigned needs)
+vqp_sched_fits(const vqp_path_t *path, const vqp_want_t *want)
 {
-    return vqp_path_has_room(path, cap) &&
-           (!(needs & VQP_NEED_IMM) || vqp_path_has_imm(path)) &&
-           (!(needs & VQP_NEED_READ) || (path->reads < path->reads_max));
+    return vqp_path_has_room(path, want->cap) &&
+           (!(want->needs & VQP_NEED_IMM) || vqp_path_has_imm(path)) &&
+           (!(want->needs & VQP_NEED_READ) || (path->reads < path->reads_max));
 }
 
 /**
  * Choose a path.
  *
  * @param [inout] next  Where the search starts; moved behind the choice.
- * @param [in]    cap   Bytes in flight at which a path is full.
- * @param [in]    needs VQP_NEED_* of the frag.
  *
- * @return NULL if no path may take it now.
+ * @return NULL if no path may take it now, or if it is better to wait for one
+ *         that is full: a completion of that one will come.
  */
 vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
-                           uint32_t num_paths, uint32_t *next, uint64_t cap,
-                           unsigned needs);
+                           uint32_t num_paths, uint32_t *next,
+                           const vqp_want_t *want);
 
 /** The same, with the common case inline: rr, and the next path has room. */
 static inline vqp_path_t *
 vqp_sched_choose(vqp_sched_t sched, vqp_path_t *paths, uint32_t num_paths,
-                 uint32_t *next, uint64_t cap, unsigned needs)
+                 uint32_t *next, const vqp_want_t *want)
 {
     vqp_path_t *path = &paths[*next];
 
-    if (vqp_likely((sched == VQP_SCHED_RR) &&
-                   vqp_sched_fits(path, cap, needs))) {
+    if (vqp_likely((sched == VQP_SCHED_RR) && vqp_sched_fits(path, want))) {
         *next = (*next + 1 == num_paths) ? 0 : *next + 1;
         return path;
     }
 
-    return vqp_sched_pick(sched, paths, num_paths, next, cap, needs);
+    return vqp_sched_pick(sched, paths, num_paths, next, want);
 }
 
 #endif

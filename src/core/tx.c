@@ -2,9 +2,12 @@
  * The sender: acceptance and credit. Cutting into frags is in dispatch.c, what
  * follows from completions in confirm.c. See tx.h. Pure: libc only.
  */
-#include "core/tx.h"
+#include "core/emit.h"
 
 #include <string.h>
+
+/* Where paths have no cap that is worth the name: a CQE per MiB costs nothing */
+#define VQP_TX_PACE_MAX (1ul << 20)
 
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                  uint32_t am_size, vqp_op_t *rma_ops, uint32_t rma_size,
@@ -32,8 +35,10 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     }
 
     /* All paths' AM bytes without a CQE stay below an eighth of the ring: they
-     * hold mirror space although the peer may have consumed them */
-    tx->unsignaled_max = cfg->ring_size >> (3 + tx->path_shift);
+     * hold mirror space although the peer may have consumed them. A path that is
+     * full of other bytes is refilled a quarter at a time. */
+    tx->am_pace  = cfg->ring_size >> (3 + tx->path_shift);
+    tx->rma_pace = (uint32_t)vqp_min(cfg->path_cap / 4, VQP_TX_PACE_MAX);
 
     /* No more numbers than the peer has receives: then each of them finds a
      * path, in whatever order they go out (a notify goes after later AMs) */
@@ -107,11 +112,6 @@ static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
     }
 }
 
-static inline uint32_t vqp_tx_frags(uint64_t length, unsigned shift)
-{
-    return (uint32_t)((length + (1ul << shift) - 1) >> shift);
-}
-
 /* Immediates that the fence of an AM takes at most */
 static inline uint32_t vqp_tx_fences(const vqp_tx_t *tx, const vqp_op_t *op)
 {
@@ -135,6 +135,17 @@ static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
                                            (uint8_t)shift;
 }
 
+/* The same for a tail AM: no more fsns than paths that its frags can go to */
+static inline uint32_t
+vqp_tx_tail_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
+{
+    while (vqp_unlikely(vqp_tx_tail_fsns(tx, op) > max)) {
+        ++op->frag_shift;
+    }
+
+    return vqp_tx_tail_fsns(tx, op);
+}
+
 /* Cut an AM: into at most @a max frags, which get larger if need be. Returns
  * how many fsns they take. */
 static inline uint32_t
@@ -144,9 +155,16 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
 
     op->frag_shift = vqp_tx_frag_shift(tx, op->length);
     frags          = vqp_tx_frags(op->length, op->frag_shift);
-    if ((tx->cfg.notify == VQP_NOTIFY_SPRAY) && (frags > 1)) {
-        op->flags |= VQP_OP_SPRAY | VQP_OP_SIGNAL;
-        return 1;
+    if (frags > 1) {
+        if (tx->cfg.notify == VQP_NOTIFY_SPRAY) {
+            op->flags |= VQP_OP_BARE | VQP_OP_SIGNAL;
+            return 1;
+        }
+
+        if (tx->cfg.notify == VQP_NOTIFY_TAIL) {
+            op->flags |= VQP_OP_TAIL;
+            return vqp_tx_tail_cut(tx, op, max);
+        }
     }
 
     while (vqp_unlikely(frags > max)) {
@@ -187,7 +205,7 @@ vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
     op->flags  = wrap ? VQP_OP_WRAP : 0;
     op->length = sizeof(vqp_record_t) + max;
     frags      = vqp_tx_am_cut(tx, op, tx->am_frags_max);
-    op->flags &= (uint8_t)~(VQP_OP_SPRAY | VQP_OP_SIGNAL); /* see commit */
+    op->flags &= (uint8_t)~(VQP_OP_TAIL | VQP_OP_SIGNAL); /* see commit */
     if (vqp_unlikely((tx->fence_am || tx->cfg.order_all) &&
                      !vqp_opring_is_empty(&tx->rma))) {
         op->flags |= VQP_OP_FENCE;

@@ -37,7 +37,9 @@ enum {
     VQP_FRAG_SIGNALED = 1 << 0,
     VQP_FRAG_INLINE   = 1 << 1,
     VQP_FRAG_FENCE    = 1 << 2, /* wait for READs and atomics before it */
-    VQP_FRAG_UNPOSTED = 1 << 3  /* set by the layer that posts: it could not */
+    VQP_FRAG_UNPOSTED = 1 << 3, /* set by the layer that posts: it could not */
+    VQP_FRAG_PACING   = 1 << 4  /* its CQE keeps the path going: a later one does
+                                   not make it superfluous */
 };
 
 /** One work request to post. */
@@ -62,8 +64,9 @@ typedef struct vqp_batch {
 } vqp_batch_t;
 
 typedef enum {
-    VQP_NOTIFY_SPRAY,
-    VQP_NOTIFY_DQPLB
+    VQP_NOTIFY_SPRAY, /* one empty immediate when all frags are confirmed */
+    VQP_NOTIFY_DQPLB, /* one with every frag */
+    VQP_NOTIFY_TAIL   /* one with the last frag on each path */
 } vqp_notify_t;
 
 /** What does not change after the connection is made. */
@@ -114,7 +117,8 @@ typedef struct vqp_tx {
     uint32_t        ring_head;     /* cumulative bytes given to records */
     uint32_t        ring_peer;     /* consumed by the peer */
     uint32_t        ring_local;    /* confirmed by the HCA */
-    uint32_t        unsignaled_max;/* bytes of AMs without CQE, per path */
+    uint32_t        am_pace;       /* bytes on a path that may be without a CQE */
+    uint32_t        rma_pace;      /* when the next frag is of an AM; or not */
     uint32_t        path_shift;    /* log2 of the number of paths, up */
     uint32_t        fsn_limit;     /* fsns that may be outstanding */
     uint32_t        am_frags_max;  /* frags that an AM may be cut into */
@@ -130,7 +134,12 @@ typedef struct vqp_tx {
     uint8_t         starving;      /* STARVE is out, no credit came since */
     uint8_t         want_starve;   /* the next control message says STARVE */
     uint8_t         failed;        /* nothing may be dispatched any more */
+    uint8_t         tail_held;     /* the AM at am.post counts one frag more, for
+                                      the immediates that it still owes */
+    uint64_t        now;           /* ns, of the event that is handled: set by
+                                      the caller if the scheduler is left */
     uint64_t        fence_paths;   /* paths that still need a fence frag */
+    uint64_t        tail_paths;    /* paths that the tail AM at am.post has used */
     uint8_t        *fsn_path;      /* path of each outstanding fsn */
     vqp_iov_t      *iov_ext;       /* pieces of RMA ops then AM ops, or NULL */
     uint32_t        iov_max;       /* pieces per op in iov_ext */
@@ -146,6 +155,36 @@ typedef struct vqp_done {
     uint8_t      kind; /* vqp_kind_t */
     vqp_status_t status;
 } vqp_done_t;
+
+/**
+ * Does the frag that was just put on the path get a CQE? If its op wants one; or
+ * if the path needs it to go on: for its places, for the bytes that it may have
+ * in flight (nothing after the frag that fills it could confirm it), for the
+ * mirror. Private to the ways of dispatch.
+ *
+ * @return VQP_FRAG_SIGNALED, maybe with VQP_FRAG_PACING, or 0.
+ */
+static inline unsigned
+vqp_tx_signal(const vqp_tx_t *tx, vqp_path_t *path, uint8_t kind,
+              uint32_t length, int signal)
+{
+    path->unsignaled_bytes += length;
+    if ((++path->unsignaled >= tx->cfg.signal_every) ||
+        (path->bytes >= tx->cfg.path_cap) ||
+        (path->unsignaled_bytes >
+         ((kind == VQP_KIND_AM) ? tx->am_pace : tx->rma_pace))) {
+        path->unsignaled       = 0;
+        path->unsignaled_bytes = 0;
+        return VQP_FRAG_SIGNALED | VQP_FRAG_PACING;
+    }
+
+    if (signal) {
+        path->unsignaled = 0;
+        return VQP_FRAG_SIGNALED;
+    }
+
+    return 0;
+}
 
 /**
  * Prepare an empty sender.

@@ -430,6 +430,7 @@ void uct_vqp_pump(uct_vqp_t *vqp)
     vqp_credit_t credit;
     uint32_t control;
 
+    uct_vqp_clock(vqp);
     do {
         credit  = vqp_rx_credit(&vqp->rx);
         control = vqp->tx.slow & VQP_TX_CONTROL;

@@ -80,6 +80,14 @@ static inline int uct_vqp_is_connected(const uct_vqp_t *vqp)
     return __atomic_load_n(&vqp->connected, __ATOMIC_ACQUIRE);
 }
 
+/** Tell the sender the time, if its scheduler measures. */
+static inline void uct_vqp_clock(uct_vqp_t *vqp)
+{
+    if (vqp_unlikely(vqp->tx.cfg.sched == VQP_SCHED_LEFT)) {
+        vqp->tx.now = uct_vqp_now();
+    }
+}
+
 /** A flush that waits: reports when all ops before `mark` are reported. */
 typedef struct uct_vqp_flush {
     ucs_queue_elem_t  queue;

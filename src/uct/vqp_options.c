@@ -16,13 +16,16 @@
 static const char *uct_vqp_notify_names[] = {
     [VQP_NOTIFY_SPRAY] = "spray",
     [VQP_NOTIFY_DQPLB] = "dqplb",
-    [VQP_NOTIFY_DQPLB + 1] = NULL
+    [VQP_NOTIFY_TAIL]  = "tail",
+    [VQP_NOTIFY_TAIL + 1] = NULL
 };
 
 static const char *uct_vqp_sched_names[] = {
     [VQP_SCHED_RR]    = "rr",
     [VQP_SCHED_LEAST] = "least",
-    [VQP_SCHED_LEAST + 1] = NULL
+    [VQP_SCHED_LEFT]  = "left",
+    [VQP_SCHED_FIXED] = "fixed",
+    [VQP_SCHED_FIXED + 1] = NULL
 };
 
 static const char *uct_vqp_comp_order_names[] = {"any", "post", NULL};
@@ -51,13 +54,18 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "How the end of an active message of several frags is announced:\n"
      " - dqplb : every frag carries an immediate, the receiver counts them.\n"
      " - spray : plain frags, and one immediate when all are acknowledged. Fewer\n"
-     "           receive completions, one more round trip per message.",
+     "           receive completions, one more round trip per message.\n"
+     " - tail  : the last frag on each path carries an immediate. As few receive\n"
+     "           completions as paths, and no round trip.",
      UCT_VQP_OPTION(notify), UCS_CONFIG_TYPE_ENUM(uct_vqp_notify_names)},
 
     {"SCHED", "rr",
      "Which path takes the next frag:\n"
      " - rr    : in turn, over the paths that have room.\n"
-     " - least : the one with the fewest bytes in flight.",
+     " - least : the one with the fewest bytes in flight.\n"
+     " - left  : the one that would be through with it first, by bytes in flight\n"
+     "           and the measured pace of each path: for paths of unequal speed.\n"
+     " - fixed : the first path only, as far as it goes. For comparison.",
      UCT_VQP_OPTION(sched), UCS_CONFIG_TYPE_ENUM(uct_vqp_sched_names)},
 
     {"COMP_ORDER", "any",

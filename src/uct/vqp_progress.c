@@ -195,9 +195,12 @@ void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
     ++vqp->paths[path].stats.tx_cqes;
     if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
         uct_vqp_send_failed(vqp, path, wc);
-    } else if (vqp_unlikely(vqp_tx_retire(&vqp->tx, &vqp->paths[path],
-                                          vqp_ib_wrid_pos(wc->wr_id),
-                                          VQP_OK) == 0)) {
+        return;
+    }
+
+    uct_vqp_clock(vqp);
+    if (vqp_unlikely(vqp_tx_retire(&vqp->tx, &vqp->paths[path],
+                                   vqp_ib_wrid_pos(wc->wr_id), VQP_OK) == 0)) {
         ++vqp->stats.stale;
     }
 }

@@ -391,7 +391,153 @@ TEST_F(dispatch, second_sprayed_message_acknowledged_first_notifies_first) {
     EXPECT_EQ(100u | VQP_IMM_LAST, notify[0].imm);
 }
 
+/* ---- tail ---- */
+
+class tail : public dispatch {
+protected:
+    tail() {
+        m_cfg.notify     = VQP_NOTIFY_TAIL;
+        m_cfg.frag_shift = m_cfg.min_shift = 8;
+    }
+
+    static std::vector<vqp_frag_t> immediates(const std::vector<vqp_frag_t> &f) {
+        std::vector<vqp_frag_t> imms;
+
+        for (const vqp_frag_t &frag : f) {
+            if (frag.opcode == VQP_WR_WRITE_IMM) {
+                imms.push_back(frag);
+            }
+        }
+        return imms;
+    }
+};
+
+TEST_F(tail, the_last_frag_on_each_path_carries_the_immediate) {
+    start(4);
+    am(1500); /* 6 frags: two on paths 0 and 1, one on 2 and 3 */
+    auto frags = batch();
+    ASSERT_EQ(6u, frags.size());
+    for (unsigned i = 0; i < 2; ++i) {
+        EXPECT_EQ(VQP_WR_WRITE, frags[i].opcode);
+    }
+    EXPECT_EQ(102u, frags[2].imm);
+    EXPECT_EQ(103u | VQP_IMM_LAST, frags[3].imm);
+    EXPECT_EQ(100u, frags[4].imm);
+    EXPECT_EQ(101u, frags[5].imm);
+    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(4u, vqp_tx_fsns_out(&m_tx));
+}
+
+TEST_F(tail, fewer_paths_than_reserved_give_their_numbers_back) {
+    start(4);
+    m_paths[1].up = m_paths[3].up = 0;
+    am(1500, &u[0]);
+    auto frags = batch();
+    EXPECT_EQ(2u, immediates(frags).size());
+    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(2u, vqp_tx_fsns_out(&m_tx));
+    vqp_tx_kick(&m_tx);
+    confirm(frags);
+    confirm(batch());
+    EXPECT_EQ(1u, done().size());
+}
+
+TEST_F(tail, a_path_whose_last_frag_is_out_gets_an_empty_one) {
+    m_cfg.path_cap = 256; /* a frag per path and batch */
+    start(2);
+    am(700, &u[0]); /* 3 frags */
+    auto first = batch();
+    ASSERT_EQ(2u, first.size());
+    EXPECT_TRUE(immediates(first).empty());
+    retire(first[0]); /* path 0 takes the third */
+    auto rest = batch();
+    ASSERT_EQ(2u, rest.size());
+    EXPECT_EQ(100u, rest[0].imm);
+    EXPECT_EQ(0, rest[0].path->index);
+    EXPECT_EQ(101u | VQP_IMM_LAST, rest[1].imm);
+    EXPECT_EQ(0u, rest[1].length);
+    EXPECT_EQ(1, rest[1].path->index);
+
+    vqp_tx_kick(&m_tx);
+    confirm(first);
+    EXPECT_TRUE(done().empty());
+    confirm(rest);
+    confirm(batch());
+    EXPECT_EQ(1u, done().size());
+}
+
+TEST_F(tail, an_am_that_owes_immediates_is_not_over_and_nothing_passes_it) {
+    m_cfg.path_cap = 256;
+    start(2);
+    am(700, &u[0]);
+    am(0, &u[1]);
+    auto first = batch();
+    retire(first[0]);
+    m_paths[1].up = 0; /* the empty immediate has no way out */
+    auto rest = batch();
+    ASSERT_EQ(1u, rest.size());
+    EXPECT_EQ(100u, rest[0].imm);
+    m_paths[1].up = 1;
+    retire(first[1]);
+    retire(rest[0]);
+    m_paths[1].up = 0;
+    EXPECT_TRUE(done().empty());
+    EXPECT_TRUE(batch().empty());
+    m_paths[1].up = 1;
+    rest = batch();
+    ASSERT_EQ(2u, rest.size());
+    EXPECT_EQ(101u | VQP_IMM_LAST, rest[0].imm);
+    EXPECT_EQ(102u | VQP_IMM_LAST, rest[1].imm);
+    vqp_tx_kick(&m_tx);
+    confirm(batch());
+    EXPECT_EQ(2u, done().size());
+}
+
+TEST_F(tail, a_failure_ends_an_am_that_owes_immediates) {
+    m_cfg.path_cap = 256;
+    start(2);
+    am(700, &u[0]);
+    auto first = batch();
+    retire(first[0]);
+    m_paths[1].up = 0;
+    auto rest = batch();
+    retire(first[1]);
+    retire(rest[0]);
+    vqp_tx_fail(&m_tx, VQP_ERR_IO);
+    EXPECT_EQ(1u, done(VQP_ERR_IO).size());
+}
+
+TEST_F(tail, of_one_frag_is_its_own_notify) {
+    start(2);
+    am(100);
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(100u | VQP_IMM_LAST, frags[0].imm);
+}
+
+TEST_F(tail, on_one_path_one_immediate_announces_all_frags) {
+    start(1);
+    am(1500);
+    auto frags = batch();
+    ASSERT_EQ(6u, frags.size());
+    ASSERT_EQ(1u, immediates(frags).size());
+    EXPECT_EQ(100u | VQP_IMM_LAST, frags[5].imm);
+}
+
 /* ---- completions asked for ---- */
+
+TEST_F(dispatch, a_path_is_refilled_a_quarter_at_a_time) {
+    m_cfg.path_cap   = 1024;
+    m_cfg.frag_shift = m_cfg.min_shift = 7;
+    start(1);
+    rma(VQP_KIND_PUT, 2048, &u[0]);
+    auto frags = batch();
+    ASSERT_EQ(8u, frags.size());
+    EXPECT_EQ(2u, signaled({frags.begin(), frags.end() - 1}));
+    EXPECT_TRUE(frags[7].flags & VQP_FRAG_SIGNALED);
+    retire(frags[2]);
+    EXPECT_EQ(3u, batch().size());
+}
 
 TEST_F(dispatch, an_op_asks_for_one_cqe_per_path_of_a_batch) {
     start(2);

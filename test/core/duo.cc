@@ -36,9 +36,10 @@ duo_params duo_params::draw(std::mt19937 &rng)
     p.inline_max   = one_of(rng, {0u, 64u, 256u});
     p.min_shift    = (uint8_t)(6 + rng() % 6);
     p.frag_shift   = (uint8_t)(p.min_shift + rng() % 6);
-    p.notify       = one_of<uint8_t>(rng, {VQP_NOTIFY_SPRAY,
+    p.notify       = one_of<uint8_t>(rng, {VQP_NOTIFY_SPRAY, VQP_NOTIFY_TAIL,
                                            VQP_NOTIFY_DQPLB});
-    p.sched        = one_of<uint8_t>(rng, {VQP_SCHED_RR, VQP_SCHED_LEAST});
+    p.sched        = one_of<uint8_t>(rng, {VQP_SCHED_RR, VQP_SCHED_LEAST,
+                                           VQP_SCHED_LEFT, VQP_SCHED_FIXED});
     p.order_all    = (rng() % 4) == 0;
     p.comp_post    = rng() % 2;
     p.no_fast      = rng() % 2;
@@ -65,8 +66,9 @@ std::string duo_params::str() const
        << am_ops << "/" << rma_ops << ", signal_every " << signal_every
        << ", cap " << path_cap << ", inline " << inline_max << ", frags 2^"
        << (unsigned)min_shift << "..2^" << (unsigned)frag_shift << ", "
-       << ((notify == VQP_NOTIFY_SPRAY) ? "spray" : "dqplb") << ", "
-       << ((sched == VQP_SCHED_RR) ? "rr" : "least")
+       << ((notify == VQP_NOTIFY_SPRAY) ? "spray" :
+           (notify == VQP_NOTIFY_TAIL)  ? "tail" : "dqplb") << ", "
+       << "sched " << (unsigned)sched
        << (order_all ? ", order all" : "") << (comp_post ? ", post" : ", any")
        << (no_fast ? "" : ", fast")
        << ", first fsn " << first_fsn << ", delay " << max_delay

@@ -117,6 +117,7 @@ void duo_node::pump()
         vqp_credit_t credit = vqp_rx_credit(&rx);
         uint64_t controls   = stats.controls_tx;
 
+        tx.now = m_world.now * 1000;
         vqp_tx_dispatch(&tx, m_batch.get(), &credit);
         if (stats.controls_tx != controls) {
             vqp_rx_told(&rx, &credit);
@@ -128,6 +129,7 @@ void duo_node::pump()
 void duo_node::on_send(const duo_cqe &cqe)
 {
     vqp_path_t *path = &m_paths[cqe.path];
+    tx.now           = m_world.now * 1000;
     unsigned count   = vqp_tx_retire(&tx, path, cqe.pos, cqe.status);
 
     if (count == 0) {

@@ -1,6 +1,10 @@
 /* The schedulers: who takes the next frag. */
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
+#include <vector>
+
 extern "C" {
 #include "core/sched.h"
 }
@@ -23,14 +27,16 @@ protected:
 
     /* Index of the choice, -1 for none */
     int pick(vqp_sched_t policy, unsigned needs = 0, uint64_t cap = 1000) {
-        vqp_path_t *path = vqp_sched_pick(policy, m_paths, NUM, &m_next, cap,
-                                          needs);
+        const vqp_want_t want = {cap, 100, 100, m_now, needs};
+        vqp_path_t *path      = vqp_sched_pick(policy, m_paths, NUM, &m_next,
+                                               &want);
 
         return (path == nullptr) ? -1 : path->index;
     }
 
     vqp_path_t m_paths[NUM] {};
     uint32_t   m_next = 0;
+    uint64_t   m_now  = 1000000000;
 };
 
 TEST_F(sched, rr_rotates) {
@@ -88,7 +94,8 @@ TEST_F(sched, needs_are_respected) {
         path.reads = path.reads_max;
     }
 
-    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEAST}) {
+    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEAST, VQP_SCHED_LEFT,
+                               VQP_SCHED_FIXED}) {
         EXPECT_EQ(-1, pick(policy, VQP_NEED_IMM));
         EXPECT_EQ(-1, pick(policy, VQP_NEED_READ));
         EXPECT_GE(pick(policy), 0);
@@ -109,14 +116,178 @@ TEST_F(sched, nobody_when_all_are_full_or_down) {
     m_next = 2;
     EXPECT_EQ(-1, pick(VQP_SCHED_RR));
     EXPECT_EQ(-1, pick(VQP_SCHED_LEAST));
+    EXPECT_EQ(-1, pick(VQP_SCHED_LEFT));
+    EXPECT_EQ(-1, pick(VQP_SCHED_FIXED));
     EXPECT_EQ(2u, m_next);
 }
 
 TEST_F(sched, one_path_is_always_the_choice) {
-    uint32_t next = 0;
+    const vqp_want_t want = {1, 1, 1, 0, 0};
+    uint32_t next         = 0;
 
-    EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_RR, m_paths, 1, &next, 1, 0));
+    EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_RR, m_paths, 1, &next, &want));
     EXPECT_EQ(0u, next);
+}
+
+TEST_F(sched, fixed_stays_on_the_first_that_is_up) {
+    m_paths[0].up = 0;
+    EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
+    EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
+    m_paths[1].imms = 16; /* told maybe by what waits for it */
+    EXPECT_EQ(2, pick(VQP_SCHED_FIXED, VQP_NEED_IMM));
+    m_paths[1].bytes = 1000;
+    EXPECT_EQ(-1, pick(VQP_SCHED_FIXED));
+}
+
+/* ---- left ---- */
+
+class left : public sched {
+protected:
+    static constexpr uint64_t CAP  = 256 << 10;
+    static constexpr uint64_t FRAG = 64 << 10;
+
+    /* What a path takes for 64 KiB, ns; 0: it was never measured */
+    void cost(unsigned i, uint32_t ns) {
+        m_paths[i].pace.cost = ns;
+        m_paths[i].pace.last = m_now;
+    }
+
+    /* Sends @a total bytes over paths that take so many ns for a frag; the rates
+     * may change on the way. Returns when the last one is there. */
+    uint64_t stream(uint64_t total, std::vector<uint64_t> ns,
+                    vqp_sched_t policy = VQP_SCHED_LEFT,
+                    std::vector<uint64_t> later = {}) {
+        uint64_t sent = 0, done = 0, start = m_now;
+        std::vector<uint64_t> free_at(NUM, m_now);
+        std::deque<uint64_t> queue[NUM];
+
+        while (done < total) {
+            for (int i = 0; (sent < total) && ((i = choose(policy, total - sent)) >= 0);) {
+                if (m_paths[i].bytes == 0) {
+                    vqp_pace_begin(&m_paths[i].pace, m_now);
+                }
+                m_paths[i].bytes += FRAG;
+                free_at[i] = std::max(free_at[i], m_now) + ns[i];
+                queue[i].push_back(free_at[i]);
+                sent += FRAG;
+            }
+
+            unsigned first = NUM;
+            for (unsigned i = 0; i < NUM; ++i) {
+                if (!queue[i].empty() &&
+                    ((first == NUM) ||
+                     (queue[i].front() < queue[first].front()))) {
+                    first = i;
+                }
+            }
+            if (first == NUM) {
+                ADD_FAILURE() << "nobody is busy, and nobody takes a frag";
+                return UINT64_MAX;
+            }
+
+            m_now = queue[first].front();
+            queue[first].pop_front();
+            m_paths[first].bytes -= FRAG;
+            vqp_pace_confirmed(&m_paths[first].pace, FRAG,
+                               m_paths[first].bytes, m_now);
+            done += FRAG;
+            if (!later.empty() && (done >= total / 2)) {
+                ns.swap(later);
+                later.clear();
+            }
+        }
+        return m_now - start;
+    }
+
+    int choose(vqp_sched_t policy, uint64_t left = FRAG) {
+        const vqp_want_t want = {CAP, FRAG, left, m_now, 0};
+        vqp_path_t *path      = vqp_sched_pick(policy, m_paths, NUM, &m_next,
+                                               &want);
+
+        return (path == nullptr) ? -1 : path->index;
+    }
+
+    /* Part of what all paths together could do */
+    static double share(uint64_t total, const std::vector<uint64_t> &ns,
+                        uint64_t took) {
+        double rate = 0;
+
+        for (uint64_t n : ns) {
+            rate += (double)FRAG / n;
+        }
+        return total / rate / took;
+    }
+};
+
+TEST_F(left, takes_who_is_through_first) {
+    cost(0, 1000);
+    cost(1, 500);
+    cost(2, 4000);
+    cost(3, 4000);
+    m_paths[1].bytes = 2 * FRAG;
+    EXPECT_EQ(0, choose(VQP_SCHED_LEFT)); /* 1000 against 1500 */
+    m_paths[0].bytes = FRAG;
+    EXPECT_EQ(1, choose(VQP_SCHED_LEFT)); /* 2000 against 1500 */
+}
+
+TEST_F(left, waits_for_a_full_one_that_is_through_sooner) {
+    cost(0, 100);
+    cost(1, 10000);
+    cost(2, 10000);
+    cost(3, 10000);
+    m_paths[0].bytes = CAP;
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    EXPECT_GE(choose(VQP_SCHED_LEFT, 100 * FRAG), 1); /* not for so much */
+    m_paths[0].up = 0;
+    EXPECT_GE(choose(VQP_SCHED_LEFT), 1);
+}
+
+TEST_F(left, an_unknown_one_counts_as_good_as_the_best) {
+    cost(0, 1000);
+    cost(1, 1000);
+    cost(2, 1000);
+    m_paths[0].bytes = m_paths[1].bytes = m_paths[2].bytes = FRAG;
+    EXPECT_EQ(3, choose(VQP_SCHED_LEFT));
+    m_paths[3].bytes = CAP; /* full, but nobody knows for how long */
+    EXPECT_GE(choose(VQP_SCHED_LEFT), 0);
+}
+
+TEST_F(left, rotates_over_equals) {
+    for (int i = 0; i < 9; ++i) {
+        EXPECT_EQ(i % (int)NUM, choose(VQP_SCHED_LEFT));
+    }
+}
+
+TEST_F(left, equal_paths_give_their_sum) {
+    std::vector<uint64_t> ns(NUM, 5000);
+
+    EXPECT_GE(share(1 << 20, ns, stream(1 << 20, ns)), 0.95);
+    EXPECT_GE(share(64 << 20, ns, stream(64 << 20, ns)), 0.99);
+}
+
+TEST_F(left, unequal_paths_give_their_sum_where_rr_does_not) {
+    std::vector<uint64_t> ns = {8000, 4000, 2000, 1000};
+
+    EXPECT_GE(share(64 << 20, ns, stream(64 << 20, ns)), 0.95);
+    EXPECT_LE(share(64 << 20, ns, stream(64 << 20, ns, VQP_SCHED_RR)), 0.99);
+}
+
+TEST_F(left, a_path_that_slows_down_is_noticed) {
+    std::vector<uint64_t> ns = {1000, 1000, 1000, 1000};
+    std::vector<uint64_t> later = {1000, 1000, 1000, 10000};
+    uint64_t ideal = (uint64_t)((128 << 20) / (4 * FRAG / 1000.0) +
+                                (128 << 20) / (3.1 * FRAG / 1000.0));
+
+    EXPECT_LE(stream(256 << 20, ns, VQP_SCHED_LEFT, later), ideal * 1.05);
+}
+
+TEST_F(left, a_path_that_got_faster_is_tried_again) {
+    std::vector<uint64_t> ns = {100000, 100000, 100000, 10000000};
+
+    stream(4 << 20, ns);
+    m_now += VQP_PACE_FORGET;
+    ns[3] = 100000;
+    EXPECT_GE(share(64 << 20, ns, stream(64 << 20, ns)), 0.95);
 }
 
 } /* namespace */

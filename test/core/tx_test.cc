@@ -46,7 +46,7 @@ TEST_F(tx, ring_bytes_need_both_the_peer_and_the_local_confirmation) {
 
 TEST_F(tx, mirror_bytes_without_a_cqe_are_kicked) {
     start(1);
-    m_tx.unsignaled_max = UINT32_MAX;
+    m_tx.am_pace = m_tx.rma_pace = UINT32_MAX;
     am(2032);
     am(2032);
     EXPECT_EQ(0u, signaled(dispatch()));

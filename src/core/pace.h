@@ -1,0 +1,53 @@
+/*
+ * How fast a path is: nanoseconds for VQP_PACE_UNIT bytes, measured while it has
+ * bytes in flight, as a moving average. Time comes in as a parameter; one
+ * division for each measured interval, none for a frag. Pure: libc only.
+ *
+ * Confirmations are seen when somebody polls, not when they come. So only an
+ * interval at whose end the path was still busy tells how long its bytes took;
+ * of a path that has run empty in between we know that it took no longer.
+ */
+#ifndef VQP_CORE_PACE_H
+#define VQP_CORE_PACE_H
+
+#include <stdint.h>
+
+#define VQP_PACE_UNIT_SHIFT 16         /* the cost is that of 64 KiB */
+#define VQP_PACE_SAMPLE     (64 << 10) /* bytes of an interval, at least */
+#define VQP_PACE_FORGET     100000000  /* ns: an older average says nothing */
+
+typedef struct vqp_pace {
+    uint64_t start; /* of the interval that is measured */
+    uint64_t last;  /* end of the last one that was measured */
+    uint32_t bytes; /* confirmed since start */
+    uint32_t cost;  /* ns per unit; 0: not known */
+} vqp_pace_t;
+
+/** The path had nothing in flight, and gets a frag at @a now. */
+static inline void vqp_pace_begin(vqp_pace_t *pace, uint64_t now)
+{
+    pace->start = now;
+    pace->bytes = 0;
+}
+
+/** What the path costs, as far as it was seen lately; 0: not known. */
+static inline uint32_t vqp_pace_cost(const vqp_pace_t *pace, uint64_t now)
+{
+    return (now - pace->last < VQP_PACE_FORGET) ? pace->cost : 0;
+}
+
+/** When the path would be through with @a bytes, in ns from now. */
+static inline uint64_t vqp_pace_finish(uint32_t cost, uint64_t bytes)
+{
+    return (bytes * cost) >> VQP_PACE_UNIT_SHIFT;
+}
+
+/**
+ * @a bytes were confirmed.
+ *
+ * @param [in] left  Bytes that are still in flight on the path.
+ */
+void vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,
+                        uint64_t now);
+
+#endif
