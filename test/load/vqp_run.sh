@@ -19,6 +19,40 @@ grep -q '^vqp-run .*[0-9]' "$out/stdout" || fail "--version says nothing"
 "$run" --help | grep -q mca || fail "--help has no hint for Open MPI"
 "$run" --check >"$out/stdout" 2>"$out/stderr"
 grep -q '^UCX  *[0-9]' "$out/stdout" || fail "--check names no UCX version"
+
+# made_device NAME LINK_LAYER: as a device looks in sysfs, in $out/sys
+made_device() {
+    mkdir -p "$out/sys/class/infiniband/$1/ports/1" &&
+        echo '1: CA' >"$out/sys/class/infiniband/$1/node_type" &&
+        echo "$2" >"$out/sys/class/infiniband/$1/ports/1/link_layer"
+}
+
+# flow_label_of NAME: what --check says about that device
+flow_label_of() {
+    SYSFS_PATH=$out/sys "$run" --check 2>&1 |
+        sed -n "/^port  *$1:1,/{n;s/^ *flow label  *//p;}"
+}
+
+made_device soft_0 Ethernet && touch "$out/sys/class/infiniband/soft_0/parent"
+for driver in mlx5_core other; do
+    made_device "$driver" Ethernet
+    mkdir "$out/sys/class/infiniband/$driver/device"
+    ln -s "../$driver" "$out/sys/class/infiniband/$driver/device/driver"
+done
+made_device none Ethernet
+made_device fabric InfiniBand
+for expect in 'soft_0 yes*rdma_rxe*' 'mlx5_core yes*mlx5_core*' \
+              'other unknown*other*' 'none unknown*unknown*' \
+              'fabric no UDP port*'; do
+    device=${expect%% *}
+    said=$(flow_label_of "$device")
+    # shellcheck disable=SC2254 # a pattern
+    case $said in
+        ${expect#* }) ;;
+        *) fail "--check says '$said' about the flow label of $device" ;;
+    esac
+done
+
 "$run" >/dev/null 2>&1
 [ $? = 2 ] || fail "usage error has another status than 2"
 exit 0

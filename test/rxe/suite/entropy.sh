@@ -78,6 +78,15 @@ entropy_off() {
     [ "$(ports | wc -l)" -gt 1 ] || fail "one source port for all paths"
 }
 
+# Drivers that are known to honour flow labels are named so
+known_driver() {
+    "$CHECK_BUILD/contrib/vqp-run" --check >check.txt
+    cat check.txt
+    grep -q '^ *flow label *yes.*driver rdma_rxe' check.txt ||
+        fail "vqp-run --check does not know rdma_rxe"
+}
+
+add entropy_known_driver 30 known_driver
 add entropy_even_flows 150 even_flows
 add entropy_stock_rc_verbs 90 stock_flows
 add entropy_list 60 listed_ports 1,0x102,0x4001,16383 49152 49153 49410 65535
