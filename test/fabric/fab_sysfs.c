@@ -223,8 +223,9 @@ static void fab_sysfs_make_uverbs(fab_sysfs_maker_t *maker, const char *parent,
              name);
     fab_sysfs_link(maker, name, link);
 
+    /* UCX wants a character device that it may read and write */
     fab_sysfs_dir(maker, FAB_SYSFS_DEV);
-    fab_sysfs_file(maker, name, "%s", "");
+    fab_sysfs_link(maker, name, "/dev/null");
 }
 
 static void fab_sysfs_make_device(fab_sysfs_maker_t *maker, unsigned device)
