@@ -205,6 +205,15 @@ static void fab_sysfs_make_pci(fab_sysfs_maker_t *maker, const char *parent)
                    (fab_config_link_mbps(&fab_config) > 200000) ? 32 : 16);
 }
 
+/* The link by which the name of the PCI function is found */
+static void fab_sysfs_link_parent(fab_sysfs_maker_t *maker, const char *parent)
+{
+    char target[256];
+
+    snprintf(target, sizeof(target), "../../../%s", strrchr(parent, '/') + 1);
+    fab_sysfs_link(maker, "device", target);
+}
+
 /* The uverbs device of the same number, and what opens it */
 static void fab_sysfs_make_uverbs(fab_sysfs_maker_t *maker, const char *parent,
                                   unsigned device)
@@ -216,7 +225,7 @@ static void fab_sysfs_make_uverbs(fab_sysfs_maker_t *maker, const char *parent,
     fab_sysfs_file(maker, "ibdev", "%s", fab_dev_name(device));
     fab_sysfs_file(maker, "abi_version", "1");
     fab_sysfs_file(maker, "dev", "231:%u", 192 + device);
-    fab_sysfs_link(maker, "device", "../..");
+    fab_sysfs_link_parent(maker, parent);
 
     fab_sysfs_dir(maker, FAB_SYSFS_VERBS);
     snprintf(link, sizeof(link), "../../..%s/infiniband_verbs/%s", parent,
@@ -262,7 +271,7 @@ static void fab_sysfs_make_device(fab_sysfs_maker_t *maker, unsigned device)
     if (!is_virtual) {
         fab_sysfs_file(maker, "hca_type", "fabric");
         fab_sysfs_file(maker, "board_id", "fabric");
-        fab_sysfs_link(maker, "device", "../..");
+        fab_sysfs_link_parent(maker, parent);
     }
 
     fab_sysfs_dir(maker, FAB_SYSFS_IB);
