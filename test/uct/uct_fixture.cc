@@ -163,14 +163,20 @@ void run_for(double seconds)
 
 /* ---- node ---- */
 
-node::node(unsigned device, const options &config) :
-        name(devices()[std::min<size_t>(device, devices().size() - 1)])
+node::node(unsigned device, const options &config, node *domain) :
+        name(devices()[std::min<size_t>(device, devices().size() - 1)]),
+        own_md(domain == nullptr)
 {
     EXPECT_EQ(UCS_OK, ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK,
                                                &async));
     EXPECT_EQ(UCS_OK, uct_worker_create(async, UCS_THREAD_MODE_SINGLE,
                                         &worker));
-    open_md();
+    if (own_md) {
+        open_md();
+    } else {
+        md      = domain->md;
+        md_attr = domain->md_attr;
+    }
     open_iface(config);
     nodes.push_back(this);
 }
@@ -256,7 +262,9 @@ node::~node()
 {
     close();
     nodes.erase(std::find(nodes.begin(), nodes.end(), this));
-    uct_md_close(md);
+    if (own_md) {
+        uct_md_close(md);
+    }
     uct_worker_destroy(worker);
     ucs_async_context_destroy(async);
 }
@@ -327,8 +335,8 @@ ucs_status_t endpoint::flush(double seconds)
 
 /* ---- completion ---- */
 
-bool completion::inside = false;
-std::vector<completion*> completion::order;
+thread_local bool completion::inside = false;
+thread_local std::vector<completion*> completion::order;
 
 static void completion_func(uct_completion_t *super)
 {

@@ -50,7 +50,9 @@ public:
     typedef std::function<ucs_status_t(const char *, size_t)> am_handler;
     typedef std::function<ucs_status_t(endpoint *, ucs_status_t)> err_handler;
 
-    explicit node(unsigned device = 0, const options &config = {});
+    /* With a domain: on the memory domain of that one, which lives longer */
+    explicit node(unsigned device = 0, const options &config = {},
+                  node *domain = nullptr);
     ~node();
     node(const node &)            = delete;
     node &operator=(const node &) = delete;
@@ -80,6 +82,7 @@ private:
     void open_iface(const options &config);
 
     ucs_async_context_t  *async = nullptr;
+    bool                  own_md;
     std::map<uint8_t, am_handler> handlers;
 };
 
@@ -143,8 +146,8 @@ struct completion : completion_base {
     ucs_status_t          status;
     std::function<void()> func;
 
-    static bool inside;
-    static std::vector<completion*> order; /* in which they were called */
+    static thread_local bool inside;
+    static thread_local std::vector<completion*> order; /* of their calls */
 };
 
 /* Post; completions that run meanwhile fail the test */

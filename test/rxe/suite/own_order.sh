@@ -11,4 +11,5 @@ for setting in one_path dqplb spray least order_all; do
 done
 add own_flush 60 own_case "flush_test.*"
 add own_event 90 own_case "event_test.*"
+add own_thread 90 own_case "thread_test.*"
 add own_ucp 60 own_case "ucp_test.*"
