@@ -239,6 +239,17 @@ TEST_F(tx, old_credit_is_no_news) {
     EXPECT_EQ(32u, m_tx.ring_peer);
 }
 
+TEST_F(tx, news_of_one_kind_do_not_take_the_other_back) {
+    start(1);
+    am(0);
+    am(0);
+    dispatch();
+    EXPECT_EQ(1, vqp_tx_credit(&m_tx, 32, 101));
+    EXPECT_EQ(1, vqp_tx_credit(&m_tx, 16, 102));
+    EXPECT_EQ(32u, m_tx.ring_peer);
+    EXPECT_EQ(102u, m_tx.fsn_peer);
+}
+
 TEST_F(tx, bogus_credit_is_a_protocol_error) {
     start(1);
     am(0);
