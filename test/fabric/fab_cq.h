@@ -35,7 +35,7 @@ struct fab_cqe {
     uint8_t  sl;
     uint8_t  flags;     /* FAB_CQE_* */
     uint8_t  solicited; /* a receive of a message with the solicited bit */
-    uint8_t  pad[5];
+    uint8_t  pad[11];
 };
 
 enum {
@@ -63,7 +63,6 @@ struct fab_cq {
     uint32_t        proc;
     uint32_t        dev;
     uint32_t        id;         /* for messages */
-    uint64_t        slots;      /* sum of its QPs' queue depths (information) */
     /* the channel's */
     fab_off_t       event_next;
     uint32_t        events;        /* raised, not fetched; chan's lock */
@@ -95,14 +94,11 @@ int fab_cq_req_notify(struct ibv_cq *cq, int solicited_only);
 void fab_cq_ack_events(struct ibv_cq *cq, unsigned int nevents);
 
 /**
- * Push a CQE and raise the channel where the CQ is armed for it. Asks
- * fab_fault_cqe. A full queue loses it, goes into error and raises
- * IBV_EVENT_CQ_ERR. Any process; takes the producer's lock.
+ * Push a CQE and raise the channel where the CQ is armed for it. A full queue
+ * loses it, goes into error and raises IBV_EVENT_CQ_ERR. Any process; takes the
+ * producer's lock.
  */
 void fab_cq_push(struct fab_cq *cq, const struct fab_cqe *cqe);
-
-/** Same without asking for faults. */
-void fab_cq_push_plain(struct fab_cq *cq, const struct fab_cqe *cqe);
 
 /** Remove the CQEs of a QP that are still inside, freeing what they retire. */
 void fab_cq_purge(struct fab_cq *cq, struct fab_qp *qp);

@@ -26,4 +26,7 @@ void fab_engine_poll(void);
 /** Forget a QP and wait until the thread has left it; no lock held. */
 void fab_engine_forget(struct fab_qp *qp);
 
+/** In a forked child: the thread and the work are the parent's. */
+void fab_engine_forked(void);
+
 #endif

@@ -32,7 +32,8 @@ enum fab_exec_end {
 struct fab_exec_result {
     enum fab_exec_end  end;
     enum ibv_wc_status status;     /* DONE: the requester's */
-    int                peer_error; /* the responder went to ERR: to be flushed */
+    struct fab_qp      *broken;    /* a responder that went to ERR: to be
+                                      flushed once sq_lock is dropped */
     uint64_t           rnr_ns;     /* RNR: how long to wait */
 };
 
@@ -47,6 +48,11 @@ void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,
                  const struct ibv_sge *sge, uint32_t length,
                  struct fab_exec_result *result);
 
+/** Same for any QP: asks for faults, looks at the ports, then RC or UD. */
+void fab_exec_wr(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                 const struct ibv_sge *sge, uint32_t length,
+                 struct fab_exec_result *result);
+
 /**
  * Go on with the WRs in a QP's ring, as far as they are due. Takes sq_lock; in
  * the QP's process.
@@ -54,6 +60,39 @@ void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,
  * @return when to call again (ns), 0: not needed.
  */
 uint64_t fab_exec_progress(struct fab_qp *qp, uint64_t now);
+
+/**
+ * What an attempt to execute the oldest WR not executed means for its QP in
+ * immediate mode: completion, failure and flush, or when to try again. With
+ * sq_lock held.
+ *
+ * @return nonzero if the WR has been completed, or the QP has failed.
+ */
+int fab_exec_settle(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                    uint32_t length, const struct fab_exec_result *result);
+
+/**
+ * When the next attempt comes (sets due), for a result that is not DONE.
+ *
+ * @return the status to complete with when there is none, else SUCCESS.
+ */
+enum ibv_wc_status fab_exec_retry(struct fab_qp *qp,
+                                  const struct fab_exec_result *result);
+
+/** The ring in timed mode: what is due arrives or completes; sq_lock held. */
+void fab_exec_timed(struct fab_qp *qp, uint64_t now,
+                    struct fab_exec_result *result);
+
+/** Times of a WR that was put into the ring (timed mode); sq_lock held. */
+void fab_exec_schedule(struct fab_qp *qp, struct fab_swr *swr, uint64_t now);
+
+/** A READ or an atomic. */
+static inline int fab_wr_is_read(const struct ibv_send_wr *wr)
+{
+    return (wr->opcode == IBV_WR_RDMA_READ) ||
+           (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) ||
+           (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
 
 /* Bytes of the WR: of its SGEs. */
 static inline uint64_t fab_sge_length(const struct ibv_sge *sge, int num_sge)

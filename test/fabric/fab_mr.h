@@ -11,7 +11,7 @@
 #include "fab_world.h"
 
 struct fab_mr {
-    uint32_t key;    /* 0: the slot is free */
+    uint32_t key;    /* 0: no access */
     uint32_t pins;   /* accesses under way */
     uint32_t proc;
     uint32_t pd;
@@ -21,7 +21,8 @@ struct fab_mr {
     uint64_t addr;   /* where it is in its process */
     uint64_t length;
     uint64_t user;   /* the struct ibv_mr* in its process */
-    uint64_t pad;
+    uint32_t taken;  /* the slot is in use */
+    uint32_t tag;    /* of the last key */
 };
 
 struct fab_pd_handle {
@@ -69,6 +70,9 @@ static inline void fab_mr_unpin(struct fab_mr *mr)
 
 /** The region of a key, or NULL; not held: for messages and manners. */
 struct fab_mr *fab_mr_peek(uint32_t key);
+
+/** Keys of a process that died are free. */
+void fab_mr_reap(uint32_t proc);
 
 const char *fab_mr_error_str(enum fab_mr_error error);
 

@@ -26,8 +26,7 @@ struct fab_swr {
     uint32_t           length;   /* bytes of data */
     uint8_t            executed;
     uint8_t            status;   /* of the execution: enum ibv_wc_status */
-    uint8_t            queued;   /* its times are set */
-    uint8_t            pad;
+    uint8_t            pad[2];
     struct ibv_sge     sge[];    /* or inline data after one SGE */
 };
 
@@ -44,16 +43,17 @@ struct fab_sq {
     uint32_t  freed;    /* all before it are free: a later CQE was polled */
     uint32_t  psn;      /* of the next WR to execute */
     uint32_t  reads;    /* READs and atomics executed and not completed */
-    uint32_t  rnr_left;
-    uint64_t  lost_since; /* ns: first attempt that got no answer; 0: none */
-    uint64_t  due;        /* ns: when the engine looks next; 0: no need */
-    uint64_t  wire_free;  /* ns: when this QP's path is free (timed mode) */
-    uint64_t  last_exec;  /* ns: due_exec of the last one queued */
+    uint32_t  rnrs;     /* RNR NAKs that the next to execute has got */
+    uint32_t  losses;   /* its attempts that got no answer */
+    uint32_t  failed;   /* timed mode: a WR before exec ended in an error */
+    uint64_t  due;      /* ns: when to try again; 0: now */
+    uint64_t  wire_free; /* ns: when this QP's path is free (timed mode) */
+    uint64_t  last_exec; /* ns: due_exec of the last one queued */
+    uint64_t  jitter;    /* state of the random numbers */
 };
 
 struct fab_qp {
     uint32_t        qpn;   /* 0: the slot is free */
-    uint32_t        slot;
     uint16_t        dev;
     uint16_t        proc;
     uint8_t         type;  /* enum ibv_qp_type */
@@ -61,7 +61,7 @@ struct fab_qp {
     uint8_t         sq_sig_all;
     uint8_t         flush; /* in ERR, and not yet flushed */
     uint32_t        pd;
-    uint32_t        generation; /* of the slot */
+    uint32_t        taken; /* the slot is in use; the device's lock */
     fab_off_t       send_cq;
     fab_off_t       recv_cq;
     fab_off_t       srq;
@@ -87,14 +87,14 @@ struct fab_qp {
     uint64_t           wrs;      /* executed as requester */
     uint64_t           bytes;
     uint64_t           messages; /* received */
-    uint64_t           fault;    /* for fab_fault: its own */
 };
 
 struct fab_qp_handle {
     struct ibv_qp ibv;        /* first */
     struct fab_qp *qp;
-    uint64_t      engine_due; /* when the engine looks at it; 0: not there */
-    uint32_t      engine_pos; /* in the engine's heap */
+    uint64_t      engine_due;  /* when the engine looks at it; 0: not there */
+    uint32_t      engine_pos;  /* in the engine's heap */
+    uint32_t      engine_busy; /* threads that are in fab_exec_progress */
 };
 
 #define fab_qp_of(_ibv_qp) (((struct fab_qp_handle*)(_ibv_qp))->qp)
@@ -120,6 +120,12 @@ void fab_qp_flush(struct fab_qp *qp);
 
 /** Same with sq_lock held (and not rq_lock). */
 void fab_qp_flush_locked(struct fab_qp *qp);
+
+/** To ERR, and flush; with sq_lock held (and not rq_lock). */
+void fab_qp_fail_locked(struct fab_qp *qp);
+
+/** Complete the posted receives with flush errors; with rq_lock held. */
+void fab_qp_flush_rq(struct fab_qp *qp);
 
 /**
  * Complete a send WR: a CQE if it is signaled or failed.

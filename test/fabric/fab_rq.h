@@ -16,8 +16,11 @@ struct fab_rwr {
     struct ibv_sge sge[];
 };
 
-/* Under the lock of the object that it is in */
+/* Posting takes post_lock, consuming the lock of the object that it is in:
+   who posts does not wait for data on its way */
 struct fab_rq {
+    struct fab_lock post_lock;
+    uint32_t        pad;
     fab_off_t ring;    /* (mask + 1) * stride bytes; 0: no queue */
     uint32_t  stride;
     uint32_t  mask;
@@ -53,18 +56,33 @@ struct fab_srq_handle {
 int fab_rq_init(struct fab_rq *rq, uint32_t max_wr, uint32_t max_sge);
 void fab_rq_cleanup(struct fab_rq *rq);
 
-/** Append one WR. @return 0, ENOMEM (full), EINVAL (too many SGEs). */
+/** Append one WR, with post_lock held. @return 0, ENOMEM (full), EINVAL (too
+ * many SGEs). */
 int fab_rq_put(struct fab_rq *rq, const struct ibv_recv_wr *wr);
 
-/** The oldest WR not consumed, or NULL. */
+/** WRs that take up slots. */
+static inline uint32_t fab_rq_used(const struct fab_rq *rq)
+{
+    return rq->head - ((fab_config.profile == FAB_PROFILE_RXE) ?
+                               __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE) :
+                               __atomic_load_n(&rq->freed, __ATOMIC_RELAXED));
+}
+
+/** The oldest WR not consumed, or NULL; consumers only. */
 static inline struct fab_rwr *fab_rq_front(struct fab_rq *rq)
 {
-    if (rq->head == rq->tail) {
+    if (__atomic_load_n(&rq->head, __ATOMIC_ACQUIRE) == rq->tail) {
         return NULL;
     }
 
     return fab_ptr(struct fab_rwr,
                    rq->ring + (uint64_t)(rq->tail & rq->mask) * rq->stride);
+}
+
+/** The oldest WR is consumed; what it says is not valid any more. */
+static inline void fab_rq_pop(struct fab_rq *rq)
+{
+    __atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELEASE);
 }
 
 /* The verbs of that name; errno and return values as there */

@@ -32,6 +32,14 @@ void fab_route(uint32_t dev, const struct ibv_ah_attr *attr,
                uint32_t *peer_dev, uint32_t *peer_port);
 
 /**
+ * Whether a device can use an address vector.
+ *
+ * @return 0, EINVAL, or EHOSTUNREACH: on Ethernet, where the kernel would look
+ *         for the MAC address, nobody has the address.
+ */
+int fab_av_check(uint32_t dev, const struct ibv_ah_attr *attr);
+
+/**
  * Send one datagram. Always ends at once: DONE with success also when nobody
  * gets it. With the QP's sq_lock held, in its process.
  */

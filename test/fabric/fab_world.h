@@ -32,6 +32,7 @@ enum {
 struct fab_proc {
     uint32_t pid;        /* 0: the entry is free */
     uint32_t generation; /* of the entry: grows with each owner */
+    uint32_t exiting;    /* it does not need the world any more */
     uint64_t start_time; /* of the process, as in /proc/PID/stat */
     uint64_t probe;      /* an address that is mapped in the process */
 };
@@ -57,11 +58,13 @@ struct fab_dev {
 
 struct fab_world {
     uint64_t        magic;  /* last thing that the creator writes */
+    uint64_t        token;  /* differs from world to world */
     uint64_t        config; /* hash of the settings all processes must share */
     uint64_t        size;
     struct fab_lock heap_lock;
     struct fab_lock mr_lock;
     uint32_t        next_mr;
+    uint32_t        mr_high;     /* highest slot ever used */
     uint32_t        next_pd;     /* atomically incremented: PD ids */
     uint32_t        next_object; /* same: ids of CQs, SRQs ... in messages */
     uint32_t        next_wake;   /* same: names of wake-up sockets */
@@ -87,13 +90,14 @@ static inline fab_off_t fab_off(const void *ptr)
 /**
  * Attach this process to its world (the name is in the configuration), making
  * the world if need be. Idempotent, thread-safe; in a forked child it gives the
- * child an entry of its own.
+ * child an entry of its own. After
+ * fab_init() only.
  *
  * @return 0, or an errno (with a line on stderr).
  */
 int fab_world_attach(void);
 
-/** Whether the process of this entry is alive (asks the kernel: 1 us). */
+/** Whether the process of this entry is alive (asks the kernel: 20 us). */
 int fab_proc_alive(uint32_t proc);
 
 /**
@@ -116,7 +120,7 @@ void fab_heap_free(void *ptr);
 /** Nanoseconds of CLOCK_MONOTONIC: the same in all processes. */
 uint64_t fab_now(void);
 
-/** Take from the world what processes left that have died: QPs, keys, memory. */
-void fab_world_reap(void);
+/** What a process left is nobody's any more; it has died. */
+void fab_heap_reap(uint32_t proc);
 
 #endif

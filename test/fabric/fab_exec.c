@@ -1,0 +1,209 @@
+/*
+ * Execution of a WR as requester: faults, ports, the outcome, tries again, and
+ * times. May call libc, fab_respond, fab_ud, fab_qp, the engine and the hooks.
+ */
+#include "fab_exec.h"
+
+#include "fab_config.h"
+#include "fab_ctx.h"
+#include "fab_engine.h"
+#include "fab_fault.h"
+#include "fab_ud.h"
+
+/* Which errors the responder finds, so that its QP ends too */
+static int fab_status_is_remote(enum ibv_wc_status status)
+{
+    return (status == IBV_WC_REM_INV_REQ_ERR) ||
+           (status == IBV_WC_REM_ACCESS_ERR) || (status == IBV_WC_REM_OP_ERR);
+}
+
+/* The peer goes to ERR, as it would have by the error it has found */
+static void fab_exec_break_peer(struct fab_qp *qp,
+                                struct fab_exec_result *result)
+{
+    struct fab_qp *peer;
+
+    if (qp->peer == 0) {
+        return;
+    }
+
+    peer = fab_ptr(struct fab_qp, qp->peer);
+    fab_lock_take(&peer->rq_lock);
+    if ((peer->qpn == qp->dest_qpn) && (peer->dest_qpn == qp->qpn) &&
+        ((peer->state == IBV_QPS_RTR) || (peer->state == IBV_QPS_RTS))) {
+        peer->state    = IBV_QPS_ERR;
+        peer->flush    = 1;
+        result->broken = peer;
+    }
+    fab_lock_drop(&peer->rq_lock);
+}
+
+/* @return nonzero if the WR has been dealt with */
+static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                          const struct ibv_sge *sge, uint32_t length,
+                          struct fab_exec_result *result)
+{
+    fab_wr_fault_t fault;
+
+    result->end = FAB_EXEC_LOST;
+    if (!fab_fault_wr(qp->dev, qp->qpn, wr->opcode, &fault)) {
+        return 0;
+    }
+
+    if (fault.kind == FAB_WR_FAULT_RNR) {
+        result->end    = FAB_EXEC_RNR;
+        result->rnr_ns = 10000;
+        return 1;
+    }
+
+    if (fault.kind == FAB_WR_FAULT_UNACKED) {
+        if (qp->type == IBV_QPT_UD) {
+            fab_exec_ud(qp, wr, sge, length, result);
+        } else if (qp->peer != 0) {
+            fab_exec_rc(qp, wr, sge, length, result);
+        }
+        if ((result->end != FAB_EXEC_DONE) ||
+            (result->status != IBV_WC_SUCCESS)) {
+            return 1;
+        }
+    }
+
+    result->end    = FAB_EXEC_DONE;
+    result->status = fault.status;
+    if (fab_status_is_remote(fault.status)) {
+        fab_exec_break_peer(qp, result);
+    }
+    return 1;
+}
+
+/* rxe says at once that its own port is down; hardware sends into the void */
+static void fab_exec_port_down(struct fab_exec_result *result, int is_local)
+{
+    if (is_local && (fab_config.profile == FAB_PROFILE_RXE)) {
+        result->end    = FAB_EXEC_DONE;
+        result->status = IBV_WC_LOC_QP_OP_ERR;
+    } else {
+        result->end = FAB_EXEC_LOST;
+    }
+}
+
+void fab_exec_wr(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                 const struct ibv_sge *sge, uint32_t length,
+                 struct fab_exec_result *result)
+{
+    struct fab_port *port = &fab_world->devs[qp->dev]
+                                     .ports[qp->attr.port_num - 1];
+
+    if (__builtin_expect(fab_fault_on, 0) &&
+        fab_exec_fault(qp, wr, sge, length, result)) {
+        return;
+    }
+
+    if (qp->type == IBV_QPT_UD) {
+        fab_exec_ud(qp, wr, sge, length, result);
+        return;
+    }
+
+    if (__builtin_expect(port->down, 0)) {
+        fab_exec_port_down(result, 1);
+    } else if (__builtin_expect(qp->peer == 0, 0) ||
+               fab_world->devs[qp->peer_dev].ports[qp->peer_port - 1].down) {
+        fab_exec_port_down(result, 0);
+    } else {
+        fab_exec_rc(qp, wr, sge, length, result);
+    }
+}
+
+/* When the next attempt comes, or the status if there is none */
+enum ibv_wc_status fab_exec_retry(struct fab_qp *qp,
+                                  const struct fab_exec_result *result)
+{
+    const struct ibv_qp_attr *attr = &qp->attr;
+    struct fab_sq *sq              = &qp->sq;
+
+    if (result->end == FAB_EXEC_RNR) {
+        if ((attr->rnr_retry != 7) && (sq->rnrs++ >= attr->rnr_retry)) {
+            return IBV_WC_RNR_RETRY_EXC_ERR;
+        }
+        sq->due = fab_now() + result->rnr_ns;
+        return IBV_WC_SUCCESS;
+    }
+
+    if (((attr->retry_cnt != 7) || (fab_config.retry7 == FAB_RETRY7_FINITE)) &&
+        (sq->losses++ > attr->retry_cnt)) { /* the first is no retry */
+        return IBV_WC_RETRY_EXC_ERR;
+    }
+
+    /* without a timer nothing is ever found out; a change of state ends it */
+    sq->due = (attr->timeout == 0) ?
+                      UINT64_MAX : (fab_now() + (4096ULL << attr->timeout));
+    return IBV_WC_SUCCESS;
+}
+
+int fab_exec_settle(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                    uint32_t length, const struct fab_exec_result *result)
+{
+    enum ibv_wc_status status = result->status;
+    struct fab_sq *sq         = &qp->sq;
+    uint32_t index            = sq->exec;
+
+    if (__builtin_expect(result->end != FAB_EXEC_DONE, 0)) {
+        status = fab_exec_retry(qp, result);
+        if (status == IBV_WC_SUCCESS) {
+            return 0;
+        }
+    }
+
+    sq->exec   = index + 1;
+    sq->done   = index + 1;
+    sq->due    = 0;
+    sq->rnrs   = 0;
+    sq->losses = 0;
+    fab_qp_complete_send(qp, wr, index, length, status);
+    if (__builtin_expect(status != IBV_WC_SUCCESS, 0)) {
+        fab_verbose(1, "%s: QP 0x%x: status %d", fab_dev_name(qp->dev), qp->qpn,
+                    (int)status);
+        fab_qp_fail_locked(qp);
+    }
+    return 1;
+}
+
+/* The ring in immediate mode: what was in the way may be gone */
+static void fab_exec_ring(struct fab_qp *qp, uint64_t now,
+                          struct fab_exec_result *result)
+{
+    struct fab_sq *sq = &qp->sq;
+    struct fab_swr *swr;
+
+    while ((sq->done != sq->head) && (qp->state == IBV_QPS_RTS) &&
+           (sq->due <= now)) {
+        swr     = fab_sq_slot(sq, sq->exec);
+        sq->due = 0;
+        fab_exec_wr(qp, &swr->wr, swr->sge, swr->length, result);
+        if (!fab_exec_settle(qp, &swr->wr, swr->length, result)) {
+            return;
+        }
+    }
+}
+
+uint64_t fab_exec_progress(struct fab_qp *qp, uint64_t now)
+{
+    struct fab_exec_result result = {.broken = NULL};
+    uint64_t due                  = 0;
+
+    fab_lock_take(&qp->sq_lock);
+    if (qp->qpn != 0) {
+        if (fab_config.mode == FAB_MODE_TIMED) {
+            fab_exec_timed(qp, now, &result);
+        } else {
+            fab_exec_ring(qp, now, &result);
+        }
+        due = (qp->sq.done != qp->sq.head) ? qp->sq.due : 0;
+    }
+    fab_lock_drop(&qp->sq_lock);
+
+    if (result.broken != NULL) {
+        fab_qp_flush(result.broken);
+    }
+    return due;
+}

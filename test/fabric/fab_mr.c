@@ -1,0 +1,259 @@
+/*
+ * Memory regions and protection domains. May call libc, fab_world, the manners.
+ */
+#include "fab_mr.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "fab_config.h"
+#include "fab_ctx.h"
+#include "fab_manners.h"
+
+enum {
+    KEY_TAG_BITS = 8
+};
+
+/* Must be known to whoever registers with them; the rest is optional */
+#define FAB_MR_FLAGS \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
+     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | \
+     IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+
+struct ibv_pd *fab_pd_alloc(struct ibv_context *context)
+{
+    struct fab_pd_handle *pd = calloc(1, sizeof(*pd));
+
+    if (pd != NULL) {
+        pd->ibv.context = context;
+        pd->id = __atomic_add_fetch(&fab_world->next_pd, 1, __ATOMIC_RELAXED);
+        pd->ibv.handle = pd->id;
+    }
+    return (pd == NULL) ? NULL : &pd->ibv;
+}
+
+int fab_pd_dealloc(struct ibv_pd *pd)
+{
+    if (__atomic_load_n(&fab_pd_of(pd)->users, __ATOMIC_ACQUIRE) != 0) {
+        return EBUSY;
+    }
+
+    free(fab_pd_of(pd));
+    return 0;
+}
+
+static struct fab_mr *fab_mr_slot(uint32_t slot)
+{
+    return fab_ptr(struct fab_mr, fab_world->mrs) + slot;
+}
+
+/* As pinning the pages would find out: with no mapping there are none */
+static int fab_mr_is_mapped(void *addr, size_t length)
+{
+    const uintptr_t page = 4096;
+    uintptr_t begin      = (uintptr_t)addr & ~(page - 1);
+    uintptr_t end        = ((uintptr_t)addr + length + page - 1) & ~(page - 1);
+
+    return (length == 0) ||
+           (msync((void*)begin, end - begin, MS_ASYNC) == 0) ||
+           (errno != ENOMEM);
+}
+
+static int fab_mr_check(void *addr, size_t length, uint64_t iova,
+                        unsigned access)
+{
+    if ((access & ~FAB_MR_FLAGS) != 0) {
+        return EOPNOTSUPP;
+    }
+
+    if (((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0) &&
+        ((access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+        return EINVAL;
+    }
+
+    if ((((uintptr_t)addr + length) < (uintptr_t)addr) ||
+        ((iova + length) < iova)) {
+        return EINVAL;
+    }
+    return fab_mr_is_mapped(addr, length) ? 0 : EFAULT;
+}
+
+/* A free slot, in turn, and its new key; with the lock held */
+static struct fab_mr *fab_mr_take(uint32_t *key)
+{
+    struct fab_mr *mr;
+    uint32_t i, slot;
+
+    for (i = 0; i < FAB_MR_SLOTS; ++i) {
+        fab_world->next_mr = (fab_world->next_mr + 1) % FAB_MR_SLOTS;
+        slot               = fab_world->next_mr;
+        mr                 = fab_mr_slot(slot);
+        if ((slot != 0) && !mr->taken) {
+            mr->taken = 1;
+            mr->proc  = fab_world_self;
+            mr->tag   = (mr->tag + 1) & ((1 << KEY_TAG_BITS) - 1);
+            if (slot > fab_world->mr_high) {
+                fab_world->mr_high = slot;
+            }
+            *key      = (slot << KEY_TAG_BITS) | mr->tag;
+            return mr;
+        }
+    }
+    return NULL;
+}
+
+struct ibv_mr *fab_mr_reg(struct ibv_pd *pd, void *addr, size_t length,
+                          uint64_t iova, unsigned int access)
+{
+    struct ibv_mr *ibv = NULL;
+    struct fab_mr *mr;
+    uint32_t key;
+    int ret;
+
+    ret = fab_mr_check(addr, length, iova, access);
+    if (ret != 0) {
+        goto err;
+    }
+
+    ret = ENOMEM;
+    ibv = calloc(1, sizeof(*ibv));
+    if (ibv == NULL) {
+        goto err;
+    }
+
+    fab_lock_take(&fab_world->mr_lock);
+    mr = fab_mr_take(&key);
+    fab_lock_drop(&fab_world->mr_lock);
+    if (mr == NULL) {
+        goto err;
+    }
+
+    mr->pd     = fab_pd_of(pd)->id;
+    mr->dev    = fab_context_dev(pd->context);
+    mr->access = access;
+    mr->iova   = iova;
+    mr->addr   = (uintptr_t)addr;
+    mr->length = length;
+    mr->user   = (uintptr_t)ibv;
+    __atomic_store_n(&mr->key, key, __ATOMIC_RELEASE);
+
+    ibv->context = pd->context;
+    ibv->pd      = pd;
+    ibv->addr    = addr;
+    ibv->length  = length;
+    ibv->handle  = key;
+    ibv->lkey    = key;
+    ibv->rkey    = key;
+    __atomic_fetch_add(&fab_pd_of(pd)->users, 1, __ATOMIC_RELAXED);
+    return ibv;
+
+err:
+    free(ibv);
+    errno = ret;
+    return NULL;
+}
+
+int fab_mr_dereg(struct ibv_mr *ibv)
+{
+    struct fab_mr *mr = fab_mr_slot(ibv->lkey >> KEY_TAG_BITS);
+    uint64_t give_up  = 0;
+
+    if (fab_manners_on()) {
+        fab_manners_dereg_mr(ibv);
+    }
+
+    __atomic_store_n(&mr->key, 0, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&mr->pins, __ATOMIC_SEQ_CST) != 0) {
+        /* an access lasts as long as its copy, unless its process died in it */
+        if (give_up == 0) {
+            give_up = fab_now() + 2000000000ULL;
+        } else if (fab_now() > give_up) {
+            __atomic_store_n(&mr->pins, 0, __ATOMIC_SEQ_CST);
+        }
+        sched_yield();
+    }
+
+    __atomic_store_n(&mr->taken, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&fab_pd_of(ibv->pd)->users, 1, __ATOMIC_RELAXED);
+    free(ibv);
+    return 0;
+}
+
+struct fab_mr *fab_mr_pin(uint32_t key, uint32_t dev, uint32_t pd,
+                          uint32_t proc, uint64_t iova, uint64_t length,
+                          uint32_t access, uint64_t *addr,
+                          enum fab_mr_error *why)
+{
+    uint32_t slot = key >> KEY_TAG_BITS;
+    struct fab_mr *mr;
+
+    if ((slot == 0) || (slot >= FAB_MR_SLOTS)) {
+        *why = FAB_MR_NO_KEY;
+        return NULL;
+    }
+
+    mr = fab_mr_slot(slot);
+    __atomic_fetch_add(&mr->pins, 1, __ATOMIC_SEQ_CST);
+    if ((__atomic_load_n(&mr->key, __ATOMIC_SEQ_CST) != key) ||
+        (mr->dev != dev) || (mr->proc != proc)) {
+        *why = FAB_MR_NO_KEY;
+    } else if (mr->pd != pd) {
+        *why = FAB_MR_PD;
+    } else if ((iova < mr->iova) || (length > mr->length) ||
+               ((iova - mr->iova) > (mr->length - length))) {
+        *why = FAB_MR_BOUNDS;
+    } else if ((mr->access & access) != access) {
+        *why = FAB_MR_ACCESS;
+    } else {
+        *why  = FAB_MR_OK;
+        *addr = mr->addr + (iova - mr->iova);
+        return mr;
+    }
+
+    fab_mr_unpin(mr);
+    return NULL;
+}
+
+struct fab_mr *fab_mr_peek(uint32_t key)
+{
+    uint32_t slot = key >> KEY_TAG_BITS;
+
+    if ((slot == 0) || (slot >= FAB_MR_SLOTS) ||
+        (fab_mr_slot(slot)->key != key)) {
+        return NULL;
+    }
+    return fab_mr_slot(slot);
+}
+
+void fab_mr_reap(uint32_t proc)
+{
+    struct fab_mr *mr;
+    uint32_t i;
+
+    for (i = 1; i <= fab_world->mr_high; ++i) {
+        mr = fab_mr_slot(i);
+        if (mr->taken && (mr->proc == proc)) {
+            mr->key   = 0;
+            mr->taken = 0;
+        }
+    }
+}
+
+const char *fab_mr_error_str(enum fab_mr_error error)
+{
+    switch (error) {
+    case FAB_MR_OK:
+        return "it is good";
+    case FAB_MR_NO_KEY:
+        return "no such key";
+    case FAB_MR_PD:
+        return "of another protection domain";
+    case FAB_MR_BOUNDS:
+        return "out of bounds";
+    case FAB_MR_ACCESS:
+        return "not registered for this access";
+    }
+    return "unknown";
+}
