@@ -1,12 +1,13 @@
 /*
  * The hooks of manners: books for the queue pairs and completion queues of this
- * process, and the rules that they can tell. May call libc.
+ * process, and the rules that they can tell. May call libc and look into CQs.
  *
  * The tables are under a lock of their own, taken for writing with signals
  * blocked: a handler may poll. It is held for reading through each hook.
  */
 #include "fab_book.h"
 #include "fab_content.h"
+#include "fab_cq.h"
 #include "fab_manners.h"
 
 #include <pthread.h>
@@ -215,10 +216,30 @@ void fab_manners_modify_qp(const struct ibv_qp *qp, enum ibv_qp_state state)
     }
 }
 
+/* Receives of a QP whose completions were not polled. Those that wait for a
+   message may be left: they are the device's to drop. */
+static uint32_t watch_unpolled(const struct ibv_qp *qp)
+{
+    struct fab_cq *cq = fab_cq_of(qp->recv_cq);
+    uint32_t count    = 0;
+    const struct fab_cqe *cqe;
+    uint32_t i;
+
+    fab_lock_take(&cq->cons_lock);
+    for (i = cq->tail; i != __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE);
+         ++i) {
+        cqe    = &fab_ptr(struct fab_cqe, cq->ring)[i & cq->mask];
+        count += (cqe->qp_num == qp->qp_num) && !(cqe->flags & FAB_CQE_SEND);
+    }
+    fab_lock_drop(&cq->cons_lock);
+    return count;
+}
+
 void fab_manners_destroy_qp(const struct ibv_qp *qp)
 {
+    uint32_t recvs = watch_unpolled(qp);
     watch_qp_t *book, **link;
-    uint32_t sends, recvs;
+    uint32_t sends;
     sigset_t old;
 
     watch_write_lock(&old);
@@ -233,7 +254,6 @@ void fab_manners_destroy_qp(const struct ibv_qp *qp)
     }
 
     sends = fab_book_level(&book->sends);
-    recvs = fab_book_level(&book->recvs);
     fab_book_cleanup(&book->sends);
     fab_book_cleanup(&book->recvs);
     watch_write_unlock(&old);
