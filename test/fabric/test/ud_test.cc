@@ -61,6 +61,17 @@ protected:
         EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
     }
 
+    /* What a queue pair says that is to be connected to nobody */
+    int unreachable()
+    {
+        union ibv_gid gid = dev->gid;
+        endpoint c(*dev);
+
+        gid.raw[15] = 200;
+        EXPECT_EQ(0, c.to_init());
+        return c.to_rtr(0x11, gid, 0);
+    }
+
     ibv_ah *ah = nullptr;
 };
 
@@ -128,18 +139,20 @@ TEST_F(ud, a_number_that_nobody_has_is_dropped)
     EXPECT_TRUE(b->quiet());
 }
 
-TEST_F(ud, an_address_that_nobody_has_is_dropped)
+TEST_F(ud, an_address_that_nobody_has_does_not_resolve)
 {
-    ibv_ah *good      = ah;
-    union ibv_gid gid = dev->gid;
+    ibv_ah_attr attr = {};
 
-    gid.raw[15] = 200;
-    ASSERT_EQ(0, b->recv(0, 0, 4096));
-    ah = address(gid);
-    send(datagram(8));
-    EXPECT_TRUE(b->quiet());
-    EXPECT_EQ(0, ibv_destroy_ah(ah));
-    ah = good;
+    attr.port_num       = 1;
+    attr.is_global      = 1;
+    attr.grh.dgid       = dev->gid;
+    attr.grh.sgid_index = 1;
+    attr.grh.hop_limit  = 64;
+
+    attr.grh.dgid.raw[15] = 200;
+    EXPECT_EQ(nullptr, ibv_create_ah(dev->pd, &attr));
+    EXPECT_EQ(EHOSTUNREACH, errno);
+    EXPECT_EQ(EHOSTUNREACH, unreachable());
 }
 
 TEST_F(ud, without_a_receive_it_is_dropped)
