@@ -138,6 +138,9 @@ enum fab_manners_level {
     STR(manners, MANNERS, "warn", \
         "misuse of verbs by the caller: off; warn: a line each; fail: and " \
         "status 86 at the end of the process; abort: at the first") \
+    NUM(yield, YIELD, COUNT, 0, UINT32_MAX, 256, 256, \
+        "empty polls in a row after which a thread gives its CPU away, so " \
+        "that processes that poll can share one; 0: never") \
     STR(dir, DIR, "/dev/shm", \
         "where the memory of a world and its sysfs tree are kept") \
     NUM(verbose, VERBOSE, COUNT, 0, 2, 0, 0, \
