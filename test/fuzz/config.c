@@ -7,6 +7,7 @@
 #include "fuzz.h"
 
 #include "core/conntab.h"
+#include "core/entropy.h"
 #include "uct/vqp_options.h"
 
 #include <ucs/config/parser.h>
@@ -57,13 +58,20 @@ static void check_sizes(const uct_vqp_settings_t *set)
 static void check_values(const uct_vqp_settings_t *set,
                          const uct_vqp_iface_config_t *config)
 {
-    FUZZ_CHECK(set->notify <= VQP_NOTIFY_DQPLB);
-    FUZZ_CHECK(set->sched <= VQP_SCHED_LEAST);
+    unsigned i;
+
+    FUZZ_CHECK(set->notify <= VQP_NOTIFY_TAIL);
+    FUZZ_CHECK(set->sched <= VQP_SCHED_FIXED);
     FUZZ_CHECK((set->comp_post <= 1) && (set->order_all <= 1));
     FUZZ_CHECK(in_range(set->timeout, 1, 31) && (set->rnr_timer <= 31));
     FUZZ_CHECK((set->retry_count <= 7) && (set->rnr_retry <= 7));
     FUZZ_CHECK(set->sl <= 15);
     FUZZ_CHECK(in_range(config->read_depth, 1, 255));
+
+    FUZZ_CHECK(set->num_labels <= VQP_MAX_PATHS);
+    for (i = 0; i < set->num_labels; ++i) {
+        FUZZ_CHECK(set->labels[i] <= VQP_ENTROPY_LABEL_MAX);
+    }
 
     /* Durations are what was said, to the nanosecond or a bit */
     FUZZ_CHECK((double)set->connect_timeout >
