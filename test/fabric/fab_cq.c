@@ -5,6 +5,7 @@
 #include "fab_cq.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,6 +216,17 @@ static int fab_cq_take(struct fab_cq *cq, int num_entries, struct ibv_wc *wc)
     return count;
 }
 
+/* Who polls in vain for long has a peer that needs the CPU, on small machines */
+static void fab_cq_idle(void)
+{
+    static __thread uint64_t polls;
+
+    if (++polls >= fab_config.yield) {
+        polls = 0;
+        sched_yield();
+    }
+}
+
 int fab_cq_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 {
     struct fab_cq *cq = fab_cq_of(ibv);
@@ -230,6 +242,8 @@ int fab_cq_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
         if (fab_manners_on()) {
             fab_manners_polled(ibv, wc, count);
         }
+    } else if (fab_config.yield != 0) {
+        fab_cq_idle();
     }
     if (__builtin_expect(fab_fault_on, 0)) {
         return fab_fault_polled(ibv, wc, count, num_entries);

@@ -94,6 +94,18 @@ static inline int fab_wr_is_read(const struct ibv_send_wr *wr)
            (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD);
 }
 
+/** Count an executed WR; a port's numbers may miss some under contention. */
+static inline void fab_exec_count(struct fab_qp *qp, uint64_t length)
+{
+    struct fab_port *port = &fab_world->devs[qp->dev]
+                                     .ports[qp->attr.port_num - 1];
+
+    ++qp->wrs;
+    qp->bytes   += length;
+    port->wrs   += 1;
+    port->bytes += length;
+}
+
 /* Bytes of the WR: of its SGEs. */
 static inline uint64_t fab_sge_length(const struct ibv_sge *sge, int num_sge)
 {

@@ -4,9 +4,13 @@
 #include "fab_mr.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "fab_config.h"
 #include "fab_ctx.h"
@@ -49,16 +53,63 @@ static struct fab_mr *fab_mr_slot(uint32_t slot)
     return fab_ptr(struct fab_mr, fab_world->mrs) + slot;
 }
 
-/* As pinning the pages would find out: with no mapping there are none */
-static int fab_mr_is_mapped(void *addr, size_t length)
+/*
+ * As pinning the pages would find out: with no mapping there are none, and some
+ * are not for writing. The first page stands for all when it comes to writing.
+ */
+static int fab_mr_is_mapped(void *addr, size_t length, int is_write)
 {
     const uintptr_t page = 4096;
     uintptr_t begin      = (uintptr_t)addr & ~(page - 1);
     uintptr_t end        = ((uintptr_t)addr + length + page - 1) & ~(page - 1);
 
-    return (length == 0) ||
-           (msync((void*)begin, end - begin, MS_ASYNC) == 0) ||
-           (errno != ENOMEM);
+    if (length == 0) {
+        return 1;
+    }
+
+    if ((msync((void*)begin, end - begin, MS_ASYNC) != 0) && (errno == ENOMEM)) {
+        return 0;
+    }
+    return (madvise((void*)begin, page, is_write ? MADV_POPULATE_WRITE :
+                                                   MADV_POPULATE_READ) == 0) ||
+           (errno != EFAULT);
+}
+
+/* Whether the kernel would count pinned memory against the limit */
+static int fab_mr_is_limited(uint64_t *limit)
+{
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    struct rlimit rlim;
+
+    if ((getrlimit(RLIMIT_MEMLOCK, &rlim) != 0) ||
+        (rlim.rlim_cur == RLIM_INFINITY)) {
+        return 0;
+    }
+
+    *limit = rlim.rlim_cur;
+    return (syscall(SYS_capget, &head, data) == 0) &&
+           !(data[0].effective & (1u << CAP_IPC_LOCK));
+}
+
+/* Count memory as pinned, or not any more. @return 0 beyond the limit. */
+static int fab_mr_account(uint64_t length, int sign)
+{
+    static uint64_t pinned;
+    uint64_t limit;
+
+    if (sign < 0) {
+        __atomic_fetch_sub(&pinned, length, __ATOMIC_RELAXED);
+        return 1;
+    }
+
+    if ((__atomic_add_fetch(&pinned, length, __ATOMIC_RELAXED) > 65536) &&
+        fab_mr_is_limited(&limit) &&
+        (__atomic_load_n(&pinned, __ATOMIC_RELAXED) > limit)) {
+        __atomic_fetch_sub(&pinned, length, __ATOMIC_RELAXED);
+        return 0;
+    }
+    return 1;
 }
 
 static int fab_mr_check(void *addr, size_t length, uint64_t iova,
@@ -77,7 +128,8 @@ static int fab_mr_check(void *addr, size_t length, uint64_t iova,
         ((iova + length) < iova)) {
         return EINVAL;
     }
-    return fab_mr_is_mapped(addr, length) ? 0 : EFAULT;
+    return fab_mr_is_mapped(addr, length, (access & IBV_ACCESS_LOCAL_WRITE)) ?
+                   0 : EFAULT;
 }
 
 /* A free slot, in turn, and its new key; with the lock held */
@@ -118,16 +170,20 @@ struct ibv_mr *fab_mr_reg(struct ibv_pd *pd, void *addr, size_t length,
     }
 
     ret = ENOMEM;
+    if (!fab_mr_account(length, 1)) {
+        goto err;
+    }
+
     ibv = calloc(1, sizeof(*ibv));
     if (ibv == NULL) {
-        goto err;
+        goto err_account;
     }
 
     fab_lock_take(&fab_world->mr_lock);
     mr = fab_mr_take(&key);
     fab_lock_drop(&fab_world->mr_lock);
     if (mr == NULL) {
-        goto err;
+        goto err_account;
     }
 
     mr->pd     = fab_pd_of(pd)->id;
@@ -149,6 +205,8 @@ struct ibv_mr *fab_mr_reg(struct ibv_pd *pd, void *addr, size_t length,
     __atomic_fetch_add(&fab_pd_of(pd)->users, 1, __ATOMIC_RELAXED);
     return ibv;
 
+err_account:
+    fab_mr_account(length, -1);
 err:
     free(ibv);
     errno = ret;
@@ -176,6 +234,7 @@ int fab_mr_dereg(struct ibv_mr *ibv)
     }
 
     __atomic_store_n(&mr->taken, 0, __ATOMIC_RELEASE);
+    fab_mr_account(ibv->length, -1);
     __atomic_fetch_sub(&fab_pd_of(ibv->pd)->users, 1, __ATOMIC_RELAXED);
     free(ibv);
     return 0;

@@ -14,8 +14,7 @@
 #include "fab_manners.h"
 
 enum {
-    PSN_MASK = 0xffffff,
-    PSN_HALF = 0x800000
+    PSN_MASK = 0xffffff
 };
 
 /* 5.12.2.1 of the specification, in units of 10 us */
@@ -370,34 +369,17 @@ static void fab_respond_atomic(struct fab_qp *qp, struct fab_qp *peer,
     fab_vec_release(&target);
 }
 
-/* Whether the peer listens to this QP; @return 0: no answer will come */
+/* Whether the peer listens to this QP, and to this PSN: what it waits for.
+   There are no retransmissions here, so that another one comes of QPs that do
+   not fit, and whatever the peer answered, it would not help. */
 static int fab_respond_listens(const struct fab_qp *qp,
                                const struct fab_qp *peer)
 {
     return (peer->qpn == qp->dest_qpn) && (peer->type == IBV_QPT_RC) &&
+           (peer->rq_psn == qp->sq.psn) &&
            ((peer->state == IBV_QPS_RTS) || (peer->state == IBV_QPS_RTR) ||
             (peer->state == IBV_QPS_SQD)) &&
            (peer->dest_qpn == qp->qpn) && (peer->peer_dev == qp->dev);
-}
-
-/* A duplicate is acknowledged and not executed, what comes early is dropped;
-   @return 0 if it is not to be executed */
-static int fab_respond_in_order(const struct fab_qp *qp,
-                                const struct fab_qp *peer,
-                                struct fab_exec_result *result)
-{
-    uint32_t ahead = (qp->sq.psn - peer->rq_psn) & PSN_MASK;
-
-    if (__builtin_expect(ahead == 0, 1)) {
-        return 1;
-    }
-
-    if (ahead >= PSN_HALF) {
-        fab_done(result, IBV_WC_SUCCESS);
-    } else {
-        result->end = FAB_EXEC_LOST;
-    }
-    return 0;
 }
 
 static void fab_respond(struct fab_qp *qp, struct fab_qp *peer,
@@ -449,16 +431,14 @@ void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,
     }
 
     fab_lock_take(&peer->rq_lock);
-    if (fab_respond_listens(qp, peer) &&
-        fab_respond_in_order(qp, peer, result)) {
+    if (fab_respond_listens(qp, peer)) {
         fab_respond(qp, peer, wr, &local, length, result);
         if ((result->end == FAB_EXEC_DONE) &&
             (result->status == IBV_WC_SUCCESS)) {
             packets      = fab_packets(length, 128u << qp->attr.path_mtu);
             peer->rq_psn = (peer->rq_psn + packets) & PSN_MASK;
             qp->sq.psn   = (qp->sq.psn + packets) & PSN_MASK;
-            ++qp->wrs;
-            qp->bytes   += length;
+            fab_exec_count(qp, length);
         }
     }
     fab_lock_drop(&peer->rq_lock);

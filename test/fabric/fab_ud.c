@@ -19,6 +19,9 @@ enum {
     IPV4_OFFSET    = 20,
     PROTOCOL_UDP   = 17,
     NEXT_HEADER_IB = 0x1b,
+    SL_IPV6        = 1,
+    SL_IPV4        = 2,
+    SL_VALID       = 8,
     ROCE_OVERHEAD  = 8 + 12 + 8 + 4 /* UDP, BTH, DETH, ICRC */
 };
 
@@ -109,6 +112,17 @@ static void fab_ud_error(struct fab_qp *peer, const struct fab_recv *recv,
     result->broken = peer;
 }
 
+/* ConnectX on Ethernet says by the SL's bits what header a datagram had, and
+   that it has said so */
+static uint8_t fab_ud_sl(const struct ibv_ah_attr *attr)
+{
+    if ((fab_config.profile == FAB_PROFILE_RXE) ||
+        (fab_config.link == FAB_LINK_INFINIBAND)) {
+        return attr->sl;
+    }
+    return SL_VALID | ((fab_gid_ipv4(&attr->grh.dgid) != 0) ? SL_IPV4 : SL_IPV6);
+}
+
 /* With the receiver's rq_lock held */
 static void fab_ud_deliver(const struct fab_qp *qp, struct fab_qp *peer,
                            const struct ibv_send_wr *wr,
@@ -129,7 +143,7 @@ static void fab_ud_deliver(const struct fab_qp *qp, struct fab_qp *peer,
     cqe.byte_len  = (uint32_t)src->length;
     cqe.src_qp    = qp->qpn;
     cqe.slid      = fab_gid_lid(qp->dev, qp->attr.port_num);
-    cqe.sl        = attr->sl;
+    cqe.sl        = fab_ud_sl(attr);
     cqe.wc_flags  = attr->is_global ? IBV_WC_GRH : 0;
     cqe.solicited = ((wr->send_flags & IBV_SEND_SOLICITED) != 0);
     cqe.opcode    = (uint8_t)IBV_WC_RECV;
@@ -203,8 +217,7 @@ void fab_exec_ud(struct fab_qp *qp, const struct ibv_send_wr *wr,
 
     /* a key with the high bit stands for the sender's own */
     qkey = (qkey & 0x80000000u) ? qp->qkey : qkey;
-    ++qp->wrs;
-    qp->bytes += length;
+    fab_exec_count(qp, length);
     if ((ah->dev == ~0u) || port->down || (length > fab_config.mtu) ||
         fab_world->devs[ah->dev].ports[ah->port - 1].down) {
         goto out;
