@@ -70,9 +70,11 @@ static int fab_mr_is_mapped(void *addr, size_t length, int is_write)
     if ((msync((void*)begin, end - begin, MS_ASYNC) != 0) && (errno == ENOMEM)) {
         return 0;
     }
-    return (madvise((void*)begin, page, is_write ? MADV_POPULATE_WRITE :
-                                                   MADV_POPULATE_READ) == 0) ||
-           (errno != EFAULT);
+    /* a kernel that knows neither says EINVAL to both */
+    return !is_write ||
+           (madvise((void*)begin, page, MADV_POPULATE_WRITE) == 0) ||
+           (errno != EINVAL) ||
+           (madvise((void*)begin, page, MADV_POPULATE_READ) != 0);
 }
 
 /* Whether the kernel would count pinned memory against the limit */
