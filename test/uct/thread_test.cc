@@ -267,6 +267,7 @@ TEST_F(thread_test, interfaces_come_and_go_while_the_port_changes)
     const vqp_fabric_t *fabric = vqp_fabric();
     std::array<std::future<void>, 2> players;
     std::atomic<int> busy{2};
+    std::mutex up; /* an interface opens where the port is up */
     node domain(0);
 
     if (fabric == NULL) {
@@ -276,18 +277,22 @@ TEST_F(thread_test, interfaces_come_and_go_while_the_port_changes)
     for (auto &player : players) {
         player = std::async(std::launch::async, [&] {
             for (unsigned i = 0; i < 30; ++i) {
+                std::unique_lock<std::mutex> lock(up);
                 node one(0, {}, &domain), two(0, {}, &domain);
                 endpoint there(one, two);
 
+                lock.unlock();
                 run_for(0.003);
             }
             --busy;
         });
     }
     while (busy > 0) {
+        up.lock();
         EXPECT_EQ(0, fabric->port(domain.name.c_str(), 1, 0));
-        usleep(500);
+        usleep(200);
         EXPECT_EQ(0, fabric->port(domain.name.c_str(), 1, 1));
+        up.unlock();
         usleep(500);
     }
     for (auto &player : players) {
