@@ -13,9 +13,9 @@ static void vqp_pace_sample(vqp_pace_t *pace, int is_busy, uint64_t now)
         return;
     }
 
-    pace->cost = (known == 0) ? (uint32_t)cost :
-                                (uint32_t)((3ul * known + cost) / 4);
-    pace->last = now;
+    vqp_pace_set(pace, (known == 0) ? (uint32_t)cost :
+                                      (uint32_t)((3ul * known + cost) / 4),
+                 now);
 }
 
 void vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,

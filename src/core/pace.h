@@ -1,7 +1,7 @@
 /*
  * How fast a path is: nanoseconds for VQP_PACE_UNIT bytes, measured while it has
- * bytes in flight, as a moving average. Time comes in as a parameter; one
- * division for each measured interval, none for a frag. Pure: libc only.
+ * bytes in flight, as a moving average. Time comes in as a parameter; divisions
+ * for each measured interval, none for a frag. Pure: libc only.
  *
  * Confirmations are seen when somebody polls, not when they come. So only an
  * interval at whose end the path was still busy tells how long its bytes took;
@@ -15,13 +15,22 @@
 #define VQP_PACE_UNIT_SHIFT 16         /* the cost is that of 64 KiB */
 #define VQP_PACE_SAMPLE     (64 << 10) /* bytes of an interval, at least */
 #define VQP_PACE_FORGET     100000000  /* ns: an older average says nothing */
+#define VQP_PACE_RATE_SHIFT 28         /* the rate is that in 2^28 ns */
 
 typedef struct vqp_pace {
     uint64_t start; /* of the interval that is measured */
     uint64_t last;  /* end of the last one that was measured */
     uint32_t bytes; /* confirmed since start */
     uint32_t cost;  /* ns per unit; 0: not known */
+    uint32_t rate;  /* units per 2^28 ns: the inverse of cost */
 } vqp_pace_t;
+
+static inline void vqp_pace_set(vqp_pace_t *pace, uint32_t cost, uint64_t now)
+{
+    pace->cost = cost;
+    pace->rate = (1u << VQP_PACE_RATE_SHIFT) / cost;
+    pace->last = now;
+}
 
 /** The path had nothing in flight, and gets a frag at @a now. */
 static inline void vqp_pace_begin(vqp_pace_t *pace, uint64_t now)

@@ -61,16 +61,37 @@ static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
     return (best == UINT32_MAX) ? 1 : best;
 }
 
+/* Would all paths together, each by its pace, be through with what they have and
+ * all that is left of the op before @a finish ns are over? */
+static int vqp_sched_too_late(const vqp_path_t *paths, uint32_t num_paths,
+                              uint64_t finish, const vqp_want_t *want)
+{
+    uint64_t bytes = want->left;
+    uint64_t rate  = 0;
+    uint32_t i;
+
+    for (i = 0; i < num_paths; ++i) {
+        if (paths[i].up && (vqp_pace_cost(&paths[i].pace, want->now) != 0)) {
+            bytes += paths[i].bytes;
+            rate  += paths[i].pace.rate;
+        }
+    }
+
+    /* half a second is late enough, and keeps the product in 64 bits */
+    return (vqp_min(finish, 1ul << 29) * rate) >
+           (bytes << (VQP_PACE_RATE_SHIFT - VQP_PACE_UNIT_SHIFT));
+}
+
 /* Who would be through with it first. A path whose pace is not known, or not any
- * more, counts as good as the best: so it is tried. Nobody gets the frag where a
- * full path of known pace would be through with all of the op before. */
+ * more, counts as good as the best: so it is tried. While others are full, a slow
+ * path gets frags only as long as the op does not have to wait for them. */
 static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
                                   uint32_t next, const vqp_want_t *want)
 {
-    uint32_t best_cost  = vqp_sched_best_cost(paths, num_paths, want->now);
-    uint64_t first      = UINT64_MAX;
-    uint64_t first_full = UINT64_MAX;
-    vqp_path_t *best    = NULL;
+    uint32_t best_cost = vqp_sched_best_cost(paths, num_paths, want->now);
+    uint64_t first     = UINT64_MAX;
+    vqp_path_t *best   = NULL;
+    int others_full    = 0;
     vqp_path_t *path;
     uint32_t cost, i;
     uint64_t finish;
@@ -85,12 +106,12 @@ static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
                 best  = path;
             }
         } else if (path->up && (cost != 0) && (path->bytes >= want->cap)) {
-            finish     = vqp_pace_finish(cost, path->bytes + want->left);
-            first_full = vqp_min(first_full, finish);
+            others_full = 1;
         }
     }
 
-    return (first_full < first) ? NULL : best;
+    return (others_full && (best != NULL) &&
+            vqp_sched_too_late(paths, num_paths, first, want)) ? NULL : best;
 }
 
 /* Receives of the peer are the one thing that must not be waited for: what tells

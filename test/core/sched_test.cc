@@ -146,10 +146,9 @@ protected:
     static constexpr uint64_t CAP  = 256 << 10;
     static constexpr uint64_t FRAG = 64 << 10;
 
-    /* What a path takes for 64 KiB, ns; 0: it was never measured */
+    /* What a path takes for 64 KiB, ns, above 0 */
     void cost(unsigned i, uint32_t ns) {
-        m_paths[i].pace.cost = ns;
-        m_paths[i].pace.last = m_now;
+        vqp_pace_set(&m_paths[i].pace, ns, m_now);
     }
 
     /* Sends @a total bytes over paths that take so many ns for a frag; the rates
@@ -240,6 +239,28 @@ TEST_F(left, waits_for_a_full_one_that_is_through_sooner) {
     EXPECT_GE(choose(VQP_SCHED_LEFT, 100 * FRAG), 1); /* not for so much */
     m_paths[0].up = 0;
     EXPECT_GE(choose(VQP_SCHED_LEFT), 1);
+}
+
+TEST_F(left, waits_although_a_full_one_alone_would_need_longer) {
+    cost(0, 1000);
+    cost(1, 1000);
+    cost(2, 1000);
+    cost(3, 10000);
+    m_paths[0].bytes = m_paths[1].bytes = m_paths[2].bytes = CAP;
+    /* 24 frags at 3.1 for 1000 ns: 7700 ns, the slow one would take 10000 */
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT, 12 * FRAG));
+    EXPECT_EQ(3, choose(VQP_SCHED_LEFT, 20 * FRAG));
+    m_paths[3].bytes = FRAG;
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT, 20 * FRAG));
+}
+
+TEST_F(left, a_slow_path_gets_its_share_of_an_op_and_not_more) {
+    std::vector<uint64_t> ns = {1000, 1000, 1000, 10000};
+
+    stream(16 << 20, ns); /* learns */
+    for (uint64_t total = 1 << 20; total <= 16 << 20; total *= 2) {
+        EXPECT_GE(share(total, ns, stream(total, ns)), 0.85) << total;
+    }
 }
 
 TEST_F(left, an_unknown_one_counts_as_good_as_the_best) {
