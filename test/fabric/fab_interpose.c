@@ -22,7 +22,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* The function that is hidden; it exists: somebody has called it */
+/* The function that is hidden; it exists: somebody has called it. It is looked
+ * for when the library is loaded: a sanitizer may call these while it is in no
+ * state for dlsym(), which frees memory. */
 static void *fab_interpose_next(void **next, const char *name)
 {
     void *func = __atomic_load_n(next, __ATOMIC_RELAXED);
@@ -38,27 +40,37 @@ static void *fab_interpose_next(void **next, const char *name)
     return func;
 }
 
+#define FAB_INTERPOSE_NEXT(_name) \
+    static void *fab_next_##_name; \
+    \
+    __attribute__((constructor)) static void fab_find_##_name(void) \
+    { \
+        fab_next_##_name = dlsym(RTLD_NEXT, #_name); \
+    }
+
 /* A wrapper whose parameter `path` is translated. The prototype stands first,
  * because not all of them are in headers. */
 #define FAB_INTERPOSE(_ret, _name, _params, _args) \
+    FAB_INTERPOSE_NEXT(_name) \
+    \
     _ret _name _params; \
     _ret _name _params \
     { \
-        static void *next; \
         _ret(*func) _params; \
         char buf[PATH_MAX]; \
         \
-        func = (_ret(*) _params)fab_interpose_next(&next, #_name); \
+        func = (_ret(*) _params)fab_interpose_next(&fab_next_##_name, #_name); \
         path = fab_sysfs_translate(path, buf, sizeof(buf)); \
         return func _args; \
     }
 
 /* open() and openat() have a mode only with flags that create a file */
 #define FAB_INTERPOSE_OPEN(_name, _params, _func_params, _args) \
+    FAB_INTERPOSE_NEXT(_name) \
+    \
     int _name _params; \
     int _name _params \
     { \
-        static void *next; \
         int(*func) _func_params; \
         char buf[PATH_MAX]; \
         mode_t mode = 0; \
@@ -70,7 +82,7 @@ static void *fab_interpose_next(void **next, const char *name)
             va_end(ap); \
         } \
         \
-        func = (int(*) _func_params)fab_interpose_next(&next, #_name); \
+        func = (int(*) _func_params)fab_interpose_next(&fab_next_##_name, #_name); \
         path = fab_sysfs_translate(path, buf, sizeof(buf)); \
         return func _args; \
     }
