@@ -1,0 +1,108 @@
+/*
+ * Coverage marks: rare branches that a test has to reach, each with a name. They
+ * cost nothing unless VQP_ENABLE_MARKS is defined, which only the simulator
+ * does (test/sim); it counts them, and fails when one is never reached.
+ * Pure: libc only.
+ */
+#ifndef VQP_CORE_MARK_H
+#define VQP_CORE_MARK_H
+
+#include <stdint.h>
+
+/* Name, and what happens there */
+#define VQP_MARKS(_) \
+    _(TX_STALL_KICK, "an AM refused for mirror bytes that have no CQE") \
+    _(TX_STALL_ASK, "an AM refused, and the peer asked for credit") \
+    _(TX_STALL_WAIT, "an AM refused, and the peer will tell by itself") \
+    _(TX_CUT_GROWS, "an AM cut into larger frags, to fit the window") \
+    _(TX_CUT_SHORTER, "an AM committed shorter than begun, with other frags") \
+    _(TX_IOV_EXT, "an op with more pieces than it holds itself") \
+    _(TX_WRAP, "a record begins at offset 0, the rest of the ring is left") \
+    _(TX_CREDIT_BYTES, "credit for bytes alone") \
+    _(TX_CREDIT_FSNS, "credit for fsns alone") \
+    _(TX_CREDIT_OLD, "credit that said nothing new") \
+    _(DISPATCH_GATHER_SPLIT, "a frag's border inside of a piece") \
+    _(DISPATCH_FENCE_WAITS_RMA, "a fenced AM waits for puts to be dispatched") \
+    _(DISPATCH_FENCE_WAITS_ROOM, "an AM's fence waits for room on a path") \
+    _(DISPATCH_FENCE_READS, "an AM's fence behind READs") \
+    _(DISPATCH_FENCE_EMPTY, "an AM's fence with nothing in front on any path") \
+    _(DISPATCH_HELD_RMA, "a put behind a fence is held") \
+    _(DISPATCH_AGAIN, "an AM goes after the puts it waited for, at once") \
+    _(DISPATCH_AM_NO_PATH, "an AM's frag finds no path") \
+    _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
+    _(DISPATCH_LAST_READ, "a READ that takes the path's last credit") \
+    _(BATCH_FULL, "dispatch stops at a full batch") \
+    _(CONTROL_NO_FSN, "a control message waits for an fsn") \
+    _(CONTROL_NO_PATH, "a control message waits for a path") \
+    _(CONTROL_STARVE, "a control message asks for credit") \
+    _(KICK_NO_ROOM, "a kick waits for a place in the send queue") \
+    _(LAST_WORDS, "a failed sender asks for the CQE of what was acknowledged") \
+    _(NOTIFY_WAITS, "a notify waits for a path") \
+    _(NOTIFY_PIPELINED, "two notifies in one dispatch") \
+    _(CONFIRM_OUT_OF_ORDER, "an op ends before an older one") \
+    _(CONFIRM_POST_KICK, "an op that somebody waits for ends behind others") \
+    _(CONFIRM_STALE, "a completion of nothing that is outstanding") \
+    _(CONFIRM_ABANDON, "frags that were never posted are given up") \
+    _(CONFIRM_FIRST_ERROR, "an op ends with an error") \
+    _(FAIL_UNPOSTED, "an op of a failed sender has no frag in flight") \
+    _(FAIL_HALF_POSTED, "an op of a failed sender is half posted") \
+    _(FAIL_SPRAY, "a sprayed AM of a failed sender lacks its notify") \
+    _(FAIL_POSTED, "an op of a failed sender may still succeed") \
+    _(WINDOW_AHEAD, "an immediate ahead of its order") \
+    _(WINDOW_EDGE, "an immediate at the last place of the window") \
+    _(WINDOW_LATE, "a late duplicate") \
+    _(WINDOW_TWICE, "a duplicate of one that waits") \
+    _(WINDOW_OUTSIDE, "an immediate outside of the window") \
+    _(WINDOW_MALFORMED, "an immediate with flags that none sends") \
+    _(WINDOW_WRAP, "24 bits of fsn wrap while immediates are ahead") \
+    _(RX_BAD_RECORD, "a record that is none") \
+    _(RX_BAD_WRAP, "a wrap that skips the whole ring") \
+    _(RX_STARVES, "the peer asks for credit") \
+    _(RX_MUST_TELL, "credit is told because much was consumed") \
+    _(CONN_NEW_WAITS, "a connection waits to send its REQ") \
+    _(CONN_CROSSING, "a REQ crosses the own one") \
+    _(CONN_FIRST_IMM, "an immediate says LIVE before the REP does") \
+    _(CONN_EARLY_IMM, "an immediate before the own queue pairs are ready") \
+    _(CONN_BYE_READY, "a BYE says LIVE") \
+    _(CONN_BYE_TWICE, "a BYE that was answered") \
+    _(CONN_BYE_STALE, "a BYE of an earlier close") \
+    _(CONN_BYE_ACTIVE, "a BYE of a connection that is used here") \
+    _(CONN_BYE_CROSSING, "both sides say BYE") \
+    _(CONN_REVIVED, "a closer stays, for the peer uses the connection") \
+    _(CONN_RST_CLOSING, "a RST answers a BYE") \
+    _(CONN_RST_ACTIVE, "a RST of a connection in use") \
+    _(CONN_TIMEOUT, "no answer in time") \
+    _(CONN_CLOSE_TIMEOUT, "no answer to a BYE in time") \
+    _(CONN_CLOSE_EARLY, "closed before it is LIVE") \
+    _(TABLE_ADOPT, "an endpoint adopts a passive connection") \
+    _(TABLE_ADOPT_EARLY, "one that is not LIVE yet") \
+    _(TABLE_TAKEN, "a number that another incarnation has") \
+    _(TABLE_LOST_PEER, "the record of a peer is overwritten") \
+    _(TABLE_LOOP, "a connection with oneself") \
+    _(TABLE_OLD_REQ, "a late copy of an old REQ") \
+    _(PEER_GAP, "REQs overtake each other") \
+    _(PEER_GAP_FILLED, "one that was overtaken comes")
+
+typedef enum {
+#define VQP_MARK_ENUM(_name, _help) VQP_MARK_##_name,
+    VQP_MARKS(VQP_MARK_ENUM)
+#undef VQP_MARK_ENUM
+    VQP_MARK_LAST
+} vqp_mark_t;
+
+#ifdef VQP_ENABLE_MARKS
+extern uint64_t vqp_marks[VQP_MARK_LAST]; /* of the program that counts */
+#  define vqp_mark(_name) ((void)++vqp_marks[VQP_MARK_##_name])
+#else
+#  define vqp_mark(_name) ((void)VQP_MARK_##_name)
+#endif
+
+/* Reached only if @a _cond holds */
+#define vqp_mark_if(_cond, _name) \
+    do { \
+        if (_cond) { \
+            vqp_mark(_name); \
+        } \
+    } while (0)
+
+#endif

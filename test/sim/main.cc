@@ -1,0 +1,254 @@
+/*
+ * vqp_sim: seeded runs of whole cores against each other in a world of faults.
+ * See --help. Prints what it ran; a failure prints the seed, the checker that
+ * was violated, the end of the trace, and the command that shows all of it.
+ */
+#include "marks.h"
+#include "params.h"
+#include "world.h"
+
+#include "commit.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <string>
+
+namespace {
+
+struct options {
+    uint64_t    seed     = 0;
+    bool        has_seed = false;
+    uint64_t    runs     = 1;
+    double      seconds  = 0;
+    bool        trace    = false;
+    bool        marks    = false;
+    bool        go_on    = false; /* after a failure */
+    std::string config;
+    std::string seeds_file;
+};
+
+struct totals {
+    uint64_t passed = 0, failed = 0, events = 0;
+    double   seconds = 0;
+};
+
+class print_all : public sim::trace_sink {
+public:
+    void line(const char *text) override { puts(text); }
+};
+
+/* The last lines only */
+class keep_last : public sim::trace_sink {
+public:
+    void line(const char *text) override
+    {
+        m_lines.push_back(text);
+        if (m_lines.size() > 40) {
+            m_lines.pop_front();
+        }
+    }
+
+    void print() const
+    {
+        for (const std::string &text : m_lines) {
+            printf("    %s\n", text.c_str());
+        }
+    }
+
+private:
+    std::deque<std::string> m_lines;
+};
+
+double clock_now()
+{
+    using namespace std::chrono;
+    return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+int usage(int status)
+{
+    fprintf(status ? stderr : stdout,
+            "vqp_sim [OPTION]...\n"
+            "  --seed S       the first seed (else: of the time)\n"
+            "  --runs N       so many runs, of seeds S, S + 1, ... (1)\n"
+            "  --seconds T    as many runs as fit into T seconds\n"
+            "  --seeds FILE   all seeds of a file: SEED [CONFIG] [# COMMENT]\n"
+            "  --senders N    N nodes that connect to one receiver\n"
+            "  --config C     scenario or name=value, comma separated; may be "
+            "repeated\n"
+            "  --trace        print every event\n"
+            "  --marks        print the coverage marks with their counts; one "
+            "that was\n"
+            "                 never reached is a failure\n"
+            "  --go-on        do not stop at the first failure\n"
+            "  --list-params  scenarios and parameters\n");
+    return status;
+}
+
+/* Run it again for its trace: it is the same run */
+void explain(uint64_t seed, const std::string &config)
+{
+    keep_last last;
+    sim::world again(seed, config, &last);
+
+    again.run();
+    printf("FAIL seed %lu: checker %s: %s\n", (unsigned long)seed,
+           again.checker().c_str(), again.failure().c_str());
+    printf("  the last of its trace:\n");
+    last.print();
+    printf("  %s\n", again.base.str().c_str());
+    printf("  commit %s\n", VQP_SIM_COMMIT);
+    printf("  replay: vqp_sim --seed %lu%s%s --trace\n", (unsigned long)seed,
+           config.empty() ? "" : " --config ", config.c_str());
+}
+
+bool run_one(const options &opts, uint64_t seed, const std::string &config,
+             totals *sum)
+{
+    print_all printer;
+    double start = clock_now();
+    sim::world w(seed, config, opts.trace ? &printer : nullptr);
+    bool good    = w.run();
+
+    sum->seconds += clock_now() - start;
+    sum->events  += w.events();
+    ++(good ? sum->passed : sum->failed);
+    if (!good && !opts.trace) {
+        explain(seed, config);
+    }
+    fflush(stdout);
+    return good;
+}
+
+void run_range(const options &opts, totals *sum)
+{
+    double end    = clock_now() + opts.seconds;
+    uint64_t runs = opts.runs;
+
+    for (uint64_t i = 0; (opts.seconds > 0) ? (clock_now() < end) : (i < runs);
+         ++i) {
+        if (!run_one(opts, opts.seed + i, opts.config, sum) && !opts.go_on) {
+            return;
+        }
+    }
+}
+
+/* Lines: SEED [CONFIG] [# COMMENT] */
+void run_file(const options &opts, totals *sum)
+{
+    FILE *file = fopen(opts.seeds_file.c_str(), "r");
+    char line[1024];
+
+    if (file == nullptr) {
+        fprintf(stderr, "vqp_sim: can not read %s\n", opts.seeds_file.c_str());
+        ++sum->failed;
+        return;
+    }
+
+    while (fgets(line, sizeof(line), file) != nullptr) {
+        char config[1024] = "";
+        unsigned long long seed;
+
+        line[strcspn(line, "#\n")] = '\0';
+        if (sscanf(line, "%llu %1023s", &seed, config) >= 1) {
+            run_one(opts, seed, config, sum);
+        }
+    }
+    fclose(file);
+}
+
+void add_config(options *opts, const std::string &text)
+{
+    opts->config += (opts->config.empty() ? "" : ",") + text;
+}
+
+/* @return -1, or the status to exit with */
+int parse(int argc, char **argv, options *opts)
+{
+    for (int i = 1; i < argc; ++i) {
+        std::string name  = argv[i];
+        bool has_value    = (name == "--seed") || (name == "--runs") ||
+                            (name == "--seconds") || (name == "--seeds") ||
+                            (name == "--senders") || (name == "--config");
+        const char *value = has_value ? argv[++i] : "";
+
+        if (value == nullptr) {
+            return usage(2);
+        } else if (name == "--seed") {
+            opts->seed     = strtoull(value, nullptr, 0);
+            opts->has_seed = true;
+        } else if (name == "--runs") {
+            opts->runs = strtoull(value, nullptr, 0);
+        } else if (name == "--seconds") {
+            opts->seconds = strtod(value, nullptr);
+        } else if (name == "--seeds") {
+            opts->seeds_file = value;
+        } else if (name == "--senders") {
+            add_config(opts, std::string("senders=") + value);
+        } else if (name == "--config") {
+            add_config(opts, value);
+        } else if (name == "--trace") {
+            opts->trace = true;
+        } else if (name == "--marks") {
+            opts->marks = true;
+        } else if (name == "--go-on") {
+            opts->go_on = true;
+        } else if (name == "--list-params") {
+            printf("%s", sim::params_help().c_str());
+            return 0;
+        } else {
+            return usage((name == "--help") ? 0 : 2);
+        }
+    }
+    return -1;
+}
+
+} /* namespace */
+
+int main(int argc, char **argv)
+{
+    options opts;
+    totals sum;
+    int status = parse(argc, argv, &opts);
+    sim::params check {};
+    std::string error;
+
+    if (status >= 0) {
+        return status;
+    }
+
+    error = check.set(opts.config);
+    if (!error.empty()) {
+        fprintf(stderr, "vqp_sim: %s\n", error.c_str());
+        return 2;
+    }
+
+    if (!opts.seeds_file.empty()) {
+        run_file(opts, &sum);
+    }
+    if (opts.seeds_file.empty() || (opts.seconds > 0)) {
+        if (!opts.has_seed) {
+            opts.seed = (uint64_t)std::chrono::system_clock::now()
+                                .time_since_epoch().count() / 1000 % 1000000000;
+        }
+        printf("seed %lu, commit %s%s%s\n", (unsigned long)opts.seed,
+               VQP_SIM_COMMIT, opts.config.empty() ? "" : ", ",
+               opts.config.c_str());
+        fflush(stdout);
+        run_range(opts, &sum);
+    }
+
+    printf("%lu runs, %lu events, %.0f per second\n",
+           (unsigned long)(sum.passed + sum.failed),
+           (unsigned long)sum.events,
+           (double)sum.events / (sum.seconds > 0 ? sum.seconds : 1));
+    if (opts.marks) {
+        ++(sim::print_marks() ? sum.passed : sum.failed);
+    }
+    printf("%lu passed, %lu failed, 0 skipped\n", (unsigned long)sum.passed,
+           (unsigned long)sum.failed);
+    return (sum.failed > 0) ? 1 : 0;
+}

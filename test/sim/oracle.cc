@@ -1,0 +1,384 @@
+/* The truth about one direction of a connection, see oracle.h. */
+#include "oracle.h"
+#include "world.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+namespace sim {
+
+void pattern_fill(char *to, uint64_t length, uint32_t seed, uint64_t first)
+{
+    for (uint64_t i = 0; i < length; ++i) {
+        to[i] = pattern_byte(seed, first + i);
+    }
+}
+
+bool pattern_matches(const char *data, uint64_t length, uint32_t seed,
+                     uint64_t first)
+{
+    for (uint64_t i = 0; i < length; ++i) {
+        if (data[i] != pattern_byte(seed, first + i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+channel::channel(world &w, uint32_t a_id, bool comp_post, bool order_all) :
+    id(a_id), m_world(w), m_comp_post(comp_post), m_order_all(order_all)
+{
+}
+
+void channel::fail(const char *checker, const std::string &text)
+{
+    m_world.fail(checker, "channel " + std::to_string(id) + ": " + text);
+}
+
+/* ---- its user ---- */
+
+op *channel::accept(vqp_kind_t kind, uint64_t length, uint64_t total)
+{
+    op *o = new op {};
+
+    m_ops.emplace_back(o);
+    o->kind      = kind;
+    o->index     = (uint32_t)m_ops.size();
+    o->id        = id * 100003u + o->index;
+    o->length    = length;
+    o->total     = total;
+    o->after     = fenced;
+    o->after_ams = fenced_ams;
+    return o;
+}
+
+void channel::forget_last()
+{
+    m_ops.pop_back();
+}
+
+void channel::accept_am(op *o, uint8_t am_id, uint32_t payload)
+{
+    m_ams.push_back({o, payload, am_id,
+                     m_order_all ? effects.size() : fenced});
+}
+
+void channel::accept_effect(op *o)
+{
+    effects.push_back(o);
+}
+
+void channel::fence()
+{
+    fenced     = effects.size();
+    fenced_ams = m_ams.size();
+}
+
+void channel::flush(uint32_t mark)
+{
+    m_flushes.push_back({mark, (uint32_t)m_ops.size(), effects.size()});
+}
+
+void channel::check_result(op *o)
+{
+    const char *remote = o->remote;
+    uint64_t found     = 0;
+
+    if ((o->kind != VQP_KIND_AM) && (o->kind != VQP_KIND_CHECK) &&
+        (o->executed != o->length)) {
+        fail("late-write", "an op was reported before it was executed");
+    }
+
+    switch (o->kind) {
+    case VQP_KIND_PUT:
+        if (!pattern_matches(remote, o->length, o->id)) {
+            fail("memory", "a put is not what stands at the peer");
+        }
+        break;
+    case VQP_KIND_GET:
+        if (!pattern_matches(o->memory.data(), o->length, o->pattern)) {
+            fail("memory", "a get brought something else");
+        }
+        break;
+    case VQP_KIND_CSWAP:
+        memcpy(&found, remote, sizeof(found));
+        if ((o->result != o->expected) || (found != o->id)) {
+            fail("memory", "a cswap found or left something else");
+        }
+        break;
+    case VQP_KIND_FADD:
+        m_world.fetched(remote, o->result);
+        break;
+    default:
+        break;
+    }
+}
+
+void channel::report(op *o, const vqp_done_t &done)
+{
+    if (++o->reported != 1) {
+        fail("once", "an op was reported twice");
+    }
+    if (!o->awaited) {
+        fail("once", "an op was reported that nobody waits for");
+    }
+    if (m_comp_post && (o->index <= m_last_index)) {
+        fail("post-order", "an op was reported after a later one");
+    }
+    m_last_index = o->index;
+    o->status    = done.status;
+
+    if ((done.kind != o->kind) || (done.length != o->total)) {
+        fail("once", "an op was reported as something else");
+    }
+    if (done.status != VQP_OK) {
+        if (!broken) {
+            fail("once", "an op ended with status " +
+                         std::to_string(done.status) + " without a cause");
+        }
+    } else {
+        if (!o->is_complete()) {
+            fail("once", "an op was reported before its last completion");
+        }
+        if (!tainted) {
+            check_result(o);
+        }
+    }
+
+    /* The user does with it what he likes now */
+    std::fill(o->memory.begin(), o->memory.end(), (char)0xdd);
+}
+
+void channel::cancel(op *o)
+{
+    if (++o->reported != 1) {
+        fail("once", "an op was reported, and canceled");
+    }
+    o->status = VQP_ERR_CANCELED;
+    std::fill(o->memory.begin(), o->memory.end(), (char)0xdd);
+}
+
+/* ---- its queue pairs ---- */
+
+void channel::posted(op *o, const vqp_frag_t &frag)
+{
+    o->posted += frag.length;
+    ++o->frags;
+    if ((frag.opcode == VQP_WR_WRITE_IMM) && (frag.imm & VQP_IMM_LAST)) {
+        if (o->announced) {
+            fail("once", "an AM was announced twice");
+        }
+        o->announced = true;
+    }
+    if (o->posted > o->total) {
+        fail("once", "frags carry more than their op has");
+    }
+}
+
+void channel::confirmed(op *o)
+{
+    ++o->confirmed;
+    if (o->is_complete()) {
+        m_fresh.push_back(o);
+    }
+}
+
+bool channel::effects_done(size_t count)
+{
+    while ((m_effects_done < effects.size()) &&
+           (effects[m_effects_done]->executed >=
+            effects[m_effects_done]->length)) {
+        ++m_effects_done;
+    }
+    return m_effects_done >= count;
+}
+
+bool channel::ams_landed(size_t count)
+{
+    while ((m_ams_landed < m_ams.size()) &&
+           (m_ams[m_ams_landed].owner->executed >=
+            m_ams[m_ams_landed].owner->total)) {
+        ++m_ams_landed;
+    }
+    return m_ams_landed >= count;
+}
+
+void channel::executed(op *o, uint64_t bytes, bool is_ghost)
+{
+    if (o->kind != VQP_KIND_AM) {
+        if (!effects_done(o->after)) {
+            fail("fence", "executed before what a fence puts in front of it");
+        }
+        if (!ams_landed(o->after_ams)) {
+            fail("fence", "executed before an AM that a fence puts in front");
+        }
+    }
+    if ((o->reported > 0) && (o->status == VQP_OK) && (bytes > 0)) {
+        fail("late-write", "executed after it was reported");
+    }
+    if ((o->reported > 0) && !is_ghost && (o->kind == VQP_KIND_GET)) {
+        fail("late-write", "data of a get came after it was reported");
+    }
+    o->executed += bytes;
+}
+
+/* ---- the peer ---- */
+
+bool channel::delivered(const vqp_rx_am_t &rx_am)
+{
+    if (tainted) {
+        return true;
+    }
+
+    if (ams_seen >= m_ams.size()) {
+        fail("am-order", "an AM that nobody sent");
+        return false;
+    }
+
+    const am &sent = m_ams[ams_seen++];
+
+    if ((rx_am.length != sent.length) || (rx_am.id != sent.am_id) ||
+        !pattern_matches((const char*)rx_am.data, rx_am.length,
+                         sent.owner->id)) {
+        fail("am-order", "AM " + std::to_string(ams_seen - 1) +
+                         " is not the next one that was sent");
+    }
+    if (!effects_done(sent.after)) {
+        fail("fence", "AM delivered before what a fence puts in front of it");
+    }
+    return true;
+}
+
+/* ---- what must hold ---- */
+
+void channel::check_reports(const vqp_tx_t &tx)
+{
+    uint32_t oldest;
+
+    while ((m_oldest < m_ops.size()) && m_ops[m_oldest]->is_complete()) {
+        ++m_oldest;
+    }
+
+    for (const op *o : m_fresh) {
+        if (o->awaited && (o->reported == 0) &&
+            (!m_comp_post || (o->index <= m_oldest))) {
+            fail("once", "an op is confirmed and was not reported");
+        }
+    }
+
+    m_fresh.erase(std::remove_if(m_fresh.begin(), m_fresh.end(),
+                                 [&](const op *o) {
+                                     return !o->awaited || (o->reported > 0);
+                                 }), m_fresh.end());
+
+    oldest = tx.seq - (uint32_t)(m_ops.size() - m_oldest);
+    if (vqp_tx_oldest(&tx) != oldest) {
+        fail("flush", "the oldest unconfirmed op is not what the core says");
+    }
+}
+
+void channel::check_flushes(const vqp_tx_t &tx, bool failed)
+{
+    uint32_t oldest = vqp_tx_oldest(&tx);
+
+    while (!m_flushes.empty() &&
+           (vqp_seq_diff(oldest, m_flushes.front().mark) >= 0)) {
+        const flush_mark &mark = m_flushes.front();
+
+        if (!failed && !tainted) {
+            if (!effects_done(mark.effects)) {
+                fail("flush", "ended before what it waits for was executed");
+            }
+            for (; m_oldest < mark.ops; ++m_oldest) {
+                if (!m_ops[m_oldest]->is_complete()) {
+                    fail("flush", "ended before what it waits for");
+                    break;
+                }
+            }
+        }
+        m_flushes.pop_front();
+    }
+
+    if (!m_flushes.empty() && (m_oldest >= m_flushes.front().ops)) {
+        fail("flush", "all before it is confirmed, and it goes on waiting");
+    }
+}
+
+bool channel::is_satisfied() const
+{
+    if (!m_flushes.empty()) {
+        return false;
+    }
+    for (size_t i = m_ops.size(); i > 0; --i) {
+        const op *o = m_ops[i - 1].get();
+        if (o->signal && (o->reported == 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void channel::check_ended()
+{
+    for (const auto &o : m_ops) {
+        if (!crashed && (o->reported != (o->awaited ? 1 : 0))) {
+            fail("once", "op " + std::to_string(o->index) + " was reported " +
+                         std::to_string(o->reported) + " times");
+            return;
+        }
+    }
+    if (!crashed && !m_flushes.empty()) {
+        fail("flush", "never ended");
+    }
+}
+
+void channel::check_delivered()
+{
+    if (!broken && !tainted && (ams_seen != m_ams.size())) {
+        fail("am-order", std::to_string(m_ams.size()) + " AMs sent, " +
+                         std::to_string(ams_seen) + " delivered");
+    }
+}
+
+void channel::check_memory()
+{
+    if (tainted) {
+        return;
+    }
+
+    for (op *o : effects) {
+        uint64_t found = 0;
+
+        if (o->executed != o->length) {
+            if (!broken) {
+                fail("memory", "something was never executed");
+            }
+        } else if (o->kind == VQP_KIND_PUT) {
+            if (!pattern_matches(o->remote, o->length, o->id)) {
+                fail("memory", "a put wrote something else");
+            }
+        } else if (o->kind == VQP_KIND_CSWAP) {
+            memcpy(&found, o->remote, sizeof(found));
+            if (found != o->id) {
+                fail("memory", "a cswap wrote something else");
+            }
+        }
+    }
+}
+
+std::string channel::str() const
+{
+    std::ostringstream os;
+
+    os << "channel " << id << ": ops " << m_ops.size() << " (" << m_oldest
+       << " confirmed), AMs " << m_ams.size() << " (" << m_ams_landed
+       << " landed, " << ams_seen << " delivered), effects " << effects.size()
+       << " (" << m_effects_done << " executed, " << fenced
+       << " fenced), flushes " << m_flushes.size()
+       << (broken ? ", broken" : "") << (crashed ? ", crashed" : "")
+       << (tainted ? ", tainted" : "");
+    return os.str();
+}
+
+} /* namespace sim */

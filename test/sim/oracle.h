@@ -1,0 +1,148 @@
+/*
+ * What must be true of one direction of a connection: what its user accepted,
+ * what happened to it at the peer, what was reported. Knows nothing of how the
+ * core does it; counts frags and completions for itself.
+ */
+#ifndef VQP_SIM_ORACLE_H
+#define VQP_SIM_ORACLE_H
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "core/rx.h"
+#include "core/tx.h"
+}
+
+namespace sim {
+
+class world;
+
+/* Byte i of a message or of memory */
+inline char pattern_byte(uint32_t seed, uint64_t i)
+{
+    return (char)((seed * 2654435761u + (uint32_t)i * 40503u) >> 13);
+}
+
+void pattern_fill(char *to, uint64_t length, uint32_t seed,
+                  uint64_t first = 0);
+bool pattern_matches(const char *data, uint64_t length, uint32_t seed,
+                     uint64_t first = 0);
+
+/* One accepted call, as its user sees it */
+struct op {
+    vqp_kind_t        kind;
+    uint32_t          id;                 /* also the pattern of its bytes */
+    uint32_t          index;              /* in order of acceptance */
+    std::vector<char> memory;             /* source or target */
+    char             *remote    = nullptr;
+    uint64_t          length    = 0;
+    uint64_t          executed  = 0;      /* bytes that are at the peer */
+    size_t            after     = 0;      /* effects that come first */
+    size_t            after_ams = 0;      /* AMs whose bytes come first */
+    uint32_t          pattern   = 0;      /* of a get: what is to be read */
+    uint64_t          result    = 0;      /* of an atomic */
+    uint64_t          expected  = 0;      /* cswap: what is found there */
+    bool              signal    = false;
+    bool              awaited   = false;  /* its user wants to be told */
+    unsigned          reported  = 0;
+    vqp_status_t      status    = VQP_OK; /* as reported */
+    /* by the oracle's own count */
+    uint64_t          total     = 0;      /* bytes that frags carry */
+    uint64_t          posted    = 0;
+    unsigned          frags     = 0;
+    unsigned          confirmed = 0;
+    bool              announced = false;  /* AM: its last immediate is posted */
+
+    bool is_complete() const
+    {
+        return (frags > 0) && (frags == confirmed) && (posted == total) &&
+               ((kind != VQP_KIND_AM) || announced);
+    }
+};
+
+struct flush_mark {
+    uint32_t mark;    /* core's op number */
+    uint32_t ops;     /* ops that were accepted before */
+    size_t   effects;
+};
+
+class channel {
+public:
+    channel(world &w, uint32_t id, bool comp_post, bool order_all);
+
+    /* ---- its user ---- */
+    op *accept(vqp_kind_t kind, uint64_t length, uint64_t total);
+    void forget_last();
+    void accept_am(op *o, uint8_t am_id, uint32_t payload);
+    void accept_effect(op *o);
+    void fence();
+    void flush(uint32_t mark);
+    void report(op *o, const vqp_done_t &done);
+    void cancel(op *o);
+    void cancel_flushes() { m_flushes.clear(); }
+    bool has_flush() const { return !m_flushes.empty(); }
+
+    /* ---- its queue pairs ---- */
+    void posted(op *o, const vqp_frag_t &frag);
+    void confirmed(op *o);
+    void executed(op *o, uint64_t bytes, bool is_ghost);
+
+    /* ---- the peer ---- */
+    bool delivered(const vqp_rx_am_t &am);
+
+    /* After completions were handled: who is done has been told, no other has.
+     * @a oldest is the core's. */
+    void check_reports(const vqp_tx_t &tx);
+    void check_flushes(const vqp_tx_t &tx, bool failed);
+    /* Nothing is under way */
+    void check_ended();
+    /* All that was sent has arrived: unless it was broken */
+    void check_delivered();
+    void check_memory();
+    bool is_satisfied() const;
+    std::string str() const;
+
+    uint32_t id;
+    bool     broken  = false;  /* one of its ends failed, or its process died */
+    bool     crashed = false;  /* its user died */
+    bool     tainted = false;  /* somebody told lies: only the user's side holds */
+    char    *target_counter = nullptr;
+    size_t   ams_seen = 0;
+    uint64_t cancelled_flushes = 0;
+
+    std::vector<op*> effects;
+    size_t           fenced     = 0;
+    size_t           fenced_ams = 0;
+
+private:
+    struct am {
+        op      *owner;
+        uint32_t length;
+        uint8_t  am_id;
+        size_t   after;
+    };
+
+    bool effects_done(size_t count);
+    bool ams_landed(size_t count);
+    void fail(const char *checker, const std::string &text);
+    void check_result(op *o);
+
+    world                          &m_world;
+    bool                            m_comp_post, m_order_all;
+    std::vector<std::unique_ptr<op>> m_ops;
+    std::vector<am>                 m_ams;
+    std::deque<flush_mark>          m_flushes;
+    std::vector<op*>                m_fresh; /* complete since the last check */
+    size_t                          m_effects_done = 0;
+    size_t                          m_ams_landed   = 0;
+    size_t                          m_oldest       = 0; /* not complete */
+    uint32_t                        m_last_index   = 0; /* reported, + 1 */
+};
+
+} /* namespace sim */
+
+#endif

@@ -1,0 +1,274 @@
+/* Parameters of a run, see params.h. */
+#include "params.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+extern "C" {
+#include "core/conntab.h"
+#include "core/tx.h"
+}
+
+namespace sim {
+
+namespace {
+
+const uint64_t USEC = 1000;
+const uint64_t MSEC = 1000 * USEC;
+const uint64_t SEC  = 1000 * MSEC;
+
+struct named_config {
+    const char *name;
+    const char *text;
+    const char *help;
+};
+
+/* One run that somebody wants to have again has a name here */
+const named_config scenarios[] = {
+    {"clean", "cancel=0,garble=0,refuse=0,no_memory=0,ud_loss=0,ud_dup=0,"
+              "flaps=0,parks=0,kills=0,post_fails=0,aborts=0,evil=0,crashes=0,"
+              "dup_imm=0,stale_cqe=0,ud_jitter=1000",
+     "no fault at all"},
+    {"many_to_one", "clean,senders=100,batches=1000,batch=4,paths=4,eps=1,"
+                    "lives=1,window=64,ring=16384,depth=32,imms=64,am_ops=64,"
+                    "rma_ops=16,rma=5,big=12,echo=0,fence=2,flush=2,cap=1048576,"
+                    "delay=5000,poll=500,think=2000,stall=0,fsn_before_wrap=500,"
+                    "min_shift=9,frag_shift=12,heap=65536,audit=64,slow_qps=0",
+     "100 senders of 1000 batches over 4 paths into one receiver"},
+    {"handshake", "batches=1,batch=2,nodes=3,eps=6,lives=6,kills=0,evil=0,"
+                  "post_fails=0,garble=0",
+     "mostly connecting and closing"},
+    {"garbled", "clean,batches=0,garble=40,nodes=2,eps=4,lives=6",
+     "damaged and mixed up handshake messages"},
+    {"starved", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=1,reads=1,"
+                "paths=4,imms=8,rx_batch=4,min_shift=6,rma=30,big=11",
+     "every resource as small as can be"},
+};
+
+/* log-uniform: small values as likely as large ones */
+uint64_t spread(rng &random, uint64_t low, uint64_t high)
+{
+    uint64_t value = low;
+
+    while ((value < high) && (random.below(3) != 0)) {
+        value *= 4;
+    }
+    return std::min(value, high);
+}
+
+} /* namespace */
+
+void params::draw_node(rng &random)
+{
+    paths        = random.pick<uint64_t>({1, 2, 2, 3, 4, 4, 5, 7, 8});
+    depth        = random.pick<uint64_t>({6, 8, 16, 64});
+    imms         = random.pick<uint64_t>({window / 2, window, 2 * window}) +
+                   2 * VQP_CONTROL_RESERVE;
+    rx_batch     = random.pick<uint64_t>({1, 4, 16});
+    reads        = random.pick<uint64_t>({1, 2, 16});
+    am_ops       = random.pick<uint64_t>({1, 4, 16, 64});
+    rma_ops      = random.pick<uint64_t>({1, 4, 16, 64});
+    signal_every = 1 + random.below(64);
+    cap          = random.pick<uint64_t>({500, 10000, 1u << 20});
+    inline_max   = random.pick<uint64_t>({0, 64, 256});
+    min_shift    = 6 + random.below(6);
+    frag_shift   = min_shift + random.below(6);
+    notify       = random.below(3);
+    sched        = random.pick<uint64_t>({0, 0, 1, 2, 2, 3});
+    order_all    = random.below(4) == 0;
+    comp_post    = random.below(2);
+    no_fast      = random.below(2);
+}
+
+void params::draw_world(rng &random)
+{
+    nodes           = random.pick<uint64_t>({2, 2, 2, 3, 4});
+    senders         = 0;
+    eps             = random.pick<uint64_t>({1, 1, 2, 3});
+    lives           = random.pick<uint64_t>({1, 1, 2, 3});
+    batches         = 5 + random.below(40);
+    batch           = random.pick<uint64_t>({1, 4, 16});
+    window          = random.pick<uint64_t>({8, 16, 16, 64, 256});
+    ring            = random.pick<uint64_t>({4096, 4096, 16384, 65536});
+    fsn_before_wrap = random.pick<uint64_t>({0, 1, 5, 40, 100, 300, 1000});
+    first_pos       = random.pick<uint64_t>({0, (uint32_t)-8192,
+                                             0x80000000u - 4096});
+    rma             = random.pick<uint64_t>({0, 20, 50, 90});
+    amo             = random.pick<uint64_t>({10, 30});
+    fence           = random.pick<uint64_t>({0, 8, 30});
+    flush           = random.pick<uint64_t>({1, 3, 20});
+    big             = random.pick<uint64_t>({6, 10, 15});
+    echo            = random.pick<uint64_t>({0, 0, 10, 50});
+    pend            = random.pick<uint64_t>({0, 30, 70});
+    huge            = random.pick<uint64_t>({0, 2, 20});
+    heap            = 1024;
+    audit           = 8;
+}
+
+void params::draw_network(rng &random)
+{
+    delay     = spread(random, 200, 200 * USEC);
+    slow_path = random.below(12);
+    poll      = spread(random, 100, 50 * USEC);
+    think     = spread(random, 100, 200 * USEC);
+    stall     = random.pick<uint64_t>({0, 0, 5, 50});
+    ud_loss   = random.pick<uint64_t>({0, 0, 0, 5, 20});
+    ud_dup    = random.pick<uint64_t>({0, 0, 10, 50});
+    ud_jitter = random.pick<uint64_t>({USEC, USEC, MSEC, 50 * MSEC});
+    slow_qps  = random.pick<uint64_t>({0, 0, 30});
+    no_memory = random.pick<uint64_t>({0, 0, 0, 20});
+    dup_imm   = random.pick<uint64_t>({0, 0, 10, 100});
+    stale_cqe = random.pick<uint64_t>({0, 0, 10, 100});
+    flaps     = random.pick<uint64_t>({0, 0, 2, 10});
+    parks     = random.pick<uint64_t>({0, 0, 2, 10});
+}
+
+/* Half of the runs have none that ends a connection: there nothing may fail */
+void params::draw_faults(rng &random)
+{
+    bool hard = random.below(2) == 0;
+
+    cancel     = hard ? random.pick<uint64_t>({0, 20, 60}) : 0;
+    garble     = 0;
+    refuse     = hard ? random.pick<uint64_t>({0, 0, 0, 10}) : 0;
+    kills      = hard ? random.pick<uint64_t>({0, 1, 1, 5}) : 0;
+    ghosts     = random.pick<uint64_t>({0, 50, 100});
+    post_fails = hard ? random.pick<uint64_t>({0, 0, 1, 3}) : 0;
+    aborts     = hard ? random.pick<uint64_t>({0, 0, 0, 3}) : 0;
+    evil       = hard ? random.pick<uint64_t>({0, 0, 0, 3}) : 0;
+    crashes    = hard ? random.pick<uint64_t>({0, 0, 0, 2}) : 0;
+    idle_peers = random.pick<uint64_t>({16, 64});
+    fault_time = spread(random, 20 * USEC, 100 * MSEC);
+    if (hard && (random.below(10) == 0)) {
+        ud_loss   = 70;
+        ud_jitter = random.pick<uint64_t>({MSEC, SEC});
+    }
+    if (random.below(20) == 0) {
+        set("garbled");
+    } else if (random.below(10) == 0) {
+        set("handshake");
+    }
+}
+
+params params::draw(rng &random)
+{
+    params p {};
+
+    p.draw_world(random);
+    p.draw_network(random);
+    p.draw_node(random);
+    p.draw_faults(random);
+    p.fit();
+    return p;
+}
+
+params params::another_node(rng &random) const
+{
+    params p = *this;
+
+    p.draw_node(random);
+    p.fit();
+    return p;
+}
+
+void params::fit()
+{
+    const uint64_t reserve = VQP_CONTROL_RESERVE;
+
+    paths        = std::max<uint64_t>(1, std::min<uint64_t>(paths, 8));
+    if (window < 16) {
+        paths    = std::min<uint64_t>(paths, 4);
+    }
+    depth        = std::max<uint64_t>(depth, reserve + 2);
+    imms         = std::max(imms, window / 2 + 2 * reserve);
+    signal_every = std::max<uint64_t>(1, std::min(signal_every,
+                                                  depth - reserve - 1));
+    frag_shift   = std::max(frag_shift, min_shift);
+    reads        = std::max<uint64_t>(reads, 1);
+    audit        = std::max<uint64_t>(audit, 1);
+    batch        = std::max<uint64_t>(batch, 1);
+    idle_peers   = std::max<uint64_t>(idle_peers, 1);
+    nodes        = (senders > 0) ? senders + 1 :
+                                   std::max<uint64_t>(nodes, 1);
+}
+
+bool params::set_one(const std::string &name, uint64_t value)
+{
+#define SIM_PARAM_SET(_name, _help) \
+    if (name == #_name) { \
+        _name = value; \
+        return true; \
+    }
+    SIM_WORLD_PARAMS(SIM_PARAM_SET)
+    SIM_NODE_PARAMS(SIM_PARAM_SET)
+#undef SIM_PARAM_SET
+    return false;
+}
+
+bool params::scenario(const std::string &name)
+{
+    for (const named_config &one : scenarios) {
+        if (name == one.name) {
+            return set(one.text).empty();
+        }
+    }
+    return false;
+}
+
+std::string params::set(const std::string &text)
+{
+    std::istringstream in(text);
+    std::string item;
+
+    while (std::getline(in, item, ',')) {
+        size_t equals     = item.find('=');
+        std::string value = (equals == std::string::npos) ?
+                                    "" : item.substr(equals + 1);
+        char *end         = nullptr;
+        uint64_t number   = strtoull(value.c_str(), &end, 0);
+        bool is_good;
+
+        if (equals == std::string::npos) {
+            is_good = scenario(item);
+        } else {
+            is_good = !value.empty() && (*end == '\0') &&
+                      set_one(item.substr(0, equals), number);
+        }
+
+        if (!is_good) {
+            return "--config: what is \"" + item + "\"?";
+        }
+    }
+    return "";
+}
+
+std::string params::str() const
+{
+    std::ostringstream os;
+
+#define SIM_PARAM_PRINT(_name, _help) os << #_name "=" << _name << ",";
+    SIM_WORLD_PARAMS(SIM_PARAM_PRINT)
+    SIM_NODE_PARAMS(SIM_PARAM_PRINT)
+#undef SIM_PARAM_PRINT
+    return os.str().substr(0, os.str().size() - 1);
+}
+
+std::string params_help()
+{
+    std::ostringstream os;
+
+    os << "Scenarios, for --config:\n";
+    for (const named_config &one : scenarios) {
+        os << "  " << one.name << ": " << one.help << "\n    (" << one.text
+           << ")\n";
+    }
+    os << "Parameters, for --config:\n";
+#define SIM_PARAM_HELP(_name, _help) os << "  " #_name ": " _help "\n";
+    SIM_WORLD_PARAMS(SIM_PARAM_HELP)
+    SIM_NODE_PARAMS(SIM_PARAM_HELP)
+#undef SIM_PARAM_HELP
+    return os.str();
+}
+
+} /* namespace sim */

@@ -1,0 +1,126 @@
+/*
+ * What a run is made of: drawn from its seed, and overridden by --config. Every
+ * parameter is a number, so that each can be named on the command line.
+ */
+#ifndef VQP_SIM_PARAMS_H
+#define VQP_SIM_PARAMS_H
+
+#include "rng.h"
+
+#include <string>
+
+namespace sim {
+
+/* The same on all nodes of a run */
+#define SIM_WORLD_PARAMS(_) \
+    _(nodes, "interfaces") \
+    _(senders, "all but node 0 connect, and only to it") \
+    _(eps, "endpoints of each node, one after the other or at once") \
+    _(lives, "how often each endpoint is created") \
+    _(batches, "batches of operations in a life") \
+    _(batch, "operations of a batch, at most") \
+    _(window, "fsns") \
+    _(ring, "bytes of an AM ring") \
+    _(fsn_before_wrap, "fsns until 24 bits wrap; 0: start at 0") \
+    _(first_pos, "ring position and op number to start with") \
+    _(delay, "ns that a frag or an acknowledgement is late, at most") \
+    _(slow_path, "path that is 10 times slower, if there is such a one") \
+    _(poll, "ns between a completion and the next poll, at most") \
+    _(think, "ns between two batches, at most") \
+    _(stall, "polls in a thousand that come very late") \
+    _(rma, "percent of operations that are puts, gets, atomics") \
+    _(huge, "percent of puts and gets that are up to 100000 bytes") \
+    _(amo, "percent of these that are atomics") \
+    _(fence, "percent of operations that are fences") \
+    _(flush, "percent of operations that are flushes") \
+    _(big, "log2 of the largest AM, as far as the ring allows") \
+    _(echo, "percent of AMs whose handler sends one") \
+    _(pend, "percent of refused operations that are left pending") \
+    _(cancel, "percent of endpoints that end with operations under way") \
+    _(ud_loss, "percent of datagrams that get lost") \
+    _(ud_dup, "percent of datagrams that arrive twice") \
+    _(ud_jitter, "ns that a datagram is late, at most") \
+    _(garble, "percent of datagrams that arrive damaged") \
+    _(refuse, "percent of passive connections that are refused") \
+    _(no_memory, "percent of passive connections that find no memory") \
+    _(slow_qps, "percent of connections whose queue pairs take long") \
+    _(idle_peers, "peers remembered without a connection") \
+    _(dup_imm, "immediates in a thousand that come twice") \
+    _(stale_cqe, "completions in a thousand that come again") \
+    _(flaps, "times that a path stands still for a while") \
+    _(parks, "times that a path gets no work for a while") \
+    _(kills, "paths that fail") \
+    _(ghosts, "percent of a failed path's frags that are executed") \
+    _(post_fails, "posts that fail in their middle") \
+    _(aborts, "connections that their owner aborts or fails") \
+    _(evil, "lies of a peer") \
+    _(crashes, "processes that die and come back") \
+    _(fault_time, "ns in which all these faults happen") \
+    _(heap, "KiB of each node's memory for puts and gets") \
+    _(audit, "events between two full audits of a connection")
+
+/* Each node has its own */
+#define SIM_NODE_PARAMS(_) \
+    _(paths, "paths, 1 .. 8") \
+    _(depth, "places of a send queue") \
+    _(imms, "receives posted on each path") \
+    _(rx_batch, "receives are reposted in batches of so many") \
+    _(reads, "READs and atomics on a path") \
+    _(am_ops, "accepted AMs, a power of two") \
+    _(rma_ops, "accepted puts, gets and atomics, a power of two") \
+    _(signal_every, "frags without a completion of their own") \
+    _(cap, "bytes in flight at which a path is full") \
+    _(inline_max, "bytes that go inline") \
+    _(min_shift, "log2 of the smallest frag") \
+    _(frag_shift, "log2 of the largest frag") \
+    _(notify, "0 spray, 1 dqplb, 2 tail") \
+    _(sched, "0 rr, 1 least, 2 left, 3 fixed") \
+    _(order_all, "AM_ORDER: 0 fence, 1 all") \
+    _(comp_post, "COMP_ORDER: 0 any, 1 post") \
+    _(no_fast, "1: the short ways of fast.h are not taken")
+
+#define SIM_PARAM_FIELD(_name, _help) uint64_t _name;
+
+struct params {
+    SIM_WORLD_PARAMS(SIM_PARAM_FIELD)
+    SIM_NODE_PARAMS(SIM_PARAM_FIELD)
+
+    static params draw(rng &random);
+
+    /* The same world, another node */
+    params another_node(rng &random) const;
+
+    /**
+     * Apply "name=value,name=value" or the name of a scenario, see scenario().
+     *
+     * @return Empty, or what is wrong with it.
+     */
+    std::string set(const std::string &text);
+
+    /* Pull what was set by hand back to what makes sense */
+    void fit();
+
+    /* Might a connection fail, by what the run does on purpose? */
+    bool may_fail() const
+    {
+        return kills + post_fails + aborts + evil + crashes + cancel + garble +
+               refuse > 0 || ud_loss > 40 || ud_jitter > 500000000;
+    }
+
+    std::string str() const;
+
+private:
+    void draw_world(rng &random);
+    void draw_node(rng &random);
+    void draw_network(rng &random);
+    void draw_faults(rng &random);
+    bool set_one(const std::string &name, uint64_t value);
+    bool scenario(const std::string &name);
+};
+
+/** All parameters and scenarios, for --help. */
+std::string params_help();
+
+} /* namespace sim */
+
+#endif

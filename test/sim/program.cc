@@ -1,0 +1,346 @@
+/* The calls of an endpoint's program, and their data. See ep.h. */
+#include "ep.h"
+#include "node.h"
+#include "world.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sim {
+
+ep::plan ep::draw()
+{
+    static const call ams[]  = {AM_SHORT, AM_SHORT, AM_BCOPY, AM_BCOPY,
+                                AM_ZCOPY};
+    static const call rmas[] = {PUT_SHORT, PUT, PUT, GET, CHECK};
+    const params &base       = m_world.base;
+    rng &random              = m_world.work;
+    uint32_t limit           = vqp_record_max_payload((uint32_t)base.ring);
+    plan p {};
+
+    if (random.chance(base.fence)) {
+        p.what = FENCE;
+        return p;
+    }
+    if (random.chance(base.flush)) {
+        p.what = FLUSH;
+        return p;
+    }
+    if (random.chance(base.rma)) {
+        p.what   = random.chance(base.amo) ?
+                           (random.below(2) ? FADD : CSWAP) :
+                           rmas[random.below(5)];
+        p.length = 1 + (uint32_t)random.below(
+                           random.chance(base.huge) ? 100000 :
+                           random.below(4)          ? 300 : 6000);
+        return p;
+    }
+
+    p.what   = ams[random.below(5)];
+    limit    = std::min(limit, 1u << random.below(base.big + 1));
+    p.max    = (uint32_t)random.below(limit + 1);
+    p.length = (p.what == AM_BCOPY) ? (uint32_t)random.below(p.max + 1) :
+                                      p.max;
+    return p;
+}
+
+/* Give the op its memory in random pieces, some of them empty */
+void ep::split(vqp_op_t *core, op *user, bool is_am)
+{
+    rng &random     = m_world.work;
+    unsigned first  = is_am ? 1 : 0;
+    unsigned niov   = first + 1 + (unsigned)random.below(vqp::MAX_IOV - first);
+    vqp_iov_t *iov;
+    char *memory    = user->memory.data();
+    uint64_t left   = user->memory.size();
+    uint64_t length;
+
+    if (!is_am && random.chance(50)) {
+        niov = 1;
+    }
+    iov = vqp_tx_op_iov(&m_vqp->tx, core, niov);
+    for (unsigned i = first; i < niov; ++i) {
+        length        = (i == niov - 1) ? left : random.below(left + 1);
+        iov[i].addr   = (uintptr_t)memory;
+        iov[i].length = length;
+        iov[i].lkeys  = m_node.lkeys;
+        memory       += length;
+        left         -= length;
+    }
+}
+
+/* ---- active messages ---- */
+
+bool ep::send_am(uint32_t length, uint32_t max, bool zcopy)
+{
+    uint32_t in_mirror = zcopy ? (uint32_t)m_world.work.below(
+                                         std::min(length, 64u) + 1) : length;
+    vqp *v             = m_vqp;
+    vqp_credit_t credit;
+    vqp_record_t *record;
+    vqp_op_t *core;
+    uint8_t am_id;
+    op *user;
+
+    core = vqp_tx_am_begin(&v->tx, max, &record);
+    if (core == nullptr) {
+        return false;
+    }
+
+    user  = v->sent->accept(VQP_KIND_AM, length, sizeof(*record) + length);
+    am_id = (uint8_t)(user->index % 32);
+    pattern_fill((char*)(record + 1), in_mirror, user->id);
+    core->user      = user;
+    core->user_kind = 0;
+    if (zcopy) {
+        user->memory.resize(length - in_mirror);
+        pattern_fill(user->memory.data(), user->memory.size(), user->id,
+                     in_mirror);
+        user->awaited   = user->signal = true;
+        core->user_kind = 1;
+        core->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;
+        if (length > in_mirror) {
+            split(core, user, true);
+        }
+    }
+
+    m_world.trace("%s: AM %u of %u bytes%s", v->name().c_str(), user->index,
+                  length, zcopy ? ", zcopy" : "");
+    v->sent->accept_am(user, am_id, length);
+    credit = vqp_rx_credit(&v->rx);
+    if (zcopy || !send_fast_am(core, record, am_id, length)) {
+        vqp_tx_am_commit(&v->tx, core, am_id, length, in_mirror, &credit);
+    }
+    vqp_rx_told(&v->rx, &credit);
+    return true;
+}
+
+/* The short way, where it is open */
+bool ep::send_fast_am(vqp_op_t *core, vqp_record_t *record, uint8_t am_id,
+                      uint32_t length)
+{
+    vqp *v              = m_vqp;
+    const params &p     = m_node.p;
+    uint32_t limit      = 1u << ((v->tx.num_paths == 1) ? p.frag_shift :
+                                                          p.min_shift);
+    vqp_credit_t credit = vqp_rx_credit(&v->rx);
+    unsigned flags      = 0;
+    vqp_path_t *path    = vqp_tx_fast_am_path(&v->tx, core);
+
+    if ((path == nullptr) || (sizeof(*record) + length > limit)) {
+        return false;
+    }
+
+    m_frag.pos    = vqp_tx_fast_am(&v->tx, path, core, record, am_id, length,
+                                   &credit, &m_frag.imm, &flags);
+    m_frag.opcode = VQP_WR_WRITE_IMM;
+    m_frag.kind   = VQP_KIND_AM;
+    if (core->length <= p.inline_max) {
+        flags |= VQP_FRAG_INLINE;
+    }
+    m_frag.rkey = v->peer_info.rails[path->peer_rail].ring_rkey;
+    post_fast(path, core,
+              {(uintptr_t)record, (uint32_t)core->length,
+               m_node.lkeys[path->rail]}, 0, flags, m_frag);
+    return true;
+}
+
+void ep::post_fast(vqp_path_t *path, vqp_op_t *core, vqp_sge_t sge,
+                   uint64_t offset, unsigned flags, vqp_frag_t &frag)
+{
+    frag.path   = path;
+    frag.op     = core;
+    frag.flags  = (uint8_t)flags;
+    frag.nsge   = 1;
+    frag.length = sge.length;
+    frag.raddr  = core->raddr + offset;
+    frag.sge[0] = sge;
+    m_vqp->post_one(frag);
+}
+
+/* ---- puts, gets, atomics ---- */
+
+/* Read what a fenced put wrote, or what nobody wrote */
+void ep::find_source_of_get(op *user)
+{
+    const std::vector<op*> &effects = m_vqp->sent->effects;
+    size_t fenced                   = m_vqp->sent->fenced;
+
+    for (size_t i = fenced; (i > 0) && m_world.work.below(2); --i) {
+        if (effects[i - 1]->kind == VQP_KIND_PUT) {
+            user->remote  = effects[i - 1]->remote;
+            user->length  = user->total = effects[i - 1]->length;
+            user->pattern = effects[i - 1]->id;
+            return;
+        }
+    }
+
+    user->remote  = m_peer->target(user->length);
+    user->pattern = ~user->id;
+    if (user->remote != nullptr) {
+        pattern_fill(user->remote, user->length, user->pattern);
+    }
+}
+
+/* @return whether there is memory left for it at the peer */
+bool ep::find_target(const plan &p, op *user)
+{
+    if (p.what == CHECK) {
+        return true;
+    }
+
+    if (p.what == FADD) {
+        user->remote = m_peer->counter();
+    } else if (p.what == GET) {
+        find_source_of_get(user);
+    } else {
+        user->remote = m_peer->target(user->length);
+    }
+    if ((p.what == CSWAP) && (user->remote != nullptr)) {
+        memcpy(&user->expected, user->remote, sizeof(user->expected));
+    }
+    return user->remote != nullptr;
+}
+
+void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
+{
+    core->flags      = user->signal ? VQP_OP_SIGNAL : 0;
+    core->length     = user->length;
+    core->raddr      = (uintptr_t)user->remote;
+    core->rkeys      = m_peer->heap_rkeys;
+    core->user       = user;
+    core->user_kind  = user->awaited;
+    core->kind       = (uint8_t)user->kind;
+    core->frag_shift = 31;
+
+    switch (p.what) {
+    case PUT_SHORT:
+        core->flags |= VQP_OP_INLINE;
+        pattern_fill((char*)core->data, user->length, user->id);
+        break;
+    case PUT:
+    case GET:
+        core->flags |= VQP_OP_BUFFER;
+        user->memory.resize(user->length);
+        if (p.what == PUT) {
+            pattern_fill(user->memory.data(), user->length, user->id);
+        }
+        split(core, user, false);
+        vqp_tx_rma_cut(&m_vqp->tx, core);
+        break;
+    case FADD:
+    case CSWAP:
+        core->flags          |= user->awaited ? VQP_OP_BUFFER : 0;
+        core->amo.compare_add = (p.what == FADD) ? 1 : user->expected;
+        core->amo.swap        = user->id;
+        core->amo.result      = user->awaited ? &user->result : nullptr;
+        break;
+    default:
+        break;
+    }
+}
+
+bool ep::start_rma(const plan &p)
+{
+    static const vqp_kind_t kinds[] = {VQP_KIND_PUT, VQP_KIND_PUT, VQP_KIND_GET,
+                                       VQP_KIND_FADD, VQP_KIND_CSWAP,
+                                       VQP_KIND_CHECK};
+    vqp *v          = m_vqp;
+    vqp_op_t *core  = vqp_tx_rma_begin(&v->tx);
+    uint64_t length = (p.what == PUT_SHORT) ? 1 + p.length % VQP_OP_DATA_MAX :
+                      (p.what == CHECK)     ? 0 :
+                      (p.what >= FADD)      ? 8 : p.length;
+    op *user;
+
+    if (core == nullptr) {
+        return false;
+    }
+
+    user = v->sent->accept(kinds[p.what - PUT_SHORT], length, length);
+    if (!find_target(p, user)) {
+        v->sent->forget_last(); /* nothing left to write to: nothing to do */
+        return true;
+    }
+
+    user->awaited = (p.what == PUT) || (p.what == GET) ||
+                    m_world.work.below(2);
+    user->signal  = user->awaited && m_world.work.below(2);
+    fill_rma(p, core, user);
+    if (p.what != CHECK) {
+        v->sent->accept_effect(user);
+    }
+    m_world.trace("%s: op %u %s of %lu bytes%s", v->name().c_str(),
+                  user->index, kind_name(user->kind),
+                  (unsigned long)user->length,
+                  user->signal ? ", signaled" : "");
+    if (!start_fast_put(core)) {
+        vqp_tx_rma_commit(&v->tx, core);
+    }
+    return true;
+}
+
+bool ep::start_fast_put(vqp_op_t *core)
+{
+    vqp *v           = m_vqp;
+    bool is_inline   = core->flags & VQP_OP_INLINE;
+    unsigned flags   = is_inline ? VQP_FRAG_INLINE : 0;
+    vqp_path_t *path;
+
+    if ((core->kind != VQP_KIND_PUT) ||
+        (!is_inline && ((core->niov != 1) ||
+                        !vqp_tx_fast_is_spread(&v->tx, core))) ||
+        ((path = vqp_tx_fast_put_path(&v->tx)) == nullptr)) {
+        return false;
+    }
+
+    m_frag.opcode = VQP_WR_WRITE;
+    m_frag.kind   = VQP_KIND_PUT;
+    if (!is_inline && (core->length > (1ul << core->frag_shift))) {
+        spread_put(core);
+        return true;
+    }
+
+    m_frag.pos  = vqp_tx_fast_put(&v->tx, path, core, &flags);
+    m_frag.rkey = core->rkeys[path->peer_rail];
+    post_fast(path, core,
+              {is_inline ? (uintptr_t)core->data : core->g.iov[0].addr,
+               (uint32_t)core->length, m_node.lkeys[path->rail]}, 0, flags,
+              m_frag);
+    return true;
+}
+
+/* A frag for each path, without a chain */
+void ep::spread_put(vqp_op_t *core)
+{
+    vqp *v        = m_vqp;
+    uint64_t addr = core->g.iov[0].addr;
+    vqp_path_t *path;
+    uint64_t offset;
+    vqp_sge_t sge;
+    unsigned flags;
+
+    vqp_tx_fast_accept(&v->tx, core);
+    ++v->tx.rma.tail;
+    do {
+        offset = core->offset;
+        flags  = 0;
+        path   = vqp_tx_fast_put_next(&v->tx, core, &m_frag.pos, &sge.length,
+                                      &flags);
+        if (path == nullptr) {
+            v->pump();
+            return;
+        }
+
+        sge.addr    = addr + offset;
+        sge.lkey    = m_node.lkeys[path->rail];
+        m_frag.rkey = core->rkeys[path->peer_rail];
+        post_fast(path, core, sge, offset, flags, m_frag);
+        if (v->failed) {
+            return;
+        }
+    } while (core->offset < core->length);
+
+    v->tx.rma.post = v->tx.rma.tail;
+}
+
+} /* namespace sim */
