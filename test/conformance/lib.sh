@@ -1,0 +1,284 @@
+# shellcheck shell=bash
+# Runs tests of UCX's suites in batches and judges their results. Sourced by
+# contrib/conformance.sh, which sets, beside its options:
+#   top      the top of the sources      BUILD   the project's build tree
+#   WORK     a directory for this run    SUITES  where UCX's suites are built
+#   SUITE    uct|ucp                     ON      fabric|rxe
+#   TL       vqp|rc_verbs                SEED LIMIT JOBS TIME_BOX
+CONFORMANCE=$top/test/conformance
+
+die() {
+    echo "conformance: $*" >&2
+    exit 2
+}
+
+# ---- building UCX's suites ----
+
+# Builds gtest_uct and gtest_ucp in $SUITES, once for each state of what they
+# are made of: the recipe, the edits and the sources
+build_suites() {
+    local source stamp libdir
+    source=$(sed -n 's/^VQP_UCX_SRC = //p' "$BUILD/Makefile")
+    [ -e "$source/test/gtest/common/main.cc" ] ||
+        die "no test suites in UCX's sources, '$source'"
+    stamp=$(cat "$CONFORMANCE"/{edit.sh,suites.mk} "$source/configure.ac" \
+            "$BUILD/ucx-config/config.h" | cksum)
+    if [ "$stamp" = "$(cat "$SUITES/stamp" 2>/dev/null)" ]; then
+        return
+    fi
+    echo "building UCX's suites from $source"
+    rm -rf "$SUITES"
+    mkdir -p "$SUITES/ucx"
+    cp -r "$source/src" "$source/test" "$SUITES/ucx" || exit 2
+    "$CONFORMANCE/edit.sh" "$SUITES/ucx" || exit 2
+    libdir=$(ucx_module_dir) || die "no libuct_ib.so.0 beside UCX's libraries"
+    make -C "$SUITES" -f "$CONFORMANCE/suites.mk" -j"$(nproc)" \
+        UCX="$SUITES/ucx" CONFIG="$BUILD/ucx-config" LIBDIR="$libdir" \
+        >"$SUITES/log" 2>&1 </dev/null || {
+        grep -A5 -m3 'rror' "$SUITES/log" >&2
+        die "UCX's suites do not compile, see $SUITES/log"
+    }
+    rm -rf "$SUITES/o"
+    echo "$stamp" >"$SUITES/stamp"
+}
+
+ucx_module_dir() {
+    local dir
+    for dir in $(sed -n 's/^VQP_UCX_LIBDIR = //p' "$BUILD/Makefile") \
+               /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
+        if [ -e "$dir/ucx/libuct_ib.so.0" ]; then
+            echo "$dir/ucx"
+            return
+        fi
+    done
+    return 1
+}
+
+# ---- where tests run ----
+
+# Seconds for one test
+limit() {
+    [ "$ON" = rxe ] && echo "${LIMIT:-240}" || echo "${LIMIT:-60}"
+}
+
+# The variables with which both transports run
+test_environment() {
+    local environment=(UCX_HANDLE_ERRORS=bt UCX_LOG_LEVEL=warn LC_ALL=C
+        UCX_WARN_UNUSED_ENV_VARS=n UCX_SOCKADDR_TLS_PRIORITY=rdmacm
+        CONFORMANCE_LIMIT="$(limit)")
+    if [ "$TL" = vqp ]; then
+        # UCP's perf cases take the transports of the environment
+        environment+=(UCX_TLS=vqp)
+    else
+        environment+=(UCX_TLS=rc_v,self UCX_IB_GID_INDEX=1
+            UCX_UD_VERBS_ETH_DGID_CHECK=n)
+    fi
+    echo "${environment[@]}"
+}
+
+# on_devices SLOT DIR SECONDS COMMAND...: where the devices are, with write
+# access to DIR
+on_devices() {
+    local slot=$1 dir=$2 seconds=$3 wrapper=() environment
+    shift 3
+    read -ra environment <<<"$(test_environment)"
+    [ "$TL" != vqp ] || wrapper=("$BUILD/contrib/vqp-run")
+    if [ "$ON" = rxe ]; then
+        exec "$top/test/rxe/run" --devices 1 --mem 3072 --timeout "$seconds" \
+            --cpu "${CPUS[slot]}" --rw "$dir" -- \
+            env "${environment[@]}" "${wrapper[@]}" "$@"
+    else
+        exec "$top/contrib/fabric-run" --build "$BUILD" --devices 1 \
+            --timeout "$seconds" -- env "${environment[@]}" "${wrapper[@]}" "$@"
+    fi
+}
+
+# ---- which tests ----
+
+# Prints the names of all tests of a transport, as they are for it. rc_verbs has
+# the memory domain ib in UCT, and the name rc in UCP.
+list_names() {
+    local filter
+    case $SUITE.$1 in
+        uct.rc_verbs) filter='rc_verbs/*:ib/test_md*:ib/test_mem*' ;;
+        ucp.rc_verbs) filter='rc/*' ;;
+        *) filter="$1/*" ;;
+    esac
+    mkdir -p "$WORK/list"
+    (on_devices 0 "$WORK/list" 120 "$SUITES/gtest_$SUITE" --gtest_list_tests \
+        --gtest_filter="$filter") >"$WORK/list/$1" 2>"$WORK/list/error" || {
+        tail -n 5 "$WORK/list/error" >&2
+        die "the tests of $1 can not be listed on $ON"
+    }
+    awk '/^[^ ]+\.$/ { group = $1; next }
+         /^  / && group != "" { print group $1 }' "$WORK/list/$1"
+}
+
+# The names by which vqp has the tests of rc_verbs
+as_vqp() {
+    sed -E 's,^(rc_verbs|ib|rc)/,vqp/,'
+}
+
+# Filters names by the shell patterns in $1, separated by colons
+matching() {
+    local name pattern patterns
+    IFS=: read -ra patterns <<<"$1"
+    while read -r name; do
+        for pattern in "${patterns[@]}"; do
+            # shellcheck disable=SC2053 # it is a pattern
+            if [[ $name == $pattern ]]; then
+                echo "$name"
+                break
+            fi
+        done
+    done
+}
+
+# Puts names in an order that depends on the seed only
+shuffled() {
+    awk -v seed="$SEED" '
+        BEGIN { x = (seed * 7919 + 12345) % 2147483646 + 1 }
+        { x = x * 16807 % 2147483647; print x, $0 }' | sort -n | cut -d' ' -f2-
+}
+
+# The entries of SUITE.list that hold here: "NAME skip|out REASON"
+listed() {
+    awk -v on="$ON" 'NF && !/^#/ && ($2 == "any" || $2 == on) {
+        name = $1; word = $3
+        sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "")
+        print name, word, $0
+    }' "$CONFORMANCE/$SUITE.list"
+}
+
+# ---- running ----
+
+# Those that use queue pairs by the hundred wear out the kernel of a guest
+is_heavy() {
+    [[ $1 == */uct_cancel_test.* || $1 == */test_uct_ep.* ||
+       $1 == */*.stress_connect* ]]
+}
+
+# Makes $WORK/batch/N/names of the names in a file
+make_batches() {
+    local size=15 batch=1000 count=0 heavy=2000 name to
+    [ "$ON" = rxe ] || size=40
+    rm -rf "$WORK/batch"
+    while read -r name; do
+        if [ "$ON" = rxe ] && is_heavy "$name"; then
+            heavy=$((heavy + 1))
+            to=$heavy
+        else
+            to=$((batch + count / size))
+            count=$((count + 1))
+        fi
+        mkdir -p "$WORK/batch/$to"
+        echo "$name" >>"$WORK/batch/$to/names"
+    done <"$1"
+}
+
+# run_once SLOT DIR NAME...: one machine runs tests; DIR/now has the results of
+# as many as it came to, of one at least
+run_once() {
+    local slot=$1 dir=$2 status
+    shift 2
+    printf '%s\n' "$@" >"$dir/names"
+    : >"$dir/log"
+    (on_devices "$slot" "$dir" $(($(limit) * 3 + 120 + 20 * $#)) \
+        "$CONFORMANCE/batch" "$dir" "$SUITES/gtest_$SUITE" -s "$SEED") \
+        >"$dir/output" 2>&1 </dev/null
+    status=$?
+    awk -f "$CONFORMANCE/results.awk" "$dir/log" >"$dir/now"
+    [ -s "$dir/now" ] || echo "FAIL $1 (it never began: status $status," \
+        "$(tail -n 1 "$dir/output"))" >"$dir/now"
+    cat "$dir/log" >>"$dir/all.log"
+}
+
+# run_batch SLOT DIR: until each of DIR/names has a result in DIR/results. A
+# test that a guest died in gets a second try, alone in a fresh one: guests
+# have troubles of their own.
+run_batch() {
+    local slot=$1 dir=$2 left again=() died
+    mapfile -t left <"$dir/names"
+    while [ ${#left[@]} -gt 0 ]; do
+        run_once "$slot" "$dir" "${left[@]}"
+        mapfile -t left < <(printf '%s\n' "${left[@]}" |
+                            grep -vxFf <(awk '{ print $2 }' "$dir/now"))
+        died=$(sed -n 's/^FAIL \([^ ]*\) (the machine ended)$/\1/p' "$dir/now")
+        if [ -n "$died" ] && [ "$ON" = rxe ]; then
+            again+=("$died")
+            sed -i '/(the machine ended)$/d' "$dir/now"
+        fi
+        cat "$dir/now" >>"$dir/results"
+    done
+    for died in "${again[@]}"; do
+        run_once "$slot" "$dir" "$died"
+        cat "$dir/now" >>"$dir/results"
+    done
+}
+
+# Hands the batches to JOBS slots until the time box is full
+run_batches() {
+    local slot dir end=$((SECONDS + TIME_BOX))
+    rm -f "$WORK/slots"
+    mkfifo "$WORK/slots"
+    exec 6<>"$WORK/slots"
+    for ((slot = 0; slot < JOBS; ++slot)); do
+        echo "$slot" >&6
+    done
+    for dir in "$WORK"/batch/*; do
+        read -r slot <&6
+        [ "$TIME_BOX" = 0 ] || [ "$SECONDS" -lt "$end" ] || break
+        (
+            trap - EXIT
+            run_batch "$slot" "$dir"
+            echo "$slot" >&6
+        ) &
+    done
+    wait
+    exec 6>&-
+}
+
+# ---- judging ----
+
+# Prints verdicts, a line each: "ok|FAIL|skip NAME (REASON)". Of $WORK: results
+# (what the programs said), wanted and rc_verbs (the names that either transport
+# has). A skip that is not rc_verbs' own is a failure unless it is listed; what
+# is listed must be there, and must not pass.
+judge() {
+    listed >"$WORK/listed"
+    awk -v tl="$TL" -v all="$([ "$FILTER" != '*' ] || echo yes)" '
+        function rest() { return substr($0, length($1 $2) + 3) }
+        function verdict(word, name, why) { print word, name, "(" why ")" }
+        FILENAME ~ /\/listed$/ { word[$1] = $2; why[$1] = rest(); next }
+        FILENAME ~ /\.rc_verbs$/ { baseline[$1] = 1; next }
+        FILENAME ~ /\/rc_verbs$/ { theirs[$1] = 1; next }
+        FILENAME ~ /\/wanted$/ { ours[$1] = 1; next }
+        tl != "vqp" { print; next }
+        $1 == "ok" && word[$2] == "skip" {
+            verdict("FAIL", $2, "listed as one to be skipped, and it passes")
+            next
+        }
+        $1 == "skip" && word[$2] == "skip" {
+            verdict("skip", $2, why[$2])
+            next
+        }
+        $1 == "skip" && !($2 in baseline) {
+            verdict("FAIL", $2, "rc_verbs does not skip it: " rest())
+            next
+        }
+        { print }
+        END {
+            if (tl != "vqp")
+                exit
+            for (name in word) {
+                if (all && !(name in ours) && !(name in theirs))
+                    verdict("FAIL", name, "listed, and there is no such test")
+                else if (word[name] == "out" && (name in ours))
+                    verdict("skip", name, why[name])
+            }
+            for (name in theirs)
+                if (!(name in ours) && !(name in word))
+                    verdict("FAIL", name, "only rc_verbs has this test")
+        }' "$WORK/listed" "$CONFORMANCE/$SUITE.rc_verbs" "$WORK/rc_verbs" \
+        "$WORK/wanted" "$WORK/results" | sort -k 2,2
+}
