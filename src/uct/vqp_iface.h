@@ -67,7 +67,7 @@ enum {
 typedef struct uct_vqp_iface {
     uct_base_iface_t     super;
     /* touched by every progress call */
-    volatile uint32_t    events;       /* UCT_VQP_EVENT_*, atomic */
+    uint32_t             events;       /* UCT_VQP_EVENT_*, atomic */
     unsigned             num_rails;
     unsigned             next_rail;    /* to be polled first */
     uint8_t              check_gaps;   /* when nothing waits in the CQs */
@@ -132,6 +132,12 @@ void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events);
 
 /** The vcq: see vqp_progress.c. */
 unsigned uct_vqp_iface_progress(uct_iface_h tl_iface);
+
+/** Is there something to handle? Any thread; handling it is what orders. */
+static inline int uct_vqp_iface_has_events(const uct_vqp_iface_t *iface)
+{
+    return __atomic_load_n(&iface->events, __ATOMIC_RELAXED) != 0;
+}
 
 /** Handle what stands in iface->events. The worker's thread. */
 void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface);

@@ -434,7 +434,7 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
     iface->in_progress = 1;
     (void)ucs_async_check_miss(iface->super.worker->async);
     iface->reported = 0;
-    if (vqp_unlikely(iface->events != 0)) {
+    if (vqp_unlikely(uct_vqp_iface_has_events(iface))) {
         uct_vqp_iface_handle_events(iface);
     }
 

@@ -27,10 +27,10 @@ void vqp_ib_log_set(vqp_ib_log_func_t func, vqp_ib_log_level_t max_level)
         max_level = VQP_IB_LOG_ERROR;
     }
 
-    vqp_ib_log_func      = func;
     /* NONE is for messages that nobody wants: it must stay above the limit */
-    vqp_ib_log_max_level = (max_level < VQP_IB_LOG_NONE) ? max_level :
-                                                           VQP_IB_LOG_TRACE;
+    max_level = (max_level < VQP_IB_LOG_NONE) ? max_level : VQP_IB_LOG_TRACE;
+    __atomic_store_n(&vqp_ib_log_func, func, __ATOMIC_RELAXED);
+    __atomic_store_n(&vqp_ib_log_max_level, max_level, __ATOMIC_RELAXED);
 }
 
 void vqp_ib_log_emit(vqp_ib_log_level_t level, const char *file, unsigned line,
@@ -44,7 +44,8 @@ void vqp_ib_log_emit(vqp_ib_log_level_t level, const char *file, unsigned line,
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
 
-    vqp_ib_log_func(level, file, line, message);
+    __atomic_load_n(&vqp_ib_log_func, __ATOMIC_RELAXED)(level, file, line,
+                                                        message);
     errno = saved_errno;
 }
 

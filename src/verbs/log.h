@@ -30,7 +30,7 @@ typedef void (*vqp_ib_log_func_t)(vqp_ib_log_level_t level, const char *file,
 
 /**
  * Install the printer of this process. Call it before any other function of
- * this layer, while there is one thread: neither value is locked.
+ * this layer; a second call, in any thread, changes it for messages to come.
  *
  * @param func       NULL: back to the default, errors to stderr.
  * @param max_level  Messages beyond this level are not formatted.
@@ -45,9 +45,15 @@ void vqp_ib_log_emit(vqp_ib_log_level_t level, const char *file, unsigned line,
 /* Not to be written but by vqp_ib_log_set */
 extern vqp_ib_log_level_t vqp_ib_log_max_level;
 
+/* Does a message of this level go to the printer? */
+static inline int vqp_ib_log_wanted(vqp_ib_log_level_t level)
+{
+    return level <= __atomic_load_n(&vqp_ib_log_max_level, __ATOMIC_RELAXED);
+}
+
 #define vqp_ib_log(_level, ...) \
     do { \
-        if (vqp_unlikely((_level) <= vqp_ib_log_max_level)) { \
+        if (vqp_unlikely(vqp_ib_log_wanted(_level))) { \
             vqp_ib_log_emit((_level), __FILE__, __LINE__, __VA_ARGS__); \
         } \
     } while (0)
