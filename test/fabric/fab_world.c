@@ -287,8 +287,9 @@ static int fab_world_enter(void)
             ++entry->generation;
             __atomic_store_n(&entry->pid, (uint32_t)getpid(),
                              __ATOMIC_RELEASE);
-            fab_lock_self  = i + 1;
-            fab_world_self = i;
+            fab_lock_self = i + 1;
+            /* the last: who sees it sees all of the above */
+            __atomic_store_n(&fab_world_self, i, __ATOMIC_RELEASE);
             return 0;
         }
     }

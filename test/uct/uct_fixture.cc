@@ -50,16 +50,12 @@ const std::vector<std::string> &devices()
     return names;
 }
 
-uct_component_h component()
+static uct_component_h find_component()
 {
-    static uct_component_h found = NULL;
+    uct_component_h found = NULL;
     uct_component_h *list;
     uct_component_attr_t attr;
     unsigned count, i;
-
-    if (found != NULL) {
-        return found;
-    }
 
     EXPECT_EQ(UCS_OK, uct_query_components(&list, &count));
     for (i = 0; i < count; ++i) {
@@ -72,6 +68,13 @@ uct_component_h component()
 
     uct_release_component_list(list);
     EXPECT_TRUE(found != NULL) << "UCX does not know the transport";
+    return found;
+}
+
+uct_component_h component()
+{
+    static uct_component_h found = find_component();
+
     return found;
 }
 
