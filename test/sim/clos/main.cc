@@ -42,6 +42,7 @@ static void usage(FILE *to)
           "  --ports salted|row source ports: random, or the same in a row [salted]\n"
           "  --policies LIST    of fixed,rr,least,left [all]\n"
           "  --paths LIST       [1,2,4,8,16,32,64]\n"
+          "  --path-bytes BYTES as UCX_VQP_PATH_BYTES; 0: auto [0]\n"
           "  --size BYTES       of a put [8388608]\n"
           "  --puts N           measured, of each host [4]\n"
           "  --load F           share of the hosts that send [1]\n"
@@ -134,6 +135,8 @@ static void take_option(command &cmd, const std::string &option,
         cmd.policies = split(value);
     } else if (option == "paths") {
         cmd.paths = split(value);
+    } else if (option == "path-bytes") {
+        what.path_bytes = (uint64_t)number(text, value, 0, 1u << 30);
     } else if (option == "size") {
         what.size = (uint64_t)number(text, value, 4096, 1u << 30);
     } else if (option == "puts") {
@@ -149,8 +152,8 @@ static command parse(int argc, char **argv)
 {
     static const char *names[] = {
         "name", "leaves", "spines", "hosts", "gbps", "slow-spines",
-        "slow-factor", "hash", "ports", "policies", "paths", "size", "puts",
-        "load", "seeds"
+        "slow-factor", "hash", "ports", "policies", "paths", "path-bytes",
+        "size", "puts", "load", "seeds"
     };
     std::vector<option> options;
     command cmd;

@@ -19,7 +19,7 @@ const uint8_t  LARGE_SHIFT  = 30; /* of frags on a single path */
 
 class vqp_sender : public sender {
 public:
-    vqp_sender(vqp_sched_t sched, unsigned paths) :
+    vqp_sender(vqp_sched_t sched, unsigned paths, uint64_t path_bytes) :
         m_paths(paths, vqp_path_t()), m_inflight(paths * SEND_DEPTH),
         m_am_ops(NUM_OPS), m_rma_ops(NUM_OPS), m_mirror(RING_SIZE),
         m_cells(paths * VQP_CELL_STRIDE), m_results(paths * SEND_DEPTH),
@@ -41,7 +41,8 @@ public:
 
         cfg.ring_size    = RING_SIZE;
         cfg.fsn_window   = FSN_WINDOW;
-        cfg.path_cap     = std::max(256 * KIB, 1024 * KIB / paths);
+        cfg.path_cap     = (path_bytes > 0) ? path_bytes :
+                           std::max(256 * KIB, 1024 * KIB / paths);
         cfg.signal_every = std::max(1u, std::min(SEND_DEPTH / 4,
                                                  NUM_OPS / (4 * paths)));
         cfg.frag_shift   = (paths == 1) ? LARGE_SHIFT : FRAG_SHIFT;
@@ -147,18 +148,18 @@ private:
 
 } /* namespace */
 
-std::unique_ptr<sender> sender::make(policy which, unsigned paths)
+std::unique_ptr<sender>
+sender::make(policy which, unsigned paths, uint64_t path_bytes)
 {
-    switch (which) {
-    case policy::FIXED:
+    vqp_sched_t sched = (which == policy::LEAST) ? VQP_SCHED_LEAST :
+                        (which == policy::LEFT)  ? VQP_SCHED_LEFT :
+                                                   VQP_SCHED_RR;
+
+    if (which == policy::FIXED) {
         return std::unique_ptr<sender>(new fixed_sender(paths));
-    case policy::LEAST:
-        return std::unique_ptr<sender>(new vqp_sender(VQP_SCHED_LEAST, paths));
-    case policy::LEFT:
-        return std::unique_ptr<sender>(new vqp_sender(VQP_SCHED_LEFT, paths));
-    default:
-        return std::unique_ptr<sender>(new vqp_sender(VQP_SCHED_RR, paths));
     }
+
+    return std::unique_ptr<sender>(new vqp_sender(sched, paths, path_bytes));
 }
 
 } /* namespace */

@@ -39,7 +39,9 @@ public:
     /* What is to be sent now; to be called after each of the others */
     virtual void take(std::vector<post> &posts) = 0;
 
-    static std::unique_ptr<sender> make(policy which, unsigned paths);
+    /* @a path_bytes: as UCX_VQP_PATH_BYTES, 0 = auto; for a fixed split nothing */
+    static std::unique_ptr<sender> make(policy which, unsigned paths,
+                                        uint64_t path_bytes);
 };
 
 } /* namespace */

@@ -96,7 +96,8 @@ void world::make_hosts()
 
         one.id    = src;
         one.dst   = to[src];
-        one.tx    = sender::make(m_what.sched, m_what.paths);
+        one.tx    = sender::make(m_what.sched, m_what.paths,
+                                 m_what.path_bytes);
         one.begin = delay;
         one.paths.resize(m_what.paths);
         one.active.resize(topo.spines);

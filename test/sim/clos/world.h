@@ -23,16 +23,17 @@ enum class ports_kind {
 
 struct scenario {
     topology   topo;
-    policy     sched    = policy::LEFT;
-    ports_kind ports    = ports_kind::SALTED;
-    unsigned   paths    = 4;
-    uint64_t   size     = 8 << 20; /* bytes of a put */
-    unsigned   puts     = 4;       /* of each sender that are measured */
-    double     load     = 1;       /* share of the hosts that send */
-    uint64_t   seed     = 1;
-    double     step     = 2000;    /* ns */
-    double     rtt      = 8000;    /* ns, from a frag's last byte to its CQE */
-    double     max_time = 1e9;     /* ns, after which it gives up */
+    policy     sched      = policy::LEFT;
+    ports_kind ports      = ports_kind::SALTED;
+    unsigned   paths      = 4;
+    uint64_t   path_bytes = 0;       /* as UCX_VQP_PATH_BYTES; 0: auto */
+    uint64_t   size       = 8 << 20; /* bytes of a put */
+    unsigned   puts       = 4;       /* of each sender that are measured */
+    double     load       = 1;       /* share of the hosts that send */
+    uint64_t   seed       = 1;
+    double     step       = 2000;    /* ns */
+    double     rtt        = 8000;    /* ns, from a frag's last byte to its CQE */
+    double     max_time   = 1e9;     /* ns, after which it gives up */
 };
 
 struct result {
