@@ -67,7 +67,9 @@ vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t name,
     ++path->stats.frags;
     path->stats.bytes += length;
 
-    *flags     |= vqp_tx_signal(tx, path, op->kind, length, signal);
+    /* pacing is of interest to batches only */
+    *flags     |= vqp_tx_signal(tx, path, op->kind, length, signal) &
+                  VQP_FRAG_SIGNALED;
     op->offset += length;
     ++op->pending;
     return pos;

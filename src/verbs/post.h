@@ -64,7 +64,7 @@ vqp_ib_post_write(vqp_ib_path_t *path, uint16_t pos, const vqp_sge_t *sge,
     wr.num_sge             = 1;
     wr.opcode              = (imm == NULL) ? IBV_WR_RDMA_WRITE :
                                              IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr.send_flags          = vqp_ib_send_flags[flags];
+    wr.send_flags          = vqp_ib_send_flags[flags & 7];
     wr.imm_data            = (imm == NULL) ? 0 : htonl(*imm);
     wr.wr.rdma.remote_addr = raddr;
     wr.wr.rdma.rkey        = rkey;
