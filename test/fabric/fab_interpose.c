@@ -119,6 +119,7 @@ FAB_INTERPOSE(int, scandir64,
                               const struct dirent64 **)),
               (path, list, filter, compare))
 
+FAB_INTERPOSE(int, chdir, (const char *path), (path))
 FAB_INTERPOSE(int, access, (const char *path, int mode), (path, mode))
 FAB_INTERPOSE(int, euidaccess, (const char *path, int mode), (path, mode))
 FAB_INTERPOSE(int, eaccess, (const char *path, int mode), (path, mode))
