@@ -1,24 +1,29 @@
 #!/bin/bash
 # demo.sh: from a fresh Debian 12 to vqp at work: packages, UCX's sources, build,
-# ucx_info with vqp on real RDMA devices (Soft-RoCE unless told otherwise), and
+# ucx_info with vqp on RDMA devices (a software fabric unless told otherwise), and
 # a table of rc_verbs beside vqp. Builds in build-demo/; installs packages only.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$top/build-demo
 install=yes
-run_args=(--devices 2)
+devices=fabric
+run_args=()
 
 usage() {
     cat <<EOF
-Usage: contrib/demo.sh [--no-install] [--host-device DEV] [--dir DIR]
+Usage: contrib/demo.sh [--no-install] [--rxe | --host-device DEV] [--dir DIR]
 
 Shows vqp at work, in six steps, and ends with "demo: ok" or "demo: failed: WHY".
-About 2 minutes on two cores, the first time about 8 (320 MB of packages and
-sources, a kernel for the virtual machine where this machine has no Soft-RoCE).
+The devices are those of a software fabric that the build makes (test/fabric):
+no RDMA hardware and no virtual machine. About 2 minutes on two cores, most of it the build; the first
+time about 3, for packages and sources.
 
   --no-install       install no package; fail when one is missing
-  --host-device DEV  measure on this RDMA device of the host (mlx5_0) instead
-                     of Soft-RoCE; it gets ordinary traffic to itself only
+  --rxe              real Soft-RoCE devices instead: on this host where it can
+                     have them, else in a virtual machine, whose kernel is built
+                     once; about 2 minutes, the first time about 8
+  --host-device DEV  measure on this RDMA device of the host (mlx5_0) instead;
+                     it gets ordinary traffic to itself only
   --dir DIR          where to build [$work]
 
 To undo: rm -r build-demo ucx-src ~/.cache/uct_vqp, and apt-get remove the packages
@@ -29,7 +34,9 @@ EOF
 while [ $# -gt 0 ]; do
     case $1 in
         --no-install) install=no ;;
-        --host-device) run_args=(--host-device "${2:?--host-device wants a device}")
+        --rxe) devices=rxe; run_args=(--devices 2) ;;
+        --host-device) devices=host
+                       run_args=(--host-device "${2:?--host-device wants a device}")
                        shift ;;
         --dir) work=${2:?--dir wants a directory}; shift ;;
         -h|--help) usage; exit 0 ;;
@@ -58,8 +65,16 @@ quietly() {
     failed "$what; all of its output is in $log"
 }
 
+# on_devices SECONDS COMMAND...
 on_devices() {
-    "$top/test/rxe/run" "${run_args[@]}" "$@"
+    local seconds=$1
+    shift
+    if [ $devices = fabric ]; then
+        "$top/contrib/fabric-run" --build "$work" --manners off \
+            --timeout "$seconds" -- "$@"
+    else
+        "$top/test/rxe/run" "${run_args[@]}" --timeout "$seconds" -- "$@"
+    fi
 }
 
 case $(uname -s) in
@@ -89,17 +104,20 @@ cd "$work" || exit 1
 quietly "make" make -j"$(nproc)"
 echo "    $(stat -c '%n, %s bytes' src/uct/.libs/libuct_vqp.so.0.0.0)"
 
-say "a machine with RDMA devices"
+case $devices in
+    fabric) say "RDMA devices: a software fabric in this machine's memory" ;;
+    rxe) say "RDMA devices: Soft-RoCE" ;;
+    host) say "RDMA devices: ${run_args[1]} of this host" ;;
+esac
 for dev in /sys/class/infiniband/*; do
-    [ -e "$dev" ] && [ "${run_args[0]}" != --host-device ] &&
+    [ -e "$dev" ] && [ $devices != host ] &&
         echo "    (this host has ${dev##*/}: --host-device ${dev##*/} would use it)"
 done
-on_devices --timeout 1200 -- true 2>&1 | sed 's/^/    /'
-[ "${PIPESTATUS[0]}" = 0 ] ||
-    failed "no RDMA devices: neither Soft-RoCE here nor a virtual machine"
+on_devices 1200 ls /sys/class/infiniband 2>&1 | sed 's/^/    /'
+[ "${PIPESTATUS[0]}" = 0 ] || failed "there are no RDMA devices"
 
 say "ucx_info -d -t vqp"
-on_devices -- "$work/contrib/vqp-run" ucx_info -d -t vqp >ucx_info.txt 2>&1 || {
+on_devices 100 "$work/contrib/vqp-run" ucx_info -d -t vqp >ucx_info.txt 2>&1 || {
     cat ucx_info.txt
     failed "ucx_info failed"
 }
@@ -108,10 +126,12 @@ grep -E 'Transport|Device|bandwidth|latency|put_zcopy|am_bcopy' ucx_info.txt |
 grep -q 'Transport: vqp' ucx_info.txt || failed "ucx_info shows no vqp"
 
 say "rc_verbs beside vqp with 1, 2 and 4 paths (medians of 3)"
-on_devices --timeout 900 -- "$top/contrib/demo-table.sh" "$work" 2>&1 |
+on_devices 900 "$top/contrib/demo-table.sh" "$work" 2>&1 |
     sed 's/^/    /' | tee table.txt
 [ "${PIPESTATUS[0]}" = 0 ] || failed "a measurement did not finish"
 
 echo "    all of it: $work/ucx_info.txt, $work/table.txt; start your own:" \
      "$work/contrib/vqp-run COMMAND"
+[ $devices != fabric ] ||
+    echo "    on such devices: contrib/fabric-run $work/contrib/vqp-run COMMAND"
 echo "demo: ok"
