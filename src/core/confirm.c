@@ -2,6 +2,7 @@
  * The sender: confirmation of frags, the end of ops, and their reporting in one
  * order or the other. See tx.h. Pure: libc only.
  */
+#include "core/mark.h"
 #include "core/tx.h"
 
 #include <string.h>
@@ -42,11 +43,14 @@ vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t name)
 static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
 {
     op->flags |= VQP_OP_DONE;
+    vqp_mark_if(vqp_tx_oldest(tx) != op->seq, CONFIRM_OUT_OF_ORDER);
+    vqp_mark_if(op->status != VQP_OK, CONFIRM_ERROR);
     if (tx->cfg.comp_post) {
         /* pop_done goes by op number. Older ones of other paths may have no CQE
          * of their own, and must not hold up the one that somebody waits for */
         if ((op->user_kind != 0) && !tx->failed &&
             (vqp_tx_oldest(tx) != op->seq)) {
+            vqp_mark(CONFIRM_POST_KICK);
             vqp_tx_kick(tx);
         }
         return;
@@ -137,6 +141,7 @@ unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     uint16_t i;
 
     if (vqp_unlikely(before >= vqp_path_outstanding(path))) {
+        vqp_mark(CONFIRM_STALE);
         return 0;
     }
 
@@ -163,6 +168,7 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
         return; /* abandoned before */
     }
 
+    vqp_mark(CONFIRM_ABANDON);
     path->tail = pos;
     for (i = pos; i != tail; ++i) {
         vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
@@ -251,7 +257,14 @@ vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
         /* wholly posted plain ops may still succeed; others can not */
         if ((op->pending == 0) || (op->offset != op->length) ||
             ((op->flags & (VQP_OP_BARE | VQP_OP_NOTIFIED)) == VQP_OP_BARE)) {
+            vqp_mark_if(op->offset == 0, FAIL_UNPOSTED);
+            vqp_mark_if((op->offset != 0) && (op->offset != op->length),
+                        FAIL_HALF_POSTED);
+            vqp_mark_if((op->offset == op->length) && (op->length != 0),
+                        FAIL_SPRAY);
             vqp_op_set_status(op, status);
+        } else {
+            vqp_mark(FAIL_POSTED);
         }
 
         if (op->pending == 0) {
@@ -268,6 +281,7 @@ static void vqp_tx_fail_tail(vqp_tx_t *tx, vqp_status_t status)
     vqp_op_t *op = vqp_opring_at(&tx->am, tx->am.post);
 
     if (tx->tail_held) {
+        vqp_mark(FAIL_TAIL);
         tx->tail_held = 0;
         --op->pending;
         vqp_op_set_status(op, status);

@@ -9,6 +9,7 @@
 #include "core/conn.h"
 
 #include "core/conntab.h"
+#include "core/mark.h"
 
 #include <string.h>
 
@@ -242,6 +243,7 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
 void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now)
 {
     if (conn->state == VQP_CONN_READY) {
+        vqp_mark(CONN_FIRST_IMM);
         vqp_conntab_set_now(conn->tab, now);
         vqp_conn_go_live(conn);
     } else if (conn->state == VQP_CONN_PEER) {
@@ -270,6 +272,7 @@ void vqp_conn_close(vqp_conn_t *conn, uint64_t now)
     default:
         /* The peer may have seen the REQ: get LIVE first, so that there are
          * two sides which can agree on the end */
+        vqp_mark(CONN_CLOSE_EARLY);
         conn->want_close = 1;
         break;
     }
@@ -315,6 +318,7 @@ static void vqp_conn_recv_info(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         if (conn->state == VQP_CONN_NEW) {
             --conn->peer->num_new;
         }
+        vqp_mark_if(msg->hdr.dst_cookie == 0, CONN_CROSSING);
         vqp_conn_learn(conn, msg);
         vqp_conntab_start_waiting(conn->peer);
         return;
@@ -339,6 +343,7 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     int32_t newer = (int32_t)(msg->hdr.serial - conn->peer_serial);
 
     if ((newer < 0) || (conn->state < VQP_CONN_READY)) {
+        vqp_mark(CONN_BYE_STALE);
         ++conn->tab->stats.stale;
         return;
     }
@@ -346,6 +351,7 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     if (newer == 0) {
         /* Had the answer been another one, the connection would be gone. A
          * peer that has got it, and lives on, drops this copy. */
+        vqp_mark(CONN_BYE_TWICE);
         ++conn->tab->stats.duplicates;
         conn->ack_flags = VQP_WIRE_FLAG_STILL_ACTIVE;
         vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
@@ -354,10 +360,12 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 
     conn->peer_serial = msg->hdr.serial;
     if (conn->state == VQP_CONN_READY) {
+        vqp_mark(CONN_BYE_READY);
         vqp_conn_go_live(conn); /* who closes was LIVE, so it has ours */
     }
 
     if ((conn->state == VQP_CONN_LIVE) && conn->owned) {
+        vqp_mark(CONN_BYE_ACTIVE);
         conn->peer_closed = 1;
         conn->ack_flags   = VQP_WIRE_FLAG_STILL_ACTIVE;
         vqp_conntab_post(conn->tab, conn,
@@ -365,6 +373,7 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         return;
     }
 
+    vqp_mark_if(conn->state == VQP_CONN_CLOSING, CONN_BYE_CROSSING);
     conn->ack_flags = 0;
     vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
     vqp_conn_destroy(conn, VQP_OK);
@@ -379,6 +388,7 @@ static void vqp_conn_recv_bye_ack(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     }
 
     if (msg->hdr.flags & VQP_WIRE_FLAG_STILL_ACTIVE) {
+        vqp_mark(CONN_REVIVED);
         conn->state       = VQP_CONN_LIVE;
         conn->peer_closed = 0;
         vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_BYE);
@@ -396,8 +406,10 @@ static void vqp_conn_recv_rst(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     }
 
     if ((conn->state == VQP_CONN_CLOSING) || conn->want_close) {
+        vqp_mark(CONN_RST_CLOSING);
         vqp_conn_destroy(conn, VQP_OK); /* as good as an answer */
     } else {
+        vqp_mark_if(conn->owned, CONN_RST_ACTIVE);
         vqp_conn_break(conn, VQP_ERR_RESET);
     }
 }
@@ -431,8 +443,10 @@ void vqp_conn_expire(vqp_conn_t *conn)
     if (tab->now >= conn->give_up) {
         ++tab->stats.timeouts;
         if (conn->state == VQP_CONN_CLOSING) {
+            vqp_mark(CONN_CLOSE_TIMEOUT);
             vqp_conn_destroy(conn, VQP_ERR_TIMEOUT);
         } else {
+            vqp_mark(CONN_TIMEOUT);
             vqp_conn_fail(conn, VQP_ERR_TIMEOUT, tab->now);
         }
         return;

@@ -4,6 +4,8 @@
  */
 #include "core/conntab.h"
 
+#include "core/mark.h"
+
 #include <string.h>
 
 const char *vqp_conntab_action_name(unsigned type)
@@ -293,6 +295,7 @@ static int vqp_conntab_is_new(const vqp_conntab_t *tab,
     if (hdr->src_iface == tab->config.iface_id) {
         /* Only what an own connection sent, once */
         twin = vqp_conntab_find_cookie(tab, hdr->src_cookie);
+        vqp_mark(TABLE_LOOP);
         return (twin != NULL) && (twin->peer_id == tab->config.iface_id) &&
                (twin->number == hdr->number) &&
                !vqp_peer_is_used(&tab->loop, hdr->number);
@@ -350,6 +353,8 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
     }
 
     if (taken || !vqp_conntab_is_new(tab, hdr)) {
+        vqp_mark_if((hdr->type == VQP_WIRE_REQ) && (hdr->dst_cookie == 0),
+                    TABLE_OLD_REQ);
         return vqp_conntab_recv_unknown(tab, from);
     }
 

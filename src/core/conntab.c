@@ -4,6 +4,8 @@
  */
 #include "core/conntab.h"
 
+#include "core/mark.h"
+
 #include <string.h>
 
 #define VQP_CONNTAB_MAX_ORDER 24
@@ -104,6 +106,7 @@ static void vqp_conntab_park_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
 
     tab->idle_next = (tab->idle_next + 1) % tab->config.num_idle;
     if (place->id != 0) {
+        vqp_mark(TABLE_LOST_PEER);
         tab->lost = vqp_max(tab->lost, place->highest);
         ref       = vqp_conntab_peer_ref(tab, place->id);
         *ref      = place->next;
@@ -172,6 +175,7 @@ vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t peer_id,
             ((conn->peer_cookie == 0) && (found == NULL))) {
             found = conn;
         } else if (taken != NULL) {
+            vqp_mark(TABLE_TAKEN);
             *taken = 1;
         }
     }
@@ -263,6 +267,7 @@ void vqp_conntab_start_waiting(vqp_peer_t *peer)
         if (lowest == 0) {
             lowest = conn->number;
         } else if ((conn->number - lowest) >= VQP_PEER_MAX_UNANSWERED) {
+            vqp_mark(CONN_NEW_WAITS);
             break;
         }
 
@@ -283,6 +288,8 @@ vqp_conn_t *vqp_conntab_adopt(vqp_conntab_t *tab, uint64_t peer_id)
 
     for (conn = peer->first; conn != NULL; conn = conn->peer_next) {
         if (!conn->owned && (conn->state <= VQP_CONN_LIVE)) {
+            vqp_mark(TABLE_ADOPT);
+            vqp_mark_if(conn->state != VQP_CONN_LIVE, TABLE_ADOPT_EARLY);
             conn->owned      = 1;
             conn->want_close = 0;
             ++tab->stats.adoptions;

@@ -3,6 +3,7 @@
  * kicks, last words. See emit.h and tx.h. Pure: libc only.
  */
 #include "core/emit.h"
+#include "core/mark.h"
 
 /* A path for control and fences: they have a reserve of their own */
 static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
@@ -34,9 +35,14 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
     vqp_cell_t *cell;
 
     /* accepted AMs keep the numbers that were reserved for them */
+    if (vqp_tx_fsns_out(tx) + tx->fsn_reserved >= tx->fsn_limit) {
+        vqp_mark(CONTROL_NO_FSN);
+        return;
+    }
+
     if (vqp_batch_is_full(batch) ||
-        (vqp_tx_fsns_out(tx) + tx->fsn_reserved >= tx->fsn_limit) ||
         ((path = vqp_tx_control_path(tx)) == NULL)) {
+        vqp_mark(CONTROL_NO_PATH);
         return;
     }
 
@@ -46,6 +52,7 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
     cell->credit_fsn  = credit->fsn;
     cell->reserved    = 0;
     if (tx->want_starve) {
+        vqp_mark(CONTROL_STARVE);
         tx->want_starve = 0;
         tx->starving    = 1;
         ++tx->stats->starves;
@@ -102,6 +109,7 @@ void vqp_tx_dispatch_kick(vqp_tx_t *tx, vqp_batch_t *batch)
 
         if ((vqp_path_outstanding(path) >= path->depth) || !path->up ||
             vqp_batch_is_full(batch)) {
+            vqp_mark(KICK_NO_ROOM);
             return;
         }
 
@@ -118,6 +126,7 @@ void vqp_tx_last_words(vqp_tx_t *tx, vqp_batch_t *batch)
     batch->count = 0;
     for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
         if (vqp_tx_lacks_cqe(&tx->paths[i])) {
+            vqp_mark(LAST_WORDS);
             vqp_tx_emit_kick(tx, batch, &tx->paths[i]);
         }
     }
@@ -136,6 +145,7 @@ void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
             ((path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths,
                                     tx->num_paths, &tx->next_path, &want)) ==
              NULL)) {
+            vqp_mark(NOTIFY_WAITS);
             return;
         }
 
@@ -147,6 +157,7 @@ void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
         op->flags      |= VQP_OP_NOTIFIED;
         ++op->pending;
         tx->notify_head = op->next;
+        vqp_mark_if(tx->notify_head != VQP_OP_NONE, NOTIFY_PIPELINED);
     }
 
     tx->slow &= ~(uint32_t)VQP_TX_NOTIFY;

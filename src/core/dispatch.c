@@ -3,6 +3,7 @@
  * control, AM, RMA; numbers (fsn) are given here, in AM order. Pure: libc only.
  */
 #include "core/emit.h"
+#include "core/mark.h"
 
 /* Consume the next frag->length bytes of a source of several pieces */
 static void vqp_tx_gather_pieces(vqp_op_t *op, vqp_frag_t *frag)
@@ -16,6 +17,8 @@ static void vqp_tx_gather_pieces(vqp_op_t *op, vqp_frag_t *frag)
     while (left > 0) {
         piece  = &iov[op->iov_idx];
         length = vqp_min(left, piece->length - op->g.iov_off);
+        vqp_mark_if(left < piece->length - op->g.iov_off,
+                    DISPATCH_GATHER_SPLIT);
         if (length > 0) {
             frag->sge[frag->nsge].addr   = piece->addr + op->g.iov_off;
             frag->sge[frag->nsge].length = (uint32_t)length;
@@ -59,6 +62,7 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     if ((tx->rma.post != tx->rma.tail) &&
         (vqp_seq_diff(vqp_opring_at(&tx->rma, tx->rma.post)->seq, op->seq) <
          0)) {
+        vqp_mark(DISPATCH_FENCE_WAITS_RMA);
         tx->am_fenced = 1;
         return 0; /* an earlier one is not wholly dispatched yet */
     }
@@ -77,12 +81,14 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         }
         tx->fsn_reserved -= tx->num_paths -
                             (uint32_t)__builtin_popcountl(tx->fence_paths);
+        vqp_mark_if(tx->fence_paths == 0, DISPATCH_FENCE_EMPTY);
     }
 
     while (tx->fence_paths != 0) {
         path = &tx->paths[__builtin_ctzl(tx->fence_paths)];
         if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX) ||
             !vqp_path_has_imm(path)) {
+            vqp_mark(DISPATCH_FENCE_WAITS_ROOM);
             return 0;
         }
 
@@ -91,6 +97,7 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         vqp_tx_empty(tx, frag);
         vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), 0);
         if (path->reads > 0) {
+            vqp_mark(DISPATCH_FENCE_READS);
             frag->flags |= VQP_FRAG_FENCE;
         }
 
@@ -139,6 +146,7 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     path = vqp_tx_choose(tx, length, left,
                          (bare == VQP_OP_BARE) ? 0 : VQP_NEED_IMM);
     if (vqp_unlikely(path == NULL)) {
+        vqp_mark(DISPATCH_AM_NO_PATH);
         return 0;
     }
 
@@ -194,15 +202,18 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         path = &tx->paths[__builtin_ctzl(tx->tail_paths)];
         frag = path->batch_last;
         if (!vqp_path_has_imm(path)) {
+            vqp_mark(DISPATCH_TAIL_NO_IMM);
             return 0;
         }
 
         if (!vqp_batch_has(batch, frag, path, op)) {
             if (vqp_batch_is_full(batch) ||
                 !vqp_path_has_room(path, UINT64_MAX)) {
+                vqp_mark(DISPATCH_TAIL_NO_ROOM);
                 return 0;
             }
 
+            vqp_mark(DISPATCH_TAIL_EMPTY);
             frag = vqp_tx_emit(tx, batch, path, op,
                                vqp_opring_index(&tx->am, op) | VQP_OP_AM,
                                VQP_KIND_NOTIFY, op->length, 0,
@@ -263,6 +274,7 @@ static int vqp_tx_fence_passed(vqp_tx_t *tx, const vqp_op_t *op)
     }
 
     if ((tx->num_paths > 1) && !tx->rma_held) {
+        vqp_mark(DISPATCH_HELD_RMA);
         tx->rma_held = 1; /* once: what comes later is not waited for */
         vqp_tx_kick(tx);
     }
@@ -327,9 +339,12 @@ vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     path = vqp_tx_choose(tx, length, left, needs);
     if (vqp_unlikely(path == NULL)) {
+        vqp_mark(DISPATCH_RMA_NO_PATH);
         return 0;
     }
 
+    vqp_mark_if(needs && (path->reads + 1 >= path->reads_max),
+                DISPATCH_LAST_READ);
     /* who takes the path's last READ credit gets a CQE, as in emit */
     frag = vqp_tx_emit(tx, batch, path, op, vqp_opring_index(&tx->rma, op),
                        op->kind, op->offset, length,
@@ -396,6 +411,7 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         post          = tx->rma.post;
         vqp_tx_dispatch_am(tx, batch);
         vqp_tx_dispatch_rma(tx, batch);
+        vqp_mark_if(tx->am_fenced && (tx->rma.post != post), DISPATCH_AGAIN);
     } while (vqp_unlikely(tx->am_fenced) && (tx->rma.post != post));
 
     /* Last: frags of this batch may bring the CQEs that are wanted, or may have
@@ -403,4 +419,6 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
     if (vqp_unlikely(tx->slow & VQP_TX_KICK)) {
         vqp_tx_dispatch_kick(tx, batch);
     }
+
+    vqp_mark_if(vqp_batch_is_full(batch), BATCH_FULL);
 }

@@ -15,7 +15,8 @@
     _(TX_STALL_ASK, "an AM refused, and the peer asked for credit") \
     _(TX_STALL_WAIT, "an AM refused, and the peer will tell by itself") \
     _(TX_CUT_GROWS, "an AM cut into larger frags, to fit the window") \
-    _(TX_CUT_SHORTER, "an AM committed shorter than begun, with other frags") \
+    _(TX_CUT_TAIL_GROWS, "a tail AM cut into larger frags, to fit the window") \
+    _(TX_CUT_SHORTER, "an AM committed shorter than begun, with fewer frags") \
     _(TX_IOV_EXT, "an op with more pieces than it holds itself") \
     _(TX_WRAP, "a record begins at offset 0, the rest of the ring is left") \
     _(TX_CREDIT_BYTES, "credit for bytes alone") \
@@ -28,6 +29,9 @@
     _(DISPATCH_FENCE_EMPTY, "an AM's fence with nothing in front on any path") \
     _(DISPATCH_HELD_RMA, "a put behind a fence is held") \
     _(DISPATCH_AGAIN, "an AM goes after the puts it waited for, at once") \
+    _(DISPATCH_TAIL_EMPTY, "a tail AM's immediate on a path that was posted") \
+    _(DISPATCH_TAIL_NO_IMM, "a tail AM waits for a receive of the peer") \
+    _(DISPATCH_TAIL_NO_ROOM, "a tail AM waits for room for its immediate") \
     _(DISPATCH_AM_NO_PATH, "an AM's frag finds no path") \
     _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
     _(DISPATCH_LAST_READ, "a READ that takes the path's last credit") \
@@ -43,10 +47,11 @@
     _(CONFIRM_POST_KICK, "an op that somebody waits for ends behind others") \
     _(CONFIRM_STALE, "a completion of nothing that is outstanding") \
     _(CONFIRM_ABANDON, "frags that were never posted are given up") \
-    _(CONFIRM_FIRST_ERROR, "an op ends with an error") \
+    _(CONFIRM_ERROR, "an op ends with an error") \
     _(FAIL_UNPOSTED, "an op of a failed sender has no frag in flight") \
     _(FAIL_HALF_POSTED, "an op of a failed sender is half posted") \
     _(FAIL_SPRAY, "a sprayed AM of a failed sender lacks its notify") \
+    _(FAIL_TAIL, "a tail AM of a failed sender owes immediates") \
     _(FAIL_POSTED, "an op of a failed sender may still succeed") \
     _(WINDOW_AHEAD, "an immediate ahead of its order") \
     _(WINDOW_EDGE, "an immediate at the last place of the window") \
@@ -58,11 +63,9 @@
     _(RX_BAD_RECORD, "a record that is none") \
     _(RX_BAD_WRAP, "a wrap that skips the whole ring") \
     _(RX_STARVES, "the peer asks for credit") \
-    _(RX_MUST_TELL, "credit is told because much was consumed") \
     _(CONN_NEW_WAITS, "a connection waits to send its REQ") \
     _(CONN_CROSSING, "a REQ crosses the own one") \
     _(CONN_FIRST_IMM, "an immediate says LIVE before the REP does") \
-    _(CONN_EARLY_IMM, "an immediate before the own queue pairs are ready") \
     _(CONN_BYE_READY, "a BYE says LIVE") \
     _(CONN_BYE_TWICE, "a BYE that was answered") \
     _(CONN_BYE_STALE, "a BYE of an earlier close") \
@@ -81,6 +84,7 @@
     _(TABLE_LOOP, "a connection with oneself") \
     _(TABLE_OLD_REQ, "a late copy of an old REQ") \
     _(PEER_GAP, "REQs overtake each other") \
+    _(PEER_GAP_SHIFTED, "by more than is remembered") \
     _(PEER_GAP_FILLED, "one that was overtaken comes")
 
 typedef enum {
@@ -93,16 +97,11 @@ typedef enum {
 #ifdef VQP_ENABLE_MARKS
 extern uint64_t vqp_marks[VQP_MARK_LAST]; /* of the program that counts */
 #  define vqp_mark(_name) ((void)++vqp_marks[VQP_MARK_##_name])
+#  define vqp_mark_if(_cond, _name) ((void)((_cond) && vqp_mark_count(_name)))
+#  define vqp_mark_count(_name)     (++vqp_marks[VQP_MARK_##_name])
 #else
-#  define vqp_mark(_name) ((void)VQP_MARK_##_name)
+#  define vqp_mark(_name)           ((void)VQP_MARK_##_name)
+#  define vqp_mark_if(_cond, _name) ((void)sizeof(_cond), vqp_mark(_name))
 #endif
-
-/* Reached only if @a _cond holds */
-#define vqp_mark_if(_cond, _name) \
-    do { \
-        if (_cond) { \
-            vqp_mark(_name); \
-        } \
-    } while (0)
 
 #endif

@@ -1,6 +1,8 @@
 /* The receiver, see rx.h. Pure: libc only. */
 #include "core/rx.h"
 
+#include "core/mark.h"
+
 #include <string.h>
 
 void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
@@ -25,6 +27,7 @@ vqp_status_t vqp_rx_record(vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
 
     if (flags & VQP_IMM_WRAP) {
         if (vqp_unlikely(offset == 0)) {
+            vqp_mark(RX_BAD_WRAP);
             return VQP_ERR_PROTOCOL; /* would skip the whole ring */
         }
         pos   += rx->ring_size - offset;
@@ -36,6 +39,7 @@ vqp_status_t vqp_rx_record(vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
     if (vqp_unlikely((length > vqp_record_max_payload(rx->ring_size)) ||
                      (offset + vqp_record_size(length) > rx->ring_size) ||
                      (record->flags != 0) || (record->reserved != 0))) {
+        vqp_mark(RX_BAD_RECORD);
         return VQP_ERR_PROTOCOL;
     }
 
@@ -59,6 +63,7 @@ vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)
     credit.ring = cell->credit_ring;
     credit.fsn  = cell->credit_fsn;
     if (cell->flags & VQP_CELL_STARVE) {
+        vqp_mark(RX_STARVES);
         rx->peer_starves = 1;
     }
 

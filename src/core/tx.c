@@ -3,6 +3,7 @@
  * follows from completions in confirm.c. See tx.h. Pure: libc only.
  */
 #include "core/emit.h"
+#include "core/mark.h"
 
 #include <string.h>
 
@@ -67,6 +68,7 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
         return op->g.iov;
     }
 
+    vqp_mark(TX_IOV_EXT);
     if (niov > tx->iov_max) {
         return NULL;
     }
@@ -86,6 +88,7 @@ static void vqp_tx_ask_credit(vqp_tx_t *tx)
      * before the AM's bytes are free */
     if (!tx->starving && ((tx->fsn_next != tx->fsn_peer) ||
                           (tx->ring_head != tx->ring_peer))) {
+        vqp_mark(TX_STALL_ASK);
         tx->want_starve = 1;
         tx->slow       |= VQP_TX_CONTROL;
     }
@@ -100,6 +103,7 @@ static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
 
     ++tx->stats->credit_stalls;
     if ((tx->ring_head - tx->ring_local) > limit) {
+        vqp_mark(TX_STALL_KICK);
         vqp_tx_kick(tx);
     }
 
@@ -109,6 +113,8 @@ static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
         ((tx->ring_head - tx->ring_peer) < (tx->cfg.ring_size / 2)) &&
         (vqp_tx_fsns_out(tx) < tx->cfg.fsn_window / 2)) {
         vqp_tx_ask_credit(tx);
+    } else {
+        vqp_mark(TX_STALL_WAIT);
     }
 }
 
@@ -139,6 +145,7 @@ static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
 static inline uint32_t
 vqp_tx_tail_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
 {
+    vqp_mark_if(vqp_tx_tail_fsns(tx, op) > max, TX_CUT_TAIL_GROWS);
     while (vqp_unlikely(vqp_tx_tail_fsns(tx, op) > max)) {
         ++op->frag_shift;
     }
@@ -167,6 +174,7 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
         }
     }
 
+    vqp_mark_if(frags > max, TX_CUT_GROWS);
     while (vqp_unlikely(frags > max)) {
         frags = vqp_tx_frags(op->length, ++op->frag_shift);
     }
@@ -197,6 +205,7 @@ vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
     }
 
     if (offset + size > tx->cfg.ring_size) {
+        vqp_mark(TX_WRAP);
         wrap   = tx->cfg.ring_size - offset;
         offset = 0;
     }
@@ -257,7 +266,8 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
     op->g.iov_off = 0;
 
     /* A message shorter than begin was told may be cut smaller, into more */
-    frags       = vqp_tx_am_cut(tx, op, op->pending);
+    frags = vqp_tx_am_cut(tx, op, op->pending);
+    vqp_mark_if(frags < op->pending, TX_CUT_SHORTER);
     op->pending = 0;
 
     tx->ring_head     = op->ring_end + vqp_record_size(length);
@@ -297,7 +307,10 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
         return VQP_ERR_PROTOCOL;
     }
 
+    vqp_mark_if((fsns > 0) && (bytes <= 0), TX_CREDIT_FSNS);
+    vqp_mark_if((fsns <= 0) && (bytes > 0), TX_CREDIT_BYTES);
     if ((fsns <= 0) && (bytes <= 0)) {
+        vqp_mark(TX_CREDIT_OLD);
         return 0;
     }
 

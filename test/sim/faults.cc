@@ -76,16 +76,23 @@ void world::lie(vqp &v)
 
     v.sent->tainted = from->sent->tainted = true;
     trace("%s: is told lies", v.name().c_str());
-    switch (fault.below(4)) {
+    switch (fault.below(6)) {
     case 0: /* any immediate */
         v.path_qp(path).receive_extra(imm);
         break;
-    case 1: /* one in the window */
+    case 1: /* any number, and flags that make sense */
+        v.path_qp(path).receive_extra((imm & VQP_FSN_MASK) | VQP_IMM_LAST);
+        break;
+    case 2: /* one in the window */
         v.path_qp(path).receive_extra(
                 vqp_fsn_add(v.rx.window.base, imm % base.window) |
                 (imm & VQP_IMM_FLAGS));
         break;
-    case 2: /* a record that is none */
+    case 3: /* the next one, with a record at the begin of the ring */
+        v.path_qp(path).receive_extra(v.rx.window.base | VQP_IMM_LAST |
+                                      VQP_IMM_WRAP);
+        break;
+    case 4: /* a record that is none */
         for (uint64_t i = 0; i < base.ring; i += 4) {
             if (fault.chance(20)) {
                 *(uint32_t*)(v.rx.ring + i) = (uint32_t)fault.next();

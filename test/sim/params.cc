@@ -41,6 +41,8 @@ const named_config scenarios[] = {
      "mostly connecting and closing"},
     {"garbled", "clean,batches=0,garble=40,nodes=2,eps=4,lives=6",
      "damaged and mixed up handshake messages"},
+    {"partition", "ud_loss=97,fault_time=2000000000",
+     "hardly any handshake message arrives for 10 s"},
     {"starved", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=1,reads=1,"
                 "paths=4,imms=8,rx_batch=4,min_shift=6,rma=30,big=11",
      "every resource as small as can be"},
@@ -140,8 +142,10 @@ void params::draw_faults(rng &random)
     crashes    = hard ? random.pick<uint64_t>({0, 0, 0, 2}) : 0;
     idle_peers = random.pick<uint64_t>({16, 64});
     fault_time = spread(random, 20 * USEC, 100 * MSEC);
-    if (hard && (random.below(10) == 0)) {
-        ud_loss   = 70;
+    if (hard && (random.below(40) == 0)) {
+        set("partition");
+    } else if (hard && (random.below(10) == 0)) {
+        ud_loss   = random.pick<uint64_t>({70, 97});
         ud_jitter = random.pick<uint64_t>({MSEC, SEC});
     }
     if (random.below(20) == 0) {

@@ -46,6 +46,8 @@ static void usage(FILE *to)
           "  --size BYTES       of a put [8388608]\n"
           "  --puts N           measured, of each host [4]\n"
           "  --load F           share of the hosts that send [1]\n"
+          "  --step NS          of time [2000]\n"
+          "  --rtt NS           from a frag's last byte to its completion [8000]\n"
           "  --seeds N          runs, with seeds 1 to N [1]\n", to);
 }
 
@@ -143,6 +145,10 @@ static void take_option(command &cmd, const std::string &option,
         what.puts = (unsigned)number(text, value, 1, 1000);
     } else if (option == "load") {
         what.load = number(text, value, 0.001, 1);
+    } else if (option == "step") {
+        what.step = number(text, value, 1, 1e6);
+    } else if (option == "rtt") {
+        what.rtt = number(text, value, 0, 1e9);
     } else {
         cmd.seeds = (unsigned)number(text, value, 1, 1000);
     }
@@ -153,7 +159,7 @@ static command parse(int argc, char **argv)
     static const char *names[] = {
         "name", "leaves", "spines", "hosts", "gbps", "slow-spines",
         "slow-factor", "hash", "ports", "policies", "paths", "path-bytes",
-        "size", "puts", "load", "seeds"
+        "size", "puts", "load", "step", "rtt", "seeds"
     };
     std::vector<option> options;
     command cmd;
