@@ -15,8 +15,8 @@ Usage: contrib/demo.sh [--no-install] [--rxe | --host-device DEV] [--dir DIR]
 
 Shows vqp at work, in six steps, and ends with "demo: ok" or "demo: failed: WHY".
 The devices are those of a software fabric that the build makes (test/fabric):
-no RDMA hardware and no virtual machine. About 2 minutes on two cores, most of it the build; the first
-time about 3, for packages and sources.
+no RDMA hardware, no virtual machine. About a minute on two cores, most of it the
+build; the first time about 3, for packages and sources.
 
   --no-install       install no package; fail when one is missing
   --rxe              real Soft-RoCE devices instead: on this host where it can
