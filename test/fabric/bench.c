@@ -168,7 +168,6 @@ static void measure(struct bench *bench, const char *name,
     long round;
     int i;
 
-    /* as an atomic this is: compare with 0, swap with 0 */
     wr.wr.rdma.remote_addr = (uintptr_t)bench->buffer + (BUFFER / 2);
     wr.wr.rdma.rkey        = bench->mr->rkey;
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
