@@ -41,7 +41,7 @@ vqp_status_t vqp_window_insert(vqp_window_t *win, uint32_t imm)
     vqp_mark_if(diff == (int32_t)win->mask, WINDOW_EDGE);
     vqp_mark_if(vqp_imm_fsn(imm) < win->base, WINDOW_WRAP);
     *slot = VQP_WINDOW_PRESENT | (uint8_t)(imm >> VQP_FSN_BITS);
-    ++win->ahead;
+    __atomic_store_n(&win->ahead, win->ahead + 1, __ATOMIC_RELAXED);
     win->ooo_max = vqp_max(win->ooo_max, (uint32_t)diff);
     return VQP_OK;
 }

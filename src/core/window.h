@@ -42,6 +42,15 @@ void vqp_window_init(vqp_window_t *win, uint8_t *map, uint32_t size,
 vqp_status_t vqp_window_insert(vqp_window_t *win, uint32_t imm);
 
 /**
+ * Does an fsn miss that later ones wait for? Any thread may ask; the answer is
+ * that of a moment.
+ */
+static inline int vqp_window_has_gap(const vqp_window_t *win)
+{
+    return __atomic_load_n(&win->ahead, __ATOMIC_RELAXED) > 0;
+}
+
+/**
  * Pass the next expected fsn if it has arrived.
  *
  * @param [out] flags  VQP_IMM_* flags of the passed immediate.
@@ -59,7 +68,7 @@ static inline int vqp_window_next(vqp_window_t *win, uint32_t *flags)
     *flags    = (uint32_t)(*slot & ~VQP_WINDOW_PRESENT) << VQP_FSN_BITS;
     *slot     = 0;
     win->base = vqp_fsn_add(win->base, 1);
-    --win->ahead;
+    __atomic_store_n(&win->ahead, win->ahead - 1, __ATOMIC_RELAXED);
     return 1;
 }
 

@@ -165,6 +165,10 @@ static void uct_vqp_cm_set_timer(uct_vqp_iface_t *iface)
     int wanted = vqp_conntab_next_timeout(&iface->conntab) != VQP_CONNTAB_NEVER;
     ucs_status_t status;
 
+    if (iface->is_closing) {
+        return; /* whoever closes looks at the clock, and ends the timer */
+    }
+
     if (wanted && (iface->cm_timer == 0)) {
         status = ucs_async_add_timer(async->mode,
                                      ucs_time_from_sec(UCT_VQP_CM_TIMER),
@@ -175,7 +179,7 @@ static void uct_vqp_cm_set_timer(uct_vqp_iface_t *iface)
             ucs_error("failed to start a timer for connections: %s",
                       ucs_status_string(status));
         }
-    } else if (!wanted && (iface->cm_timer != 0) && !iface->is_closing) {
+    } else if (!wanted && (iface->cm_timer != 0)) {
         ucs_async_remove_handler(iface->cm_timer, 0);
         iface->cm_timer = 0;
     }
@@ -255,8 +259,8 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
 
     iface->last_tick = now;
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        wake |= uct_vqp_is_connected(vqp) && ((vqp->ep == NULL) ||
-                                   (vqp->rx.window.ahead > 0));
+        wake |= uct_vqp_is_connected(vqp) &&
+                ((vqp->ep == NULL) || vqp_window_has_gap(&vqp->rx.window));
     }
 
     if (wake) {
@@ -382,15 +386,19 @@ err_free:
 void uct_vqp_cm_stop(uct_vqp_iface_t *iface)
 {
     unsigned i;
+    int timer;
 
     for (i = 0; i < iface->num_rails; ++i) {
         ucs_async_remove_handler(vqp_ib_ud_fd(&iface->rails[i].ud), 1);
     }
 
     ucs_async_remove_handler(iface->tick_timer, 1);
-    if (iface->cm_timer != 0) {
-        ucs_async_remove_handler(iface->cm_timer, 1);
-        iface->cm_timer = 0;
+    UCS_ASYNC_BLOCK(iface->super.worker->async);
+    timer           = iface->cm_timer;
+    iface->cm_timer = 0;
+    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
+    if (timer != 0) {
+        ucs_async_remove_handler(timer, 1);
     }
 }
 

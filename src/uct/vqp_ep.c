@@ -73,9 +73,11 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
 
     uct_vqp_ep_pending_purge(&self->super.super, NULL, NULL);
     ucs_arbiter_group_cleanup(&self->arb_group);
+    UCS_ASYNC_BLOCK(uct_vqp_ep_async(vqp->iface));
     vqp->ep      = NULL;
     vqp->ready   = 0;
     vqp->closing = 1;
+    UCS_ASYNC_UNBLOCK(uct_vqp_ep_async(vqp->iface));
 
     if (uct_vqp_ep_must_cancel(vqp)) {
         vqp->reported = 1;

@@ -293,10 +293,12 @@ static void uct_vqp_iface_linger(uct_vqp_iface_t *iface)
 
 static void uct_vqp_iface_end_vqps(uct_vqp_iface_t *iface)
 {
+    ucs_async_context_t *async = iface->super.worker->async;
     uct_vqp_t *vqp, *next;
     vqp_ib_ud_msg_t msg;
     unsigned i;
 
+    UCS_ASYNC_BLOCK(async); /* after all that the async side has done */
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         if ((vqp->conn.state != VQP_CONN_CLOSED) && !vqp->dying) {
             vqp_conn_abort(&vqp->conn, uct_vqp_now());
@@ -308,6 +310,7 @@ static void uct_vqp_iface_end_vqps(uct_vqp_iface_t *iface)
     for (i = 0; i < iface->num_rails; ++i) {
         (void)vqp_ib_ud_poll(&iface->rails[i].ud, &msg);
     }
+    UCS_ASYNC_UNBLOCK(async);
 
     ucs_list_for_each_safe(vqp, next, &iface->vqp_list, list) {
         uct_vqp_cancel_all(vqp);
@@ -325,7 +328,9 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_iface_t)
     ucs_list_del(&self->md_list);
     pthread_mutex_unlock(&md->lock);
 
+    UCS_ASYNC_BLOCK(self->super.worker->async);
     self->is_closing = 1;
+    UCS_ASYNC_UNBLOCK(self->super.worker->async);
     uct_vqp_iface_linger(self);
     uct_vqp_cm_stop(self);
     uct_vqp_iface_end_vqps(self);
