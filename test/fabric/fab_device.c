@@ -337,7 +337,8 @@ static void fab_device_fill_port(unsigned index, unsigned port,
         [FAB_SPEED_NDR] = 128
     };
     int eth  = (fab_config.link == FAB_LINK_ETHERNET);
-    int down = (fab_world->devs[index].ports[port - 1].down != 0);
+    int down = __atomic_load_n(&fab_world->devs[index].ports[port - 1].down,
+                               __ATOMIC_RELAXED) != 0;
 
     memset(attr, 0, sizeof(*attr));
     attr->state          = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;

@@ -76,6 +76,11 @@ static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
     return 1;
 }
 
+static int fab_exec_is_down(const struct fab_port *port)
+{
+    return __atomic_load_n(&port->down, __ATOMIC_RELAXED) != 0;
+}
+
 /* rxe says at once that its own port is down; hardware sends into the void */
 static void fab_exec_port_down(struct fab_exec_result *result, int is_local)
 {
@@ -104,10 +109,11 @@ void fab_exec_wr(struct fab_qp *qp, const struct ibv_send_wr *wr,
         return;
     }
 
-    if (__builtin_expect(port->down, 0)) {
+    if (__builtin_expect(fab_exec_is_down(port), 0)) {
         fab_exec_port_down(result, 1);
     } else if (__builtin_expect(qp->peer == 0, 0) ||
-               fab_world->devs[qp->peer_dev].ports[qp->peer_port - 1].down) {
+               fab_exec_is_down(&fab_world->devs[qp->peer_dev]
+                                         .ports[qp->peer_port - 1])) {
         fab_exec_port_down(result, 0);
     } else {
         fab_exec_rc(qp, wr, sge, length, result);
