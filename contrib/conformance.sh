@@ -23,7 +23,8 @@ it. "all" runs everything in all configurations, "ci" what a change must pass.
   --sample N       N of the tests, chosen by the seed
   --seed S         also of the tests' own random numbers [1]
   --time-box S     begin no batch after S seconds; the seed orders the tests
-  --limit S        seconds for a single test [60, on rxe 240]
+  --limit S        seconds for a single test [120, on rxe 240];
+                   CHECK_PATIENCE=2 in the environment doubles it
   --jobs N         processes or guests side by side [2, or the number of CPUs]
   --build DIR      build tree of the project [build-conformance, made if need be]
   --list           print the names of the tests
@@ -131,11 +132,7 @@ run_suite() {
     echo "# $SUITE on $ON: $(wc -l <"$WORK/names") tests of $TL, seed $SEED" \
          "$(env "$@" | grep ^UCX_VQP_ | paste -sd' ')"
     make_batches "$WORK/names"
-    (
-        # shellcheck disable=SC2163 # assignments
-        [ $# = 0 ] || export "$@"
-        run_batches
-    )
+    run_batches "$@"
     cat "$WORK"/batch/*/results >"$WORK/results"
     judge >"$WORK/verdicts"
     if [ -n "$VERBOSE" ]; then
@@ -199,7 +196,7 @@ main() {
     build_suites
     mapfile -t CPUS < <(rxe_cpus)
     [ -n "$JOBS" ] || JOBS=$((${#CPUS[@]} < 2 ? ${#CPUS[@]} : 2))
-    trap 'kill $(jobs -p) 2>/dev/null; wait; exit 130' INT TERM HUP
+    trap 'touch "$WORK"/batch/{,*/}stop; exit 130' INT TERM HUP
     if [ -n "$LIST" ]; then
         WORK=$LOGS
         list_names "$TL" | matching "$FILTER"

@@ -58,7 +58,9 @@ ucx_module_dir() {
 
 # Seconds for one test
 limit() {
-    [ "$ON" = rxe ] && echo "${LIMIT:-240}" || echo "${LIMIT:-60}"
+    local limit=120
+    [ "$ON" = fabric ] || limit=240
+    echo $((${LIMIT:-$limit} * ${CHECK_PATIENCE:-1}))
 }
 
 # The variables with which both transports run
@@ -199,7 +201,7 @@ run_once() {
 run_batch() {
     local slot=$1 dir=$2 left again=() died
     mapfile -t left <"$dir/names"
-    while [ ${#left[@]} -gt 0 ]; do
+    while [ ${#left[@]} -gt 0 ] && [ ! -e "$WORK/batch/stop" ]; do
         run_once "$slot" "$dir" "${left[@]}"
         mapfile -t left < <(printf '%s\n' "${left[@]}" |
                             grep -vxFf <(awk '{ print $2 }' "$dir/now"))
@@ -216,7 +218,8 @@ run_batch() {
     done
 }
 
-# Hands the batches to JOBS slots until the time box is full
+# run_batches [K=V]...: hands the batches to JOBS slots until the time box is
+# full, with these variables
 run_batches() {
     local slot dir end=$((SECONDS + TIME_BOX))
     rm -f "$WORK/slots"
@@ -229,7 +232,9 @@ run_batches() {
         read -r slot <&6
         [ "$TIME_BOX" = 0 ] || [ "$SECONDS" -lt "$end" ] || break
         (
-            trap - EXIT
+            trap - EXIT INT TERM HUP
+            # shellcheck disable=SC2163 # assignments
+            [ $# = 0 ] || export "$@"
             run_batch "$slot" "$dir"
             echo "$slot" >&6
         ) &
