@@ -76,11 +76,6 @@ static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
     return 1;
 }
 
-static int fab_exec_is_down(const struct fab_port *port)
-{
-    return __atomic_load_n(&port->down, __ATOMIC_RELAXED) != 0;
-}
-
 /* rxe says at once that its own port is down; hardware sends into the void */
 static void fab_exec_port_down(struct fab_exec_result *result, int is_local)
 {

@@ -94,6 +94,11 @@ static inline int fab_wr_is_read(const struct ibv_send_wr *wr)
            (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD);
 }
 
+static inline int fab_exec_is_down(const struct fab_port *port)
+{
+    return __atomic_load_n(&port->down, __ATOMIC_RELAXED) != 0;
+}
+
 /* Not a locked addition, for what that costs */
 static inline void fab_exec_add(uint64_t *count, uint64_t value)
 {

@@ -218,8 +218,9 @@ void fab_exec_ud(struct fab_qp *qp, const struct ibv_send_wr *wr,
     /* a key with the high bit stands for the sender's own */
     qkey = (qkey & 0x80000000u) ? qp->qkey : qkey;
     fab_exec_count(qp, length);
-    if ((ah->dev == ~0u) || port->down || (length > fab_config.mtu) ||
-        fab_world->devs[ah->dev].ports[ah->port - 1].down) {
+    if ((ah->dev == ~0u) || fab_exec_is_down(port) ||
+        (length > fab_config.mtu) ||
+        fab_exec_is_down(&fab_world->devs[ah->dev].ports[ah->port - 1])) {
         goto out;
     }
 
