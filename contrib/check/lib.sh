@@ -174,6 +174,13 @@ processor_time() {
         '{ printf "%d\n", ($14 + $15 + $16 + $17) / hertz }' /proc/$$/stat
 }
 
+# on_fabric BUILD [OPTION]... -- COMMAND...: on the software fabric of a build
+on_fabric() {
+    local build=$1
+    shift
+    "$CHECK_SRC/contrib/fabric-run" --build "$CHECK_DIR/$build" --timeout 900 "$@"
+}
+
 # need NAME PACKAGE TOOL...: is there all that NAME wants? Without it, that is a
 # skip where nothing may be installed, else a failure
 need() {

@@ -1,5 +1,23 @@
 # shellcheck shell=bash
-# Unit tests with the address and undefined behaviour sanitizers.
+# Invalid memory accesses, leaks and undefined behaviour: in unit tests, the
+# simulator, the corpora of the fuzz targets, the fabric, through UCT, and in UCX's UCT suite.
 
-build sanitizers --enable-debug --enable-asan --enable-ubsan &&
-    tests sanitizers TESTS=test_core check_PROGRAMS=test_core
+export LSAN_OPTIONS=suppressions=$CHECK_SRC/contrib/check/lsan.supp
+LSAN_OPTIONS+=:print_suppressions=0
+export UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
+
+if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
+   run "sanitizers: test programs" make -C "$CHECK_DIR/sanitizers" -s \
+       -j"$CHECK_JOBS" check TESTS=; then
+    tests sanitizers TESTS="test_core test_fabric $(
+        printf 'test/fuzz/%s ' addr config conn rx window wire)"
+    gtest "sanitizers: test_verbs" on_fabric sanitizers -- \
+        "$CHECK_DIR/sanitizers/test_verbs"
+    gtest "sanitizers: test_uct" on_fabric sanitizers -- \
+        "$CHECK_DIR/sanitizers/test_uct"
+    suite "sanitizers: sim" "$CHECK_DIR/sanitizers/test/sim/vqp_sim" \
+        --seeds "$CHECK_SRC/test/sim/seeds.txt" --seconds 20
+    suite "sanitizers: UCX's UCT suite" "$CHECK_SRC/contrib/conformance.sh" \
+        --jobs 1 --build "$CHECK_DIR/sanitizers" uct
+fi

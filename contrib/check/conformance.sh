@@ -1,0 +1,15 @@
+# shellcheck shell=bash
+# UCX's own test suites: all of UCT on the fabric and on Soft-RoCE; of UCP, five
+# minutes on the fabric and a sample on Soft-RoCE.
+
+conformance() {
+    taskset -c "$CHECK_CPU" "$CHECK_SRC/contrib/conformance.sh" --jobs 1 \
+        --build "$CHECK_DIR/gcc" "$@"
+}
+
+if need_rxe "conformance on Soft-RoCE"; then
+    suite conformance conformance ci
+else
+    suite "conformance uct" conformance uct
+    suite "conformance ucp" conformance --time-box 300 ucp
+fi
