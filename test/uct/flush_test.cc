@@ -239,6 +239,28 @@ TEST_F(flush_test, pending_requests_run_in_order_and_nothing_overtakes_them)
     }
 }
 
+TEST_F(flush_test, a_completion_does_not_overtake_pending_requests)
+{
+    connect();
+    unsigned refused = 0;
+    uint64_t value   = 0;
+    request req([&] { return uct_ep_am_short(*ab, 1, 0, NULL, 0); });
+    completion comp(1, [&] {
+        /* there is room for it, but it is not its turn */
+        refused += (req.calls == 0) &&
+                   (uct_ep_put_short(*ab, &value, sizeof(value),
+                                     target->addr(), target->rkey()) ==
+                    UCS_ERR_NO_RESOURCE);
+    });
+
+    fill_up();
+    ASSERT_EQ(UCS_INPROGRESS, put(100, &comp));
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    EXPECT_TRUE(until([&] { return req.calls > 0; }));
+    EXPECT_EQ(1u, refused);
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
 TEST_F(flush_test, a_pending_request_may_add_itself_again)
 {
     connect();
