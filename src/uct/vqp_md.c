@@ -94,6 +94,7 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
     UCT_VQP_MD_ATTR(attr, flags)            = UCT_MD_FLAG_REG |
                                               UCT_MD_FLAG_NEED_MEMH |
                                               UCT_MD_FLAG_NEED_RKEY |
+                                              UCT_MD_FLAG_ADVISE |
                                               UCT_VQP_MD_FLAG_INVALIDATE;
     /* nothing is allocated here; who sizes buffers by it needs no limit */
     UCT_VQP_MD_ATTR(attr, max_alloc)        = ULONG_MAX;
@@ -303,8 +304,9 @@ static uct_md_ops_t uct_vqp_md_ops = {
     .mem_dereg          = uct_vqp_mem_dereg,
     .mem_query          = (uct_md_mem_query_func_t)
             ucs_empty_function_return_unsupported,
+    /* what is registered is pinned: there is nothing to fetch ahead */
     .mem_advise         = (uct_md_mem_advise_func_t)
-            ucs_empty_function_return_unsupported,
+            ucs_empty_function_return_success,
     .mkey_pack          = uct_vqp_mkey_pack,
     .detect_memory_type = uct_vqp_md_detect_memory_type,
     UCT_VQP_MD_OPS_REST

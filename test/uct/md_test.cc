@@ -38,6 +38,21 @@ TEST_F(md_test, attributes_say_what_it_can_do)
     EXPECT_GT(a->md_attr.rkey_packed_size, 0u);
 }
 
+/* Registered memory is there already */
+TEST_F(md_test, advice_on_registered_memory_is_taken)
+{
+    char data[4096];
+    uct_mem_h memh;
+
+    open();
+    EXPECT_TRUE(a->md_attr.cap.flags & UCT_MD_FLAG_ADVISE);
+    ASSERT_EQ(UCS_OK, uct_md_mem_reg(a->md, data, sizeof(data),
+                                     UCT_MD_MEM_ACCESS_ALL, &memh));
+    EXPECT_EQ(UCS_OK, uct_md_mem_advise(a->md, memh, data + 7, 1024,
+                                        UCT_MADV_WILLNEED));
+    EXPECT_EQ(UCS_OK, uct_md_mem_dereg(a->md, memh));
+}
+
 TEST_F(md_test, zero_bytes_are_refused_with_a_reason)
 {
     char data[8];
