@@ -7,6 +7,12 @@
 
 namespace sim {
 
+namespace {
+
+const uint64_t MAX_PATIENCE = 10000000; /* ns between two looks */
+
+} /* namespace */
+
 ep::ep(node &owner, uint32_t a_id, unsigned lives) :
     id(a_id), m_node(owner), m_world(owner.w), m_lives(lives)
 {
@@ -45,7 +51,7 @@ void ep::open()
     m_node.run_actions();
     m_vqp->live = m_vqp->is_live() && m_vqp->connected;
     m_vqp->update_ready();
-    m_todo      = w.base.batches;
+    m_todo      = w.work.chance(w.base.hasty) ? 0 : w.base.batches;
     m_waiting   = m_failed = m_has_plan = m_has_flushed = false;
     m_patience  = 0;
     m_is_final  = (m_lives == 0) && w.work.chance(50);
@@ -123,7 +129,12 @@ void ep::leave()
         return;
     }
 
-    m_patience = std::min<uint64_t>(2 * m_patience + 1000, 10000000);
+    /* Is the peer still there? What should come by itself is not to be helped
+     * along, though, where nobody can be gone. */
+    if ((m_patience == MAX_PATIENCE) && m_world.base.may_fail()) {
+        m_vqp->check();
+    }
+    m_patience = std::min(2 * m_patience + 1000, MAX_PATIENCE);
     schedule(m_patience);
 }
 

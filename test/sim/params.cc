@@ -90,6 +90,7 @@ void params::draw_world(rng &random)
     eps             = random.pick<uint64_t>({1, 1, 2, 3});
     lives           = random.pick<uint64_t>({1, 1, 2, 3});
     batches         = 5 + random.below(40);
+    hasty           = random.pick<uint64_t>({0, 0, 10, 50});
     batch           = random.pick<uint64_t>({1, 4, 16});
     window          = random.pick<uint64_t>({8, 16, 16, 64, 256});
     ring            = random.pick<uint64_t>({4096, 4096, 16384, 65536});

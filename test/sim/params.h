@@ -17,6 +17,7 @@ namespace sim {
     _(senders, "all but node 0 connect, and only to it") \
     _(eps, "endpoints of each node, one after the other or at once") \
     _(lives, "how often each endpoint is created") \
+    _(hasty, "percent of lives that end before they begin") \
     _(batches, "batches of operations in a life") \
     _(batch, "operations of a batch, at most") \
     _(window, "fsns") \

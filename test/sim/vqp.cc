@@ -343,7 +343,7 @@ void vqp::check()
 {
     vqp_op_t *op;
 
-    if (failed || !connected || ((op = vqp_tx_rma_begin(&tx)) == nullptr)) {
+    if (failed || !live || ((op = vqp_tx_rma_begin(&tx)) == nullptr)) {
         pump();
         return;
     }

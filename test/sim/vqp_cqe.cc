@@ -209,6 +209,10 @@ void vqp::run()
         report();
         if (!tx.failed) {
             sent->check_reports(tx);
+        } else if ((vqp_tx_outstanding(&tx) == 0) &&
+                   (vqp_tx_oldest(&tx) != tx.seq)) {
+            owner.w.fail("once", name() + " has failed and has nothing in "
+                                          "flight, and an op goes on");
         }
         sent->check_flushes(tx, failed);
         if (vqp_rx_must_tell(&rx)) {
