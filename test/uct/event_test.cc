@@ -74,16 +74,20 @@ TEST_F(event_test, a_completion_wakes_up_the_sender)
     for (int i = 0; i < 100; ++i) {
         uct_iov_t iov = source.iov(0, 100000);
         completion comp;
+        bool armed = true;
 
         arm(*a);
         ASSERT_EQ(UCS_INPROGRESS,
                   uct_ep_put_zcopy(*ab, &iov, 1, target.addr(), target.rkey(),
                                    &comp.super));
         while (comp.calls == 0) {
-            ASSERT_TRUE(is_ready(fd_of(*a), 5000)) << i;
+            /* refused: something came since, and it raises no event */
+            if (armed) {
+                ASSERT_TRUE(is_ready(fd_of(*a), 5000)) << i;
+            }
             while (a->progress() > 0) {
             }
-            (void)uct_iface_event_arm(a->iface, all_events);
+            armed = (uct_iface_event_arm(a->iface, all_events) == UCS_OK);
         }
     }
     ab.reset();
