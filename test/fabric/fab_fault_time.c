@@ -148,6 +148,23 @@ static int time_start_thread(void)
     return rc;
 }
 
+/* The rules go: ports that they hold down come up. Under the lock. */
+static void time_clear(void)
+{
+    uint32_t dev, port;
+
+    while (timed.count > 0) {
+        --timed.count;
+        if (timed.rules[timed.count].up != FAB_SCRIPT_NEVER) {
+            dev  = timed.rules[timed.count].rule.dev;
+            port = timed.rules[timed.count].rule.port;
+            pthread_mutex_unlock(&timed.lock);
+            fab_control_port(dev, port, 1);
+            pthread_mutex_lock(&timed.lock);
+        }
+    }
+}
+
 int fab_fault_time_set(const fab_fault_rule_t *rules, int count)
 {
     uint64_t now = fab_now();
@@ -156,7 +173,7 @@ int fab_fault_time_set(const fab_fault_rule_t *rules, int count)
     int i;
 
     pthread_mutex_lock(&timed.lock);
-    timed.count = 0;
+    time_clear();
     timed.hits  = 0;
     for (i = 0; i < count; ++i) {
         if (rules[i].at != FAB_SCRIPT_NEVER) {

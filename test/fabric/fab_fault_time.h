@@ -9,7 +9,7 @@
 
 /**
  * Those of these rules that have a time come into force; the ones before do no
- * more, except that a port stays as they left it.
+ * more. A port that would have come up again does so now.
  *
  * @return 0, or an errno: no thread could be started.
  */

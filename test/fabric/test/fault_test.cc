@@ -385,6 +385,15 @@ TEST_F(fault_time, a_port_goes_down_and_up)
     EXPECT_EQ(IBV_PORT_ACTIVE, port_state());
 }
 
+TEST_F(fault_time, a_port_is_not_left_down_by_a_script_that_ends)
+{
+    faults("port dev=fab0 at=1ms for=1000s");
+    EXPECT_EQ(IBV_EVENT_PORT_ERR, event());
+    faults("");
+    EXPECT_EQ(IBV_EVENT_PORT_ACTIVE, event());
+    EXPECT_EQ(IBV_PORT_ACTIVE, port_state());
+}
+
 TEST_F(fault_time, with_the_port_down_sends_fail)
 {
     std::string name = dev->name();
