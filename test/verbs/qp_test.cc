@@ -185,6 +185,7 @@ TEST_F(qp, immediate_arrives_in_a_zero_length_receive)
     ASSERT_EQ(VQP_OK, vqp_ib_qp_post_recvs(&y->qp, 78, 1, &posted));
     x->write_imm(*y, 9, 0);
     EXPECT_EQ(78u, y->wait_wc().wr_id);
+    x->wait_wc();
 }
 
 TEST_F(qp, expected_psn_counts_packets_and_wraps)
@@ -197,6 +198,7 @@ TEST_F(qp, expected_psn_counts_packets_and_wraps)
     EXPECT_EQ(0xfffffeu, info.rq_psn);
     for (int i = 0; i < 3; ++i) {
         x->write_imm(*y, 0, 0);
+        x->wait_wc();
         y->wait_wc();
     }
     ASSERT_EQ(VQP_OK, vqp_ib_qp_query(&y->qp, &info));
@@ -226,6 +228,7 @@ TEST_F(qp, reset_qp_connects_again)
     connect();
     x->write_imm(*y, 3, 0);
     EXPECT_EQ(3u, y->wait_wc().imm_data);
+    x->wait_wc();
 }
 
 TEST_F(qp, wrong_transition_is_logged_with_both_states)
