@@ -135,7 +135,7 @@ void vqp_tx_last_words(vqp_tx_t *tx, vqp_batch_t *batch)
 /* The notifies of sprayed messages whose data is acknowledged */
 void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
 {
-    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->now, VQP_NEED_IMM};
+    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->now, VQP_NEED_IMM, 0};
     vqp_path_t *path;
     vqp_frag_t *frag;
     vqp_op_t *op;

@@ -123,9 +123,11 @@ static void vqp_tx_fence_frag(vqp_op_t *op, vqp_frag_t *frag)
 
 /* The path that the next frag goes to, or NULL */
 static inline vqp_path_t *
-vqp_tx_choose(vqp_tx_t *tx, uint32_t length, uint64_t left, unsigned needs)
+vqp_tx_choose(vqp_tx_t *tx, uint32_t length, uint64_t left, unsigned needs,
+              unsigned rail)
 {
-    const vqp_want_t want = {tx->cfg.path_cap, length, left, tx->now, needs};
+    const vqp_want_t want = {tx->cfg.path_cap, length, left, tx->now, needs,
+                             rail};
 
     return vqp_sched_choose((vqp_sched_t)tx->cfg.sched, tx->paths,
                             tx->num_paths, &tx->next_path, &want);
@@ -144,7 +146,7 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     /* a path that a tail AM uses will carry an immediate of it */
     path = vqp_tx_choose(tx, length, left,
-                         (bare == VQP_OP_BARE) ? 0 : VQP_NEED_IMM);
+                         (bare == VQP_OP_BARE) ? 0 : VQP_NEED_IMM, 0);
     if (vqp_unlikely(path == NULL)) {
         vqp_mark(DISPATCH_AM_NO_PATH);
         return 0;
@@ -325,19 +327,33 @@ static inline void vqp_tx_rma_source(vqp_tx_t *tx, vqp_op_t *op,
     }
 }
 
+/* Two devices are not atomic to each other: all atomics to one memory go to one
+ * rail of the peer */
+static inline unsigned
+vqp_tx_rma_needs(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    switch (op->kind) {
+    case VQP_KIND_GET:
+        return VQP_NEED_READ;
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        return VQP_NEED_READ | tx->amo_needs;
+    default:
+        return 0;
+    }
+}
+
 /* One frag of a put, get, atomic or check. Returns 0 if no path can take it. */
 static inline int
 vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
     uint64_t left   = op->length - op->offset;
     uint32_t length = (uint32_t)vqp_min(left, 1ul << op->frag_shift);
-    unsigned needs  = ((op->kind == VQP_KIND_GET) ||
-                       (op->kind == VQP_KIND_FADD) ||
-                       (op->kind == VQP_KIND_CSWAP)) ? VQP_NEED_READ : 0;
+    unsigned needs  = vqp_tx_rma_needs(tx, op);
     vqp_path_t *path;
     vqp_frag_t *frag;
 
-    path = vqp_tx_choose(tx, length, left, needs);
+    path = vqp_tx_choose(tx, length, left, needs, op->amo.rail);
     if (vqp_unlikely(path == NULL)) {
         vqp_mark(DISPATCH_RMA_NO_PATH);
         return 0;

@@ -89,6 +89,7 @@ typedef struct vqp_op {
             uint64_t   compare_add;
             uint64_t   swap;
             void      *result;  /* where a fetched value goes, or NULL */
+            uint8_t    rail;    /* of the peer, that executes it */
         } amo;
     };
 } vqp_op_t;

@@ -114,8 +114,8 @@ static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
             vqp_sched_too_late(paths, num_paths, first, want)) ? NULL : best;
 }
 
-/* Receives of the peer are the one thing that must not be waited for: what tells
- * of new ones may stand behind the frag (see vqp_tx_init) */
+/* Receives of the peer must not be waited for: what tells of new ones may stand
+ * behind the frag (see vqp_tx_init) */
 static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
                                    const vqp_want_t *want)
 {
@@ -123,7 +123,9 @@ static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
 
     for (i = 0; i < num_paths; ++i) {
         if (paths[i].up && (!(want->needs & VQP_NEED_IMM) ||
-                            vqp_path_has_imm(&paths[i]))) {
+                            vqp_path_has_imm(&paths[i])) &&
+            (!(want->needs & VQP_NEED_RAIL) ||
+             (paths[i].peer_rail == want->rail))) {
             return vqp_sched_fits(&paths[i], want) ? &paths[i] : NULL;
         }
     }

@@ -17,7 +17,8 @@ typedef enum {
 
 enum {
     VQP_NEED_IMM  = 1 << 0, /* a receive of the peer */
-    VQP_NEED_READ = 1 << 1  /* a READ credit */
+    VQP_NEED_READ = 1 << 1, /* a READ credit */
+    VQP_NEED_RAIL = 1 << 2  /* to go to a certain rail of the peer */
 };
 
 /** What a frag wants of a path. */
@@ -27,6 +28,7 @@ typedef struct vqp_want {
     uint64_t left;   /* of its op, from the frag on */
     uint64_t now;    /* ns; left only */
     unsigned needs;  /* VQP_NEED_* */
+    unsigned rail;   /* with VQP_NEED_RAIL */
 } vqp_want_t;
 
 /** May the path take it? */
@@ -35,7 +37,9 @@ vqp_sched_fits(const vqp_path_t *path, const vqp_want_t *want)
 {
     return vqp_path_has_room(path, want->cap) &&
            (!(want->needs & VQP_NEED_IMM) || vqp_path_has_imm(path)) &&
-           (!(want->needs & VQP_NEED_READ) || (path->reads < path->reads_max));
+           (!(want->needs & VQP_NEED_READ) ||
+            (path->reads < path->reads_max)) &&
+           (!(want->needs & VQP_NEED_RAIL) || (path->peer_rail == want->rail));
 }
 
 /**

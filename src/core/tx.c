@@ -44,6 +44,9 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     /* No more numbers than the peer has receives: then each of them finds a
      * path, in whatever order they go out (a notify goes after later AMs) */
     for (i = 0; i < num_paths; ++i) {
+        if (paths[i].peer_rail != paths[0].peer_rail) {
+            tx->amo_needs = VQP_NEED_RAIL;
+        }
         vqp_assert(paths[i].imms_max >= (cfg->fsn_window / 2) +
                                         (2 * VQP_CONTROL_RESERVE));
         receives += paths[i].imms_max - VQP_CONTROL_RESERVE;

@@ -110,6 +110,7 @@ typedef struct vqp_tx {
     vqp_path_t     *paths;
     uint32_t        num_paths;
     uint8_t         plain;         /* the way of fast.h may be gone */
+    uint8_t         amo_needs;     /* VQP_NEED_RAIL if paths go to several */
     uint32_t        next_path;     /* rr: where the search starts */
     uint32_t        fsn_next;
     uint32_t        fsn_peer;      /* the peer's next expected fsn */

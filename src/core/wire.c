@@ -113,7 +113,9 @@ static void vqp_wire_put_info(uint8_t **pos, const vqp_wire_info_t *info)
     vqp_le_put(pos, info->max_reads, 1);
     vqp_le_put(pos, info->num_rails, 1);
     vqp_le_put(pos, info->num_paths, 1);
-    vqp_le_put(pos, 0, 5);
+    vqp_le_put(pos, 0, 1);
+    vqp_le_put(pos, info->key_layout, 2);
+    vqp_le_put(pos, 0, 2);
 
     for (i = 0; i < info->num_rails; ++i) {
         rail = &info->rails[i];
@@ -153,7 +155,9 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
     info->max_reads  = (uint8_t)vqp_le_get(&pos, 1);
     info->num_rails  = (uint8_t)vqp_le_get(&pos, 1);
     info->num_paths  = (uint8_t)vqp_le_get(&pos, 1);
-    pos             += 5;
+    pos             += 1;
+    info->key_layout = (uint16_t)vqp_le_get(&pos, 2);
+    pos             += 2;
 
     /* Before anything is read that they count */
     if ((info->num_rails > VQP_MAX_RAILS) ||

@@ -35,7 +35,9 @@
  *   89  u8  num_rails      1 .. VQP_MAX_RAILS
  *   90  u8  num_paths      1 .. VQP_MAX_PATHS
  *   91  u8  reserved
- *   92  u32 reserved
+ *   92  u16 key_layout     which devices its memory keys are for: a number made
+ *                          of them in their order; zero: of one device
+ *   94  u16 reserved
  *   96  num_rails times:
  *        0  u32 ud_qpn     24 bits, control queue pair
  *        4  u16 lid        zero on Ethernet
@@ -160,6 +162,7 @@ typedef struct vqp_wire_info {
     uint8_t         max_reads;  /* per path as responder; 0: serves none */
     uint8_t         num_rails;
     uint8_t         num_paths;
+    uint16_t        key_layout; /* of its remote keys */
     vqp_wire_rail_t rails[VQP_MAX_RAILS];
     vqp_wire_path_t paths[VQP_MAX_PATHS]; /* the last member */
 } vqp_wire_info_t;

@@ -173,6 +173,7 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
     info->max_reads  = UINT8_MAX;
     info->num_rails  = (uint8_t)iface->num_rails;
     info->num_paths  = (uint8_t)vqp->num_paths;
+    info->key_layout = uct_vqp_iface_md(iface)->key_layout;
 
     for (i = 0; i < iface->num_rails; ++i) {
         rail            = &iface->rails[i];

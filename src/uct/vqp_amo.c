@@ -9,6 +9,7 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
     vqp_op_t *op;
 
     UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_CHECK_RKEY(vqp, rkey);
     op = vqp_tx_rma_begin(&vqp->tx);
     if (vqp_unlikely(op == NULL)) {
         return uct_vqp_no_resource(vqp);
@@ -19,13 +20,14 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
                                              (VQP_OP_SIGNAL | VQP_OP_BUFFER);
     op->length          = sizeof(uint64_t);
     op->raddr           = remote_addr;
-    op->rkeys           = uct_vqp_rkey_array(rkey);
+    op->rkeys           = uct_vqp_rkey(rkey)->rkeys;
     op->user            = comp;
     op->user_kind       = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
     op->frag_shift      = 31;
     op->amo.compare_add = compare_add;
     op->amo.swap        = swap;
     op->amo.result      = result;
+    op->amo.rail        = uct_vqp_rkey(rkey)->amo_rail;
     vqp_tx_rma_commit(&vqp->tx, op);
     UCT_TL_EP_STAT_ATOMIC(ucs_derived_of(tl_ep, uct_base_ep_t));
     uct_vqp_pump(vqp);

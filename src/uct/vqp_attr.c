@@ -131,8 +131,16 @@ uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
 static void
 uct_vqp_query_caps(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
 {
-    const vqp_ib_caps_t *caps = &iface->rails[0].dev->caps;
-    uint64_t ops              = UCS_BIT(UCT_ATOMIC_OP_ADD);
+    uint64_t ops     = UCS_BIT(UCT_ATOMIC_OP_ADD);
+    int atomic_hca   = 1;
+    int atomic_glob  = 1;
+    unsigned i;
+
+    /* what every rail can do, and does on behalf of every other one */
+    for (i = 0; i < iface->num_rails; ++i) {
+        atomic_hca  &= iface->rails[i].dev->caps.atomic_hca;
+        atomic_glob &= iface->rails[i].dev->caps.atomic_glob;
+    }
 
     attr->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY |
                       UCT_IFACE_FLAG_AM_ZCOPY | UCT_IFACE_FLAG_PUT_SHORT |
@@ -149,8 +157,8 @@ uct_vqp_query_caps(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
                             UCT_IFACE_FLAG_EVENT_RECV |
                             UCT_IFACE_FLAG_EVENT_FD;
 
-    if (caps->atomic_hca) {
-        attr->cap.flags              |= caps->atomic_glob ?
+    if (atomic_hca) {
+        attr->cap.flags              |= atomic_glob ?
                                         UCT_IFACE_FLAG_ATOMIC_CPU :
                                         UCT_IFACE_FLAG_ATOMIC_DEVICE;
         attr->cap.atomic64.op_flags  |= ops;
@@ -161,7 +169,7 @@ uct_vqp_query_caps(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
 static void
 uct_vqp_query_limits(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
 {
-    size_t mtu = vqp_wire_mtu_bytes(iface->rails[0].mtu);
+    size_t mtu = vqp_wire_mtu_bytes(iface->rails[0].mtu); /* a hint only */
 
     attr->cap.put.max_short       = ucs_min(iface->inline_max,
                                             VQP_OP_DATA_MAX);
@@ -192,8 +200,8 @@ uct_vqp_query_limits(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
 ucs_status_t
 uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
 {
-    uct_vqp_iface_t *iface     = ucs_derived_of(tl_iface, uct_vqp_iface_t);
-    const uct_vqp_rail_t *rail = &iface->rails[0];
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    double latency         = 0;
     vqp_dev_addr_t addr;
     unsigned i;
 
@@ -208,15 +216,16 @@ uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
     attr->max_conn_priv       = 0;
     attr->dev_num_paths       = 1; /* the paths are ours, not UCP's lanes */
     attr->overhead            = UCT_VQP_OVERHEAD;
-    attr->latency             = ucs_linear_func_make(rail->port.latency, 0);
     attr->bandwidth.shared    = 0;
     attr->bandwidth.dedicated = 0;
     for (i = 0; i < iface->num_rails; ++i) {
+        latency = ucs_max(latency, iface->rails[i].port.latency);
         attr->bandwidth.dedicated += vqp_ib_port_payload_bandwidth(
                 iface->rails[i].dev, &iface->rails[i].port,
                 vqp_wire_mtu_bytes(iface->rails[i].mtu));
     }
 
+    attr->latency  = ucs_linear_func_make(latency, 0);
     attr->priority = 0;
     uct_vqp_iface_attr_rest(attr);
     return UCS_OK;

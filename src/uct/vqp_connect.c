@@ -37,12 +37,6 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return VQP_ERR_UNREACHABLE;
     }
 
-    if (peer->num_rails != own->num_rails) {
-        ucs_error("a peer has %u rails, here are %u", peer->num_rails,
-                  own->num_rails);
-        return VQP_ERR_UNREACHABLE;
-    }
-
     return VQP_OK;
 }
 
@@ -120,6 +114,33 @@ uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer
     return vqp_ib_qp_to_rts(&ib->rc, &conn);
 }
 
+/* That one device acknowledged its part says nothing of when it can be seen, next
+ * to what another device brings: spray is for one rail */
+static uint8_t
+uct_vqp_notify(const uct_vqp_iface_t *iface, const vqp_wire_info_t *peer)
+{
+    if ((iface->set.notify == VQP_NOTIFY_SPRAY) &&
+        ((iface->num_rails > 1) || (peer->num_rails > 1))) {
+        ucs_debug("UCX_VQP_NOTIFY=spray is tail between several rails");
+        return VQP_NOTIFY_TAIL;
+    }
+
+    return iface->set.notify;
+}
+
+/* Longest message of all rails in use */
+static uint32_t uct_vqp_max_msg(const uct_vqp_iface_t *iface)
+{
+    uint32_t max = UCS_GBYTE;
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        max = ucs_min(max, iface->rails[i].port.max_msg);
+    }
+
+    return max;
+}
+
 static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
                               unsigned num_paths)
 {
@@ -130,6 +151,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     vqp_tx_config_t cfg;
     unsigned i;
 
+    vqp->key_layout = uct_vqp_layout_id(peer->num_rails, peer->key_layout);
     for (i = 0; i < peer->num_rails; ++i) {
         vqp->ring_rkeys[i] = peer->rails[i].ring_rkey;
     }
@@ -151,10 +173,9 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg.inline_max   = (uint32_t)iface->inline_max;
     cfg.min_shift    = set->min_shift;
     cfg.frag_shift   = (num_paths == 1) ?
-                       (uint8_t)ucs_ilog2(ucs_min(iface->rails[0].port.max_msg,
-                                                  UCS_GBYTE)) :
+                       (uint8_t)ucs_ilog2(uct_vqp_max_msg(iface)) :
                        set->frag_shift;
-    cfg.notify       = set->notify;
+    cfg.notify       = uct_vqp_notify(iface, peer);
     cfg.sched        = set->sched;
     cfg.order_all    = set->order_all;
     cfg.comp_post    = set->comp_post;

@@ -118,6 +118,16 @@ ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp)
     return uct_vqp_no_resource(vqp);
 }
 
+ucs_status_t uct_vqp_ep_bad_rkey(const uct_vqp_t *vqp, uct_rkey_t rkey)
+{
+    ucs_error("vqp %u: a remote key is for memory of other rails (%u, layout "
+              "0x%04x) than those of iface 0x%" PRIx64 " (%u, layout 0x%04x)",
+              vqp->number, uct_vqp_rkey(rkey)->layout >> 16,
+              uct_vqp_rkey(rkey)->layout & 0xffff, vqp->conn.peer_id,
+              vqp->key_layout >> 16, vqp->key_layout & 0xffff);
+    return UCS_ERR_INVALID_PARAM;
+}
+
 /* ---- flush, fence, check ---- */
 
 static ucs_status_t

@@ -135,6 +135,15 @@ static inline void uct_vqp_check_fences(uct_vqp_t *vqp)
     }
 }
 
+/** A remote key that is not of the peer's bond (logged): UCS_ERR_INVALID_PARAM. */
+ucs_status_t uct_vqp_ep_bad_rkey(const uct_vqp_t *vqp, uct_rkey_t rkey);
+
+/** Return an error if the key was made for other rails than the peer has. */
+#define UCT_VQP_CHECK_RKEY(_vqp, _rkey) \
+    if (vqp_unlikely(uct_vqp_rkey(_rkey)->layout != (_vqp)->key_layout)) { \
+        return uct_vqp_ep_bad_rkey(_vqp, _rkey); \
+    }
+
 /** The vqp of an endpoint, ready for an op, else return why not. */
 #define UCT_VQP_EP_READY(_tl_ep, _vqp) \
     uct_vqp_t *_vqp = ucs_derived_of(_tl_ep, uct_vqp_ep_t)->vqp; \

@@ -70,6 +70,12 @@ static void uct_vqp_handle_marks(uct_vqp_iface_t *iface)
 
 /* ---- device events ---- */
 
+/* Queue pairs of two devices may have the same number of 24 bits; never 0 */
+static inline uint32_t uct_vqp_qp_id(unsigned rail, uint32_t qpn)
+{
+    return (rail << 24) | qpn;
+}
+
 void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
                                const vqp_ib_async_t *event)
 {
@@ -93,7 +99,8 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     case VQP_IB_ASYNC_QP_FATAL:
         slot = __atomic_fetch_add(&iface->num_bad_qpn, 1, __ATOMIC_RELAXED) %
                UCT_VQP_BAD_QPNS;
-        __atomic_store_n(&iface->bad_qpn[slot], event->qpn, __ATOMIC_RELEASE);
+        __atomic_store_n(&iface->bad_qpn[slot], uct_vqp_qp_id(rail, event->qpn),
+                         __ATOMIC_RELEASE);
         uct_vqp_iface_signal(iface, UCT_VQP_EVENT_QP);
         return;
     default:
@@ -101,12 +108,12 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     }
 }
 
-static int uct_vqp_uses_qpn(const uct_vqp_t *vqp, uint32_t qpn)
+static int uct_vqp_uses_qp(const uct_vqp_t *vqp, uint32_t id)
 {
     unsigned i;
 
     for (i = 0; i < vqp->num_paths; ++i) {
-        if (vqp->ib_paths[i].rc.qpn == qpn) {
+        if (uct_vqp_qp_id(vqp->paths[i].rail, vqp->ib_paths[i].rc.qpn) == id) {
             return 1;
         }
     }
@@ -118,24 +125,24 @@ static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
     unsigned i, j;
-    uint32_t qpn;
+    uint32_t id;
 
     for (i = 0; i < UCT_VQP_BAD_QPNS; ++i) {
-        qpn = __atomic_exchange_n(&iface->bad_qpn[i], 0, __ATOMIC_ACQUIRE);
-        if (qpn == 0) {
+        id = __atomic_exchange_n(&iface->bad_qpn[i], 0, __ATOMIC_ACQUIRE);
+        if (id == 0) {
             continue;
         }
 
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
         for (j = 0; j < iface->num_rails; ++j) {
-            if (iface->rails[j].ud.qpn == qpn) {
+            if (uct_vqp_qp_id(j, iface->rails[j].ud.qpn) == id) {
                 vqp_ib_ud_set_broken(&iface->rails[j].ud);
                 uct_vqp_cm_poll(iface);
             }
         }
 
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (uct_vqp_uses_qpn(vqp, qpn)) {
+            if (uct_vqp_uses_qp(vqp, id)) {
                 uct_vqp_fail(vqp, VQP_ERR_IO);
             }
         }

@@ -56,7 +56,8 @@ uct_vqp_iface_init_pools(uct_vqp_iface_t *iface,
     return status;
 }
 
-/* "mlx5_0:1" names a port of the memory domain's device */
+/* "mlx5_0:1" names a port of the memory domain's device, or a bond by its first
+ * port */
 static ucs_status_t uct_vqp_parse_device(uct_vqp_md_t *md, const char *name,
                                          uint8_t *port_p)
 {
@@ -67,7 +68,8 @@ static ucs_status_t uct_vqp_parse_device(uct_vqp_md_t *md, const char *name,
     if ((strncmp(name, md->devs[0].name, length) == 0) &&
         (name[length] == ':')) {
         port = strtoul(name + length + 1, &end, 10);
-        if ((*end == '\0') && (port >= 1) && (port <= md->devs[0].num_ports)) {
+        if ((*end == '\0') && (port >= 1) && (port <= md->devs[0].num_ports) &&
+            ((md->ports[0] == 0) || (port == md->ports[0]))) {
             *port_p = (uint8_t)port;
             return UCS_OK;
         }
@@ -81,19 +83,25 @@ static ucs_status_t
 uct_vqp_iface_init_rails(uct_vqp_iface_t *iface, uct_vqp_md_t *md,
                          uint8_t port, const uct_vqp_iface_config_t *config)
 {
+    uct_vqp_rail_t *rail;
     ucs_status_t status;
 
-    for (; iface->num_rails < md->num_rails; ++iface->num_rails) {
-        status = uct_vqp_rail_init(iface, &iface->rails[iface->num_rails],
-                                   &md->devs[iface->num_rails], port, config);
+    iface->inline_max = iface->max_iov = SIZE_MAX;
+    while (iface->num_rails < md->num_rails) {
+        rail   = &iface->rails[iface->num_rails];
+        status = uct_vqp_rail_init(iface, rail, &md->devs[iface->num_rails],
+                                   (md->ports[iface->num_rails] != 0) ?
+                                           md->ports[iface->num_rails] : port,
+                                   config);
         if (status != UCS_OK) {
             goto err_cleanup;
         }
-    }
 
-    status = uct_vqp_probe_qp(iface, &iface->rails[0], config);
-    if (status != UCS_OK) {
-        goto err_cleanup;
+        ++iface->num_rails;
+        status = uct_vqp_probe_qp(iface, rail, config);
+        if (status != UCS_OK) {
+            goto err_cleanup;
+        }
     }
 
     uct_vqp_iface_init_limits(iface);
@@ -421,6 +429,7 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
     uct_tl_device_resource_t *devices;
     unsigned count = 0;
     unsigned port;
+    int is_wanted;
 
     devices = ucs_calloc(dev->num_ports, sizeof(*devices), "vqp devices");
     if (devices == NULL) {
@@ -429,6 +438,14 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
     }
 
     for (port = 1; port <= dev->num_ports; ++port) {
+        /* of a bond, the first port stands for all */
+        is_wanted = (md->ports[0] != 0) ?
+                            (port == md->ports[0]) :
+                            !(md->bonded & UCS_BIT(port));
+        if (!is_wanted) {
+            continue;
+        }
+
         if (!vqp_ib_port_is_active(dev, (uint8_t)port)) {
             ucs_debug("%s:%u is not active", dev->name, port);
             continue;

@@ -107,7 +107,7 @@ typedef struct uct_vqp_iface {
     ucs_list_link_t      vqp_list;     /* all vqps */
     unsigned             num_vqps;
     uint32_t             next_vqp;     /* where a free number is looked for */
-    uint32_t             bad_qpn[UCT_VQP_BAD_QPNS];
+    uint32_t             bad_qpn[UCT_VQP_BAD_QPNS]; /* uct_vqp_qp_id */
     volatile uint32_t    num_bad_qpn;
 
     ucs_list_link_t      md_list;      /* in uct_vqp_md_t::ifaces */
@@ -174,7 +174,8 @@ ucs_status_t uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                                vqp_ib_dev_t *dev, uint8_t port_num,
                                const uct_vqp_iface_config_t *config);
 
-/** What queue pairs of the rail are granted (inline_max, max_iov): a trial. */
+/** What queue pairs of the rail are granted: a trial. Lowers inline_max and
+ *  max_iov of the interface to it. */
 ucs_status_t uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                               const uct_vqp_iface_config_t *config);
 

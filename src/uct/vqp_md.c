@@ -1,42 +1,24 @@
-/* The memory domain, see vqp_md.h. */
+/* The memory domain: registration and keys, see vqp_md.h. */
 #include "uct/vqp_md.h"
-#include "uct/vqp_iface.h"
-#include "uct/vqp_log.h"
 
-#include "verbs/async.h"
-#include "verbs/port.h"
+#include <ucs/debug/log.h>
+#include <ucs/debug/memtrack_int.h>
 
-#include <ucs/async/async.h>
-#include <ucs/sys/string.h>
-#include <ucs/sys/topo/base/topo.h>
-#include <ucs/type/status.h>
-
-#define UCT_VQP_MD_PREFIX "vqp_"
-
-/* Packed remote key: version, number of rails, two reserved bytes, then a key
- * per rail */
-#define UCT_VQP_RKEY_VERSION 1
+/* Packed remote key: version (low 4 bits) and rail of atomics, number of rails,
+ * layout, then a key per rail */
+#define UCT_VQP_RKEY_VERSION      1
+#define UCT_VQP_RKEY_VERSION_MASK 0xf
 
 typedef struct uct_vqp_packed_rkey {
     uint8_t  version;
     uint8_t  num_rails;
-    uint16_t reserved;
+    uint16_t layout;
     uint32_t rkeys[];
 } UCS_S_PACKED uct_vqp_packed_rkey_t;
 
-static ucs_config_field_t uct_vqp_md_config_table[] = {
-    {"", "", NULL, ucs_offsetof(uct_vqp_md_config_t, super),
-     UCS_CONFIG_TYPE_TABLE(uct_md_config_table)},
-
-    {"RELAXED_ORDERING", "no",
-     "Let the HCA write into registered user memory in any order (PCIe relaxed\n"
-     "ordering). Active messages and atomics never depend on it. Raises the\n"
-     "bandwidth on some CPUs; ignored by devices that do not know it.",
-     ucs_offsetof(uct_vqp_md_config_t, relaxed_ordering),
-     UCS_CONFIG_TYPE_BOOL},
-
-    {NULL}
-};
+/* Two devices are not atomic to each other: one of them executes all atomics.
+ * Every connection has a path to rail 0. */
+#define UCT_VQP_AMO_RAIL 0
 
 ucs_status_t uct_vqp_status(vqp_status_t status)
 {
@@ -198,26 +180,29 @@ uct_vqp_mkey_pack(uct_md_h tl_md, uct_mem_h memh,
     const uct_vqp_mem_t *mem      = memh;
     uct_vqp_packed_rkey_t *packed = buffer;
 
-    packed->version   = UCT_VQP_RKEY_VERSION;
+    packed->version   = UCT_VQP_RKEY_VERSION | (UCT_VQP_AMO_RAIL << 4);
     packed->num_rails = mem->mr.num_rails;
-    packed->reserved  = 0;
+    packed->layout    = ucs_derived_of(tl_md, uct_vqp_md_t)->key_layout;
     memcpy(packed->rkeys, mem->mr.rkey,
            mem->mr.num_rails * sizeof(mem->mr.rkey[0]));
     return UCS_OK;
 }
 
-static ucs_status_t
+ucs_status_t
 uct_vqp_rkey_unpack(uct_component_t *component, const void *buffer,
                     UCT_VQP_RKEY_UNPACK_PARAMS uct_rkey_t *rkey_p,
                     void **handle_p)
 {
     const uct_vqp_packed_rkey_t *packed = buffer;
+    unsigned version  = packed->version & UCT_VQP_RKEY_VERSION_MASK;
+    unsigned amo_rail = packed->version >> 4;
     uct_vqp_rkey_t *rkey;
 
-    if ((packed->version != UCT_VQP_RKEY_VERSION) || (packed->num_rails == 0) ||
-        (packed->num_rails > VQP_MAX_RAILS)) {
+    if ((version != UCT_VQP_RKEY_VERSION) || (packed->num_rails == 0) ||
+        (packed->num_rails > VQP_MAX_RAILS) ||
+        (amo_rail >= packed->num_rails)) {
         ucs_error("vqp: remote key of version %u with %u rails is not known "
-                  "(expected version %u, up to %u rails)", packed->version,
+                  "(expected version %u, up to %u rails)", version,
                   packed->num_rails, UCT_VQP_RKEY_VERSION, VQP_MAX_RAILS);
         return UCS_ERR_UNSUPPORTED;
     }
@@ -228,66 +213,19 @@ uct_vqp_rkey_unpack(uct_component_t *component, const void *buffer,
         return UCS_ERR_NO_MEMORY;
     }
 
-    rkey->num_rails = packed->num_rails;
+    rkey->layout   = uct_vqp_layout_id(packed->num_rails, packed->layout);
+    rkey->amo_rail = (uint8_t)amo_rail;
     memcpy(rkey->rkeys, packed->rkeys, packed->num_rails * sizeof(uint32_t));
     *rkey_p   = (uintptr_t)rkey;
     *handle_p = NULL;
     return UCS_OK;
 }
 
-static ucs_status_t uct_vqp_rkey_release(uct_component_t *component,
+ucs_status_t uct_vqp_rkey_release(uct_component_t *component,
                                          uct_rkey_t rkey, void *handle)
 {
     ucs_free((void*)rkey);
     return UCS_OK;
-}
-
-/* Runs in UCX's async thread: leave a mark with the interfaces, they act on it
- * when they progress */
-static void
-uct_vqp_md_async_handler(int fd, ucs_event_set_types_t events, void *arg)
-{
-    uct_vqp_md_t *md = arg;
-    uct_vqp_iface_t *iface;
-    vqp_ib_async_t event;
-    unsigned i;
-
-    for (i = 0; i < md->num_rails; ++i) {
-        if (vqp_ib_dev_async_fd(&md->devs[i]) != fd) {
-            continue;
-        }
-
-        while (vqp_ib_async_get(&md->devs[i], &event) == VQP_OK) {
-            pthread_mutex_lock(&md->lock);
-            ucs_list_for_each(iface, &md->ifaces, md_list) {
-                uct_vqp_iface_async_event(iface, i, &event);
-            }
-            pthread_mutex_unlock(&md->lock);
-        }
-    }
-}
-
-static void uct_vqp_md_cleanup(uct_vqp_md_t *md, unsigned num_open)
-{
-    while (md->num_async > 0) {
-        --md->num_async;
-        ucs_async_remove_handler(vqp_ib_dev_async_fd(&md->devs[md->num_async]),
-                                 1);
-    }
-
-    while (num_open > 0) {
-        vqp_ib_dev_close(&md->devs[--num_open]);
-    }
-
-    pthread_mutex_destroy(&md->lock);
-    ucs_free(md);
-}
-
-static void uct_vqp_md_close(uct_md_h tl_md)
-{
-    uct_vqp_md_t *md = ucs_derived_of(tl_md, uct_vqp_md_t);
-
-    uct_vqp_md_cleanup(md, md->num_rails);
 }
 
 static ucs_status_t
@@ -297,7 +235,7 @@ uct_vqp_md_detect_memory_type(uct_md_h md, const void *address, size_t length,
     return UCS_ERR_UNSUPPORTED;
 }
 
-static uct_md_ops_t uct_vqp_md_ops = {
+uct_md_ops_t uct_vqp_md_ops = {
     .close              = uct_vqp_md_close,
     .query              = uct_vqp_md_query,
     .mem_reg            = uct_vqp_mem_reg,
@@ -312,130 +250,9 @@ static uct_md_ops_t uct_vqp_md_ops = {
     UCT_VQP_MD_OPS_REST
 };
 
-static ucs_status_t
-uct_vqp_md_open(uct_component_t *component, const char *md_name,
-                const uct_md_config_t *tl_config, uct_md_h *md_p)
-{
-    const uct_vqp_md_config_t *config = ucs_derived_of(tl_config,
-                                                       uct_vqp_md_config_t);
-    const char *dev_name              = md_name;
-    ucs_status_t status;
-    uct_vqp_md_t *md;
-
-    uct_vqp_log_init();
-    if (strncmp(md_name, UCT_VQP_MD_PREFIX, strlen(UCT_VQP_MD_PREFIX)) == 0) {
-        dev_name += strlen(UCT_VQP_MD_PREFIX);
-    }
-
-    md = ucs_calloc(1, sizeof(*md), "uct_vqp_md");
-    if (md == NULL) {
-        ucs_error("failed to allocate a memory domain");
-        return UCS_ERR_NO_MEMORY;
-    }
-
-    md->super.ops        = &uct_vqp_md_ops;
-    md->super.component  = component;
-    md->relaxed_ordering = config->relaxed_ordering;
-    ucs_list_head_init(&md->ifaces);
-    pthread_mutex_init(&md->lock, NULL);
-    vqp_ib_fork_init();
-
-    /* A bond over several devices opens one after the other here */
-    status = uct_vqp_status(vqp_ib_dev_open(&md->devs[0], dev_name));
-    if (status != UCS_OK) {
-        uct_vqp_md_cleanup(md, 0);
-        return status;
-    }
-
-    md->dev_ptrs[0] = &md->devs[0];
-    md->num_rails   = 1;
-    status = ucs_async_set_event_handler(UCS_ASYNC_THREAD_LOCK_TYPE,
-                                         vqp_ib_dev_async_fd(&md->devs[0]),
-                                         UCS_EVENT_SET_EVREAD,
-                                         uct_vqp_md_async_handler, md, NULL);
-    if (status != UCS_OK) {
-        ucs_error("%s: failed to watch the device's async events: %s",
-                  dev_name, ucs_status_string(status));
-        uct_vqp_md_cleanup(md, md->num_rails);
-        return status;
-    }
-
-    md->num_async = 1;
-    *md_p         = &md->super;
-    return UCS_OK;
-}
-
-static ucs_status_t
-uct_vqp_query_md_resources(uct_component_t *component,
-                           uct_md_resource_desc_t **resources_p,
-                           unsigned *num_resources_p)
-{
-    uct_md_resource_desc_t *resources;
-    vqp_ib_dev_list_t list;
-    ucs_status_t status;
-    unsigned i;
-
-    uct_vqp_log_init();
-    status = uct_vqp_status(vqp_ib_dev_list_get(&list));
-    if (status != UCS_OK) {
-        return status;
-    }
-
-    if (list.count == 0) {
-        vqp_ib_dev_list_free(&list);
-        return uct_md_query_empty_md_resource(resources_p, num_resources_p);
-    }
-
-    resources = ucs_calloc(list.count, sizeof(*resources), "vqp resources");
-    if (resources == NULL) {
-        ucs_error("failed to allocate the list of memory domains");
-        vqp_ib_dev_list_free(&list);
-        return UCS_ERR_NO_MEMORY;
-    }
-
-    for (i = 0; i < list.count; ++i) {
-        ucs_snprintf_zero(resources[i].md_name, sizeof(resources[i].md_name),
-                          UCT_VQP_MD_PREFIX "%s",
-                          vqp_ib_dev_list_name(&list, i));
-    }
-
-    *resources_p     = resources;
-    *num_resources_p = list.count;
-    vqp_ib_dev_list_free(&list);
-    return UCS_OK;
-}
-
-static ucs_status_t
+ucs_status_t
 uct_vqp_rkey_ptr(uct_component_t *component, uct_rkey_t rkey, void *handle,
                  uint64_t remote_address, void **local_address_p)
 {
     return UCS_ERR_UNSUPPORTED;
 }
-
-static ucs_status_t
-uct_vqp_cm_open(uct_component_t *component, uct_worker_h worker,
-                const uct_cm_config_t *config, uct_cm_h *cm_p)
-{
-    return UCS_ERR_UNSUPPORTED;
-}
-
-uct_component_t uct_vqp_component = {
-    .query_md_resources = uct_vqp_query_md_resources,
-    .md_open            = uct_vqp_md_open,
-    .cm_open            = uct_vqp_cm_open,
-    .rkey_unpack        = uct_vqp_rkey_unpack,
-    .rkey_ptr           = uct_vqp_rkey_ptr,
-    .rkey_release       = uct_vqp_rkey_release,
-    UCT_VQP_COMPONENT_REST
-    .name               = "vqp",
-    .md_config          = {
-        .name           = "vqp memory domain",
-        .prefix         = "VQP_",
-        .table          = uct_vqp_md_config_table,
-        .size           = sizeof(uct_vqp_md_config_t),
-    },
-    .cm_config          = UCS_CONFIG_EMPTY_GLOBAL_LIST_ENTRY,
-    .tl_list            = UCT_COMPONENT_TL_LIST_INITIALIZER(&uct_vqp_component),
-    .flags              = 0,
-    .md_vfs_init        = (uct_component_md_vfs_init_func_t)ucs_empty_function
-};

@@ -14,14 +14,20 @@
 typedef struct uct_vqp_md_config {
     uct_md_config_t super;
     int             relaxed_ordering; /* ucs_ternary_auto_value_t */
+    char           *rails;            /* UCX_VQP_RAILS, see core/bond.h */
 } uct_vqp_md_config_t;
+
+#define UCT_VQP_DEV_MAX_PORTS 16u
 
 typedef struct uct_vqp_md {
     uct_md_t        super;
     vqp_ib_dev_t    devs[VQP_MAX_RAILS]; /* one per rail */
     vqp_ib_dev_t   *dev_ptrs[VQP_MAX_RAILS];
+    uint8_t         ports[VQP_MAX_RAILS]; /* of a bond; 0: any, no bond */
     unsigned        num_rails;
     unsigned        num_async;   /* devices whose events are handled */
+    uint64_t        bonded;      /* ports of devs[0] that bonds have, by bits */
+    uint16_t        key_layout;  /* of remote keys: which devices; 0: one */
     int             relaxed_ordering;
     pthread_mutex_t lock;        /* guards ifaces */
     ucs_list_link_t ifaces;      /* interfaces that want the async events */
@@ -35,10 +41,29 @@ typedef struct uct_vqp_mem {
 /** What a uct_rkey_t points to: the peer's key for each of its rails. */
 typedef struct uct_vqp_rkey {
     uint32_t rkeys[VQP_MAX_RAILS];
-    uint8_t  num_rails;
+    uint32_t layout;   /* uct_vqp_layout_id() of the memory domain it is from */
+    uint8_t  amo_rail; /* that executes all atomics to this memory */
 } uct_vqp_rkey_t;
 
+/** Rails of a bond in one number: keys of another one do not fit it. */
+static inline uint32_t uct_vqp_layout_id(unsigned num_rails, uint16_t layout)
+{
+    return ((uint32_t)num_rails << 16) | layout;
+}
+
 extern uct_component_t uct_vqp_component;
+extern uct_md_ops_t uct_vqp_md_ops;
+
+/** Parts of the component and of the operations, in either of two files. */
+void uct_vqp_md_close(uct_md_h tl_md);
+ucs_status_t uct_vqp_rkey_unpack(uct_component_t *component, const void *buffer,
+                                 UCT_VQP_RKEY_UNPACK_PARAMS uct_rkey_t *rkey_p,
+                                 void **handle_p);
+ucs_status_t uct_vqp_rkey_release(uct_component_t *component, uct_rkey_t rkey,
+                                  void *handle);
+ucs_status_t uct_vqp_rkey_ptr(uct_component_t *component, uct_rkey_t rkey,
+                              void *handle, uint64_t remote_address,
+                              void **local_address_p);
 
 /** Status of the lower layers in UCX's words. */
 ucs_status_t uct_vqp_status(vqp_status_t status);
@@ -49,10 +74,9 @@ static inline const uint32_t *uct_vqp_memh_lkeys(uct_mem_h memh)
     return ((const uct_vqp_mem_t*)memh)->mr.lkey;
 }
 
-/** Keys of remote memory, by the peer's rail. */
-static inline const uint32_t *uct_vqp_rkey_array(uct_rkey_t rkey)
+static inline const uct_vqp_rkey_t *uct_vqp_rkey(uct_rkey_t rkey)
 {
-    return ((const uct_vqp_rkey_t*)rkey)->rkeys;
+    return (const uct_vqp_rkey_t*)rkey;
 }
 
 #endif

@@ -110,10 +110,11 @@ uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
         return uct_vqp_status(status);
     }
 
-    iface->inline_max = ucs_min(qp.granted.max_inline,
-                                inline_min);
-    iface->max_iov    = ucs_min(qp.granted.max_send_sge,
-                                params.max_send_sge) - 1;
+    iface->inline_max = ucs_min(iface->inline_max,
+                                ucs_min(qp.granted.max_inline, inline_min));
+    iface->max_iov    = ucs_min(iface->max_iov,
+                                ucs_min(qp.granted.max_send_sge,
+                                        params.max_send_sge) - 1);
     vqp_ib_qp_destroy(&qp);
     return UCS_OK;
 }

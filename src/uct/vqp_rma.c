@@ -20,7 +20,7 @@ uct_vqp_rma_fill(vqp_op_t *op, vqp_kind_t kind, unsigned flags, uint64_t length,
     op->flags  = (uint8_t)flags;
     op->length = length;
     op->raddr  = remote_addr;
-    op->rkeys  = uct_vqp_rkey_array(rkey);
+    op->rkeys  = uct_vqp_rkey(rkey)->rkeys;
 }
 
 /* Accept and post a put of one frag and one piece */
@@ -112,6 +112,7 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
                              VQP_OP_DATA_MAX), "put_short");
     UCT_SKIP_ZERO_LENGTH(length);
     UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_CHECK_RKEY(vqp, rkey);
     UCT_VQP_RMA_BEGIN(vqp, op);
 
     uct_vqp_rma_fill(op, VQP_KIND_PUT, VQP_OP_INLINE, length, remote_addr,
@@ -186,6 +187,7 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
     size_t length;
 
     UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_CHECK_RKEY(vqp, rkey);
     UCT_VQP_RMA_BEGIN(vqp, op);
     desc = uct_vqp_get_desc(vqp);
     if (ucs_unlikely(desc == NULL)) {
@@ -218,6 +220,7 @@ ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
                      "get_bcopy");
     UCT_SKIP_ZERO_LENGTH(length);
     UCT_VQP_EP_READY(tl_ep, vqp);
+    UCT_VQP_CHECK_RKEY(vqp, rkey);
     UCT_VQP_RMA_BEGIN(vqp, op);
     desc = uct_vqp_get_desc(vqp);
     if (ucs_unlikely(desc == NULL)) {
@@ -273,6 +276,7 @@ uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
 {
     ucs_status_t status;
 
+    UCT_VQP_CHECK_RKEY(vqp, rkey);
     UCT_VQP_RMA_BEGIN(vqp, op);
     status = uct_vqp_set_iov(vqp, op, 0, iov, iovcnt);
     if (ucs_unlikely(status != UCS_OK)) {

@@ -308,6 +308,22 @@ TEST_F(dispatch, control_is_not_counted_as_data) {
     EXPECT_EQ(1u, m_paths[0].stats.imms);
 }
 
+TEST_F(dispatch, atomics_go_to_the_rail_that_the_key_names) {
+    start(4);
+    m_paths[1].peer_rail = m_paths[3].peer_rail = 1;
+    m_tx.amo_needs = VQP_NEED_RAIL; /* as init sees it */
+    for (unsigned i = 0; i < 6; ++i) {
+        fadd(nullptr);
+        m_rma_ops[i].amo.rail = 1;
+    }
+    for (const vqp_frag_t &frag : batch()) {
+        EXPECT_EQ(1, frag.path->peer_rail);
+    }
+    rma(VQP_KIND_PUT, 8);
+    rma(VQP_KIND_PUT, 8);
+    EXPECT_EQ(2u, batch().size()); /* puts go anywhere */
+}
+
 /* ---- spray ---- */
 
 TEST_F(dispatch, spray_notifies_when_all_data_is_acknowledged) {

@@ -235,6 +235,7 @@ void duo_node::fill_rma(vqp_op_t *op, duo_op *user)
         op->amo.compare_add = (m_plan.call == FADD) ? 1 : user->expected;
         op->amo.swap        = user->id;
         op->amo.result      = user->awaited ? &user->result : nullptr;
+        op->amo.rail        = m_paths[user->id % tx.num_paths].peer_rail;
         break;
     default:
         break;

@@ -176,7 +176,7 @@ private:
             m_sent.push_back({frag.path->index, frag.pos, frag.length,
                               frag.raddr,
                               (frag.opcode == VQP_WR_WRITE_IMM) ? frag.imm : 0,
-                              frag.flags & (unsigned)~VQP_FRAG_INLINE});
+                              (unsigned)frag.flags & VQP_FRAG_SIGNALED});
         }
     }
 

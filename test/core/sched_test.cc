@@ -27,7 +27,7 @@ protected:
 
     /* Index of the choice, -1 for none */
     int pick(vqp_sched_t policy, unsigned needs = 0, uint64_t cap = 1000) {
-        const vqp_want_t want = {cap, 100, 100, m_now, needs};
+        const vqp_want_t want = {cap, 100, 100, m_now, needs, m_rail};
         vqp_path_t *path      = vqp_sched_pick(policy, m_paths, NUM, &m_next,
                                                &want);
 
@@ -37,6 +37,7 @@ protected:
     vqp_path_t m_paths[NUM] {};
     uint32_t   m_next = 0;
     uint64_t   m_now  = 1000000000;
+    unsigned   m_rail = 0;
 };
 
 TEST_F(sched, rr_rotates) {
@@ -108,6 +109,20 @@ TEST_F(sched, needs_are_respected) {
     EXPECT_EQ(-1, pick(VQP_SCHED_RR, VQP_NEED_IMM | VQP_NEED_READ));
 }
 
+TEST_F(sched, a_certain_rail_of_the_peer) {
+    m_paths[1].peer_rail = m_paths[3].peer_rail = 1;
+    m_rail               = 1;
+    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEAST, VQP_SCHED_LEFT}) {
+        m_next = 0;
+        EXPECT_EQ(1, pick(policy, VQP_NEED_RAIL));
+        EXPECT_EQ(3, pick(policy, VQP_NEED_RAIL));
+        EXPECT_EQ(1, pick(policy, VQP_NEED_RAIL | VQP_NEED_READ));
+    }
+    EXPECT_EQ(1, pick(VQP_SCHED_FIXED, VQP_NEED_RAIL));
+    m_rail = 2;
+    EXPECT_EQ(-1, pick(VQP_SCHED_RR, VQP_NEED_RAIL));
+}
+
 TEST_F(sched, nobody_when_all_are_full_or_down) {
     for (vqp_path_t &path : m_paths) {
         path.up = 0;
@@ -122,7 +137,7 @@ TEST_F(sched, nobody_when_all_are_full_or_down) {
 }
 
 TEST_F(sched, one_path_is_always_the_choice) {
-    const vqp_want_t want = {1, 1, 1, 0, 0};
+    const vqp_want_t want = {1, 1, 1, 0, 0, 0};
     uint32_t next         = 0;
 
     EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_RR, m_paths, 1, &next, &want));
@@ -199,7 +214,7 @@ protected:
     }
 
     int choose(vqp_sched_t policy, uint64_t left = FRAG) {
-        const vqp_want_t want = {CAP, FRAG, left, m_now, 0};
+        const vqp_want_t want = {CAP, FRAG, left, m_now, 0, 0};
         vqp_path_t *path      = vqp_sched_pick(policy, m_paths, NUM, &m_next,
                                                &want);
 

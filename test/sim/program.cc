@@ -234,6 +234,8 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
         core->amo.compare_add = (p.what == FADD) ? 1 : user->expected;
         core->amo.swap        = user->id;
         core->amo.result      = user->awaited ? &user->result : nullptr;
+        core->amo.rail        = m_vqp->tx.paths[user->id % m_vqp->tx.num_paths]
+                                        .peer_rail;
         break;
     default:
         break;

@@ -170,6 +170,17 @@ node::node(unsigned device, const options &config, node *domain) :
         name(devices()[std::min<size_t>(device, devices().size() - 1)]),
         own_md(domain == nullptr)
 {
+    open(config, domain);
+}
+
+node::node(const std::string &name, const options &config) :
+        name(name), own_md(true)
+{
+    open(config, nullptr);
+}
+
+void node::open(const options &config, node *domain)
+{
     EXPECT_EQ(UCS_OK, ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK,
                                                &async));
     EXPECT_EQ(UCS_OK, uct_worker_create(async, UCS_THREAD_MODE_SINGLE,
@@ -214,9 +225,23 @@ static ucs_status_t node_err_handler(void *arg, uct_ep_h ep,
     return self->on_error ? self->on_error(which, status) : UCS_OK;
 }
 
+/* The domain's first device: a bond has the name of its first port */
+std::string node::device_name() const
+{
+    uct_tl_resource_desc_t *list;
+    std::string first = name + ":1";
+    unsigned count;
+
+    if (uct_md_query_tl_resources(md, &list, &count) == UCS_OK) {
+        first = (count > 0) ? list[0].dev_name : first;
+        uct_release_tl_resource_list(list);
+    }
+    return first;
+}
+
 void node::open_iface(const options &config)
 {
-    std::string dev_name       = name + ":1";
+    std::string dev_name       = device_name();
     uct_iface_params_t params  = {};
     uct_iface_config_t *iface_config;
 
@@ -294,6 +319,7 @@ std::string node::address() const
     EXPECT_EQ(UCS_OK, uct_iface_get_address(
                               iface, (uct_iface_addr_t*)
                               &result[attr.device_addr_len]));
+    result.push_back((char)attr.device_addr_len);
     return result;
 }
 
@@ -309,7 +335,7 @@ endpoint::endpoint(node &from, const std::string &address) : local(from)
     params.iface      = from.iface;
     params.dev_addr   = (const uct_device_addr_t*)address.data();
     params.iface_addr = (const uct_iface_addr_t*)(address.data() +
-                                                  from.attr.device_addr_len);
+                                                  (uint8_t)address.back());
     EXPECT_EQ(UCS_OK, uct_ep_create(&params, &ep));
     from.endpoints.push_back(this);
 }

@@ -53,6 +53,8 @@ public:
     /* With a domain: on the memory domain of that one, which lives longer */
     explicit node(unsigned device = 0, const options &config = {},
                   node *domain = nullptr);
+    /* On the memory domain vqp_<name>: a device, or a bond ("bond0") */
+    explicit node(const std::string &name, const options &config = {});
     ~node();
     node(const node &)            = delete;
     node &operator=(const node &) = delete;
@@ -63,7 +65,8 @@ public:
     /* Close the interface now: its statistics are written */
     void close();
 
-    /* Device and interface address, as one string for another process */
+    /* Device and interface address, and the length of the former, as one string
+     * for another process */
     std::string address() const;
 
     uct_md_h              md     = nullptr;
@@ -78,8 +81,10 @@ public:
     std::vector<endpoint*> endpoints;
 
 private:
+    void open(const options &config, node *domain);
     void open_md();
     void open_iface(const options &config);
+    std::string device_name() const;
 
     ucs_async_context_t  *async = nullptr;
     bool                  own_md;

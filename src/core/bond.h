@@ -1,0 +1,50 @@
+/*
+ * Which ports form a bond, from the text of UCX_VQP_RAILS. Pure: libc only.
+ *
+ *   RAILS = ""                     no bonds
+ *         | "auto"                 the ports of each NUMA node and link layer
+ *         | BOND { ";" BOND }
+ *   BOND  = ITEM { "," ITEM }
+ *   ITEM  = a glob on "device:port", or on "device" for all ports of it
+ *
+ * The rails of a bond stand in the order of its items, those of one item in the
+ * order of the ports given. A port is in one bond at most.
+ */
+#ifndef VQP_CORE_BOND_H
+#define VQP_CORE_BOND_H
+
+#include "core/status.h"
+
+/** An active port that may become a rail. */
+typedef struct vqp_bond_port {
+    const char *dev;  /* such as mlx5_0 */
+    uint8_t     num;
+    uint8_t     link; /* vqp_link_t */
+    int         numa; /* node, -1: unknown */
+} vqp_bond_port_t;
+
+/** Indices into the ports. */
+typedef struct vqp_bond {
+    unsigned num_rails;
+    unsigned rails[VQP_MAX_RAILS];
+} vqp_bond_t;
+
+/**
+ * Find the bonds.
+ *
+ * @param [in]  text       As above; spaces around items are ignored.
+ * @param [out] bonds      Room for @a num_ports of them. A bond of one port is
+ *                         left out: it is a plain device.
+ * @param [out] num_bonds  How many there are.
+ * @param [out] why        On an error: what is wrong, as text for a log line.
+ * @param [in]  size       Bytes of @a why.
+ *
+ * @return VQP_OK; VQP_ERR_INVALID_PARAM: an item is empty or matches no active
+ *         port, a bond has too many rails or two link layers, or a port is named
+ *         by two bonds.
+ */
+vqp_status_t vqp_bond_parse(const char *text, const vqp_bond_port_t *ports,
+                            unsigned num_ports, vqp_bond_t *bonds,
+                            unsigned *num_bonds, char *why, size_t size);
+
+#endif

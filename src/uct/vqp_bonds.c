@@ -1,0 +1,152 @@
+/* Bonds of ports, see vqp_bonds.h. */
+#include "uct/vqp_bonds.h"
+#include "uct/vqp_md.h"
+
+#include "core/wire.h"
+#include "verbs/port.h"
+
+#include <ucs/debug/log.h>
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/string.h>
+
+static ucs_status_t uct_vqp_bonds_alloc(uct_vqp_bonds_t *bonds, unsigned max)
+{
+    bonds->ports = ucs_calloc(max, sizeof(*bonds->ports), "vqp_ports");
+    bonds->names = ucs_calloc(max, sizeof(*bonds->names), "vqp_port_names");
+    bonds->bonds = ucs_calloc(max, sizeof(*bonds->bonds), "vqp_bonds");
+    if ((bonds->ports == NULL) || (bonds->names == NULL) ||
+        (bonds->bonds == NULL)) {
+        ucs_error("failed to allocate the list of ports");
+        uct_vqp_bonds_release(bonds);
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    return UCS_OK;
+}
+
+static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
+                                   const vqp_ib_dev_t *dev, uint8_t num)
+{
+    vqp_bond_port_t *entry = &bonds->ports[bonds->num_ports];
+    vqp_ib_port_t port;
+
+    if ((vqp_ib_port_query(dev, num, &port) != VQP_OK) || !port.active) {
+        return;
+    }
+
+    ucs_strncpy_zero(bonds->names[bonds->num_ports], dev->name,
+                     VQP_IB_NAME_MAX);
+    entry->dev  = bonds->names[bonds->num_ports];
+    entry->num  = num;
+    entry->link = (port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH : VQP_LINK_IB;
+    entry->numa = dev->numa_node;
+    ++bonds->num_ports;
+}
+
+/* All active ports. A device that can't be opened has none: whoever wants it
+ * by name will be told why */
+static ucs_status_t
+uct_vqp_bonds_list_ports(uct_vqp_bonds_t *bonds, const vqp_ib_dev_list_t *list)
+{
+    ucs_status_t status;
+    vqp_ib_dev_t dev;
+    unsigned i, port;
+
+    status = uct_vqp_bonds_alloc(bonds, list->count * UCT_VQP_DEV_MAX_PORTS);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    for (i = 0; i < list->count; ++i) {
+        if (vqp_ib_dev_open(&dev, vqp_ib_dev_list_name(list, i)) != VQP_OK) {
+            continue;
+        }
+
+        for (port = 1; port <= ucs_min(dev.num_ports, UCT_VQP_DEV_MAX_PORTS);
+             ++port) {
+            uct_vqp_bonds_add_port(bonds, &dev, (uint8_t)port);
+        }
+        vqp_ib_dev_close(&dev);
+    }
+
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_bonds_get(const char *text, uct_vqp_bonds_t *bonds)
+{
+    vqp_ib_dev_list_t list;
+    ucs_status_t status;
+    char why[128];
+
+    memset(bonds, 0, sizeof(*bonds));
+    if (text[strspn(text, " ")] == '\0') {
+        return UCS_OK;
+    }
+
+    status = uct_vqp_status(vqp_ib_dev_list_get(&list));
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    if (list.count > 0) {
+        status = uct_vqp_bonds_list_ports(bonds, &list);
+    }
+    vqp_ib_dev_list_free(&list);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    if (vqp_bond_parse(text, bonds->ports, bonds->num_ports, bonds->bonds,
+                       &bonds->num_bonds, why, sizeof(why)) != VQP_OK) {
+        ucs_error("UCX_VQP_RAILS=%s: %s", text, why);
+        uct_vqp_bonds_release(bonds);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    return UCS_OK;
+}
+
+void uct_vqp_bonds_release(uct_vqp_bonds_t *bonds)
+{
+    ucs_free(bonds->bonds);
+    ucs_free(bonds->names);
+    ucs_free(bonds->ports);
+    memset(bonds, 0, sizeof(*bonds));
+}
+
+static int uct_vqp_bonds_has(const uct_vqp_bonds_t *bonds, unsigned port)
+{
+    unsigned i, j;
+
+    for (i = 0; i < bonds->num_bonds; ++i) {
+        for (j = 0; j < bonds->bonds[i].num_rails; ++j) {
+            if (bonds->bonds[i].rails[j] == port) {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+unsigned uct_vqp_bonds_free_ports(const uct_vqp_bonds_t *bonds, const char *dev,
+                                  uint64_t *bonded)
+{
+    unsigned count = 0;
+    unsigned i;
+
+    *bonded = 0;
+    for (i = 0; i < bonds->num_ports; ++i) {
+        if (strcmp(bonds->ports[i].dev, dev) != 0) {
+            continue;
+        }
+
+        if (uct_vqp_bonds_has(bonds, i)) {
+            *bonded |= UCS_BIT(bonds->ports[i].num);
+        } else {
+            ++count;
+        }
+    }
+
+    return count;
+}

@@ -1,0 +1,337 @@
+/*
+ * The component: which memory domains there are, opening and closing them, the
+ * configuration table. See vqp_md.h.
+ */
+#include "uct/vqp_bonds.h"
+#include "uct/vqp_iface.h"
+#include "uct/vqp_log.h"
+#include "uct/vqp_md.h"
+
+#include "verbs/async.h"
+
+#include <ucs/async/async.h>
+#include <ucs/debug/log.h>
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/string.h>
+
+#include <stdio.h>
+
+#define UCT_VQP_MD_PREFIX "vqp_"
+
+static ucs_config_field_t uct_vqp_md_config_table[] = {
+    {"", "", NULL, ucs_offsetof(uct_vqp_md_config_t, super),
+     UCS_CONFIG_TYPE_TABLE(uct_md_config_table)},
+
+    {"RELAXED_ORDERING", "no",
+     "Let the HCA write into registered user memory in any order (PCIe relaxed\n"
+     "ordering). Active messages and atomics never depend on it. Raises the\n"
+     "bandwidth on some CPUs; ignored by devices that do not know it.",
+     ucs_offsetof(uct_vqp_md_config_t, relaxed_ordering),
+     UCS_CONFIG_TYPE_BOOL},
+
+    {"RAILS", "",
+     "Ports that are bonded to one device: its endpoints spread their paths over\n"
+     "all of them. Names or globs (mlx5_0:1,mlx5_1:1 or mlx5_[01]) separated by\n"
+     "commas, bonds by semicolons; up to 4 ports each. The device has the name of\n"
+     "its first port; the others are not there as devices of their own.\n"
+     "auto: the active ports of each NUMA node and link layer. Empty: no bonds.",
+     ucs_offsetof(uct_vqp_md_config_t, rails), UCS_CONFIG_TYPE_STRING},
+
+    {NULL}
+};
+
+/* Runs in UCX's async thread: leave a mark with the interfaces, they act on it
+ * when they progress */
+static void
+uct_vqp_md_async_handler(int fd, ucs_event_set_types_t events, void *arg)
+{
+    uct_vqp_md_t *md = arg;
+    uct_vqp_iface_t *iface;
+    vqp_ib_async_t event;
+    unsigned i;
+
+    for (i = 0; i < md->num_rails; ++i) {
+        if (vqp_ib_dev_async_fd(&md->devs[i]) != fd) {
+            continue;
+        }
+
+        while (vqp_ib_async_get(&md->devs[i], &event) == VQP_OK) {
+            pthread_mutex_lock(&md->lock);
+            ucs_list_for_each(iface, &md->ifaces, md_list) {
+                uct_vqp_iface_async_event(iface, i, &event);
+            }
+            pthread_mutex_unlock(&md->lock);
+        }
+    }
+}
+
+static void uct_vqp_md_cleanup(uct_vqp_md_t *md, unsigned num_open)
+{
+    while (md->num_async > 0) {
+        --md->num_async;
+        ucs_async_remove_handler(vqp_ib_dev_async_fd(&md->devs[md->num_async]),
+                                 1);
+    }
+
+    while (num_open > 0) {
+        vqp_ib_dev_close(&md->devs[--num_open]);
+    }
+
+    pthread_mutex_destroy(&md->lock);
+    ucs_free(md);
+}
+
+void uct_vqp_md_close(uct_md_h tl_md)
+{
+    uct_vqp_md_t *md = ucs_derived_of(tl_md, uct_vqp_md_t);
+
+    uct_vqp_md_cleanup(md, md->num_rails);
+}
+
+/* A number for the devices of a bond and their order, never 0 */
+static uint16_t uct_vqp_md_key_layout(const uct_vqp_md_t *md)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    unsigned i;
+
+    for (i = 0; i < md->num_rails; ++i) {
+        hash = (hash ^ md->devs[i].node_guid ^ md->ports[i]) *
+               0x100000001b3ull;
+        hash ^= hash >> 29;
+    }
+
+    return (uint16_t)((hash ^ (hash >> 16) ^ (hash >> 32)) | 1);
+}
+
+static ucs_status_t uct_vqp_md_open_rail(uct_vqp_md_t *md, const char *dev_name,
+                                         uint8_t port)
+{
+    unsigned rail = md->num_rails;
+    ucs_status_t status;
+
+    status = uct_vqp_status(vqp_ib_dev_open(&md->devs[rail], dev_name));
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    md->dev_ptrs[rail] = &md->devs[rail];
+    md->ports[rail]    = port;
+    ++md->num_rails;
+    status = ucs_async_set_event_handler(UCS_ASYNC_THREAD_LOCK_TYPE,
+                                         vqp_ib_dev_async_fd(&md->devs[rail]),
+                                         UCS_EVENT_SET_EVREAD,
+                                         uct_vqp_md_async_handler, md, NULL);
+    if (status != UCS_OK) {
+        ucs_error("%s: failed to watch the device's async events: %s",
+                  dev_name, ucs_status_string(status));
+        return status;
+    }
+
+    ++md->num_async;
+    return UCS_OK;
+}
+
+/* One device, or all of the bond that "bond<N>" names */
+static ucs_status_t
+uct_vqp_md_open_rails(uct_vqp_md_t *md, const char *name,
+                      const uct_vqp_bonds_t *bonds)
+{
+    const vqp_bond_port_t *port;
+    ucs_status_t status;
+    unsigned number, i;
+    char end;
+
+    if (sscanf(name, UCT_VQP_BOND_PREFIX "%u%c", &number, &end) != 1) {
+        (void)uct_vqp_bonds_free_ports(bonds, name, &md->bonded);
+        return uct_vqp_md_open_rail(md, name, 0);
+    }
+
+    if (number >= bonds->num_bonds) {
+        ucs_error("there is no %s: UCX_VQP_RAILS makes %u bonds", name,
+                  bonds->num_bonds);
+        return UCS_ERR_NO_DEVICE;
+    }
+
+    for (i = 0; i < bonds->bonds[number].num_rails; ++i) {
+        port   = &bonds->ports[bonds->bonds[number].rails[i]];
+        status = uct_vqp_md_open_rail(md, port->dev, port->num);
+        if (status != UCS_OK) {
+            return status;
+        }
+        ucs_debug("%s: rail %u is %s:%u", name, i, port->dev, port->num);
+    }
+
+    md->key_layout = uct_vqp_md_key_layout(md);
+    return UCS_OK;
+}
+
+static ucs_status_t
+uct_vqp_md_open(uct_component_t *component, const char *md_name,
+                const uct_md_config_t *tl_config, uct_md_h *md_p)
+{
+    const uct_vqp_md_config_t *config = ucs_derived_of(tl_config,
+                                                       uct_vqp_md_config_t);
+    const char *name                  = md_name;
+    uct_vqp_bonds_t bonds;
+    ucs_status_t status;
+    uct_vqp_md_t *md;
+
+    uct_vqp_log_init();
+    if (strncmp(md_name, UCT_VQP_MD_PREFIX, strlen(UCT_VQP_MD_PREFIX)) == 0) {
+        name += strlen(UCT_VQP_MD_PREFIX);
+    }
+
+    md = ucs_calloc(1, sizeof(*md), "uct_vqp_md");
+    if (md == NULL) {
+        ucs_error("failed to allocate a memory domain");
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    md->super.ops        = &uct_vqp_md_ops;
+    md->super.component  = component;
+    md->relaxed_ordering = config->relaxed_ordering;
+    ucs_list_head_init(&md->ifaces);
+    pthread_mutex_init(&md->lock, NULL);
+    vqp_ib_fork_init();
+
+    status = uct_vqp_bonds_get(config->rails, &bonds);
+    if (status != UCS_OK) {
+        goto err_cleanup;
+    }
+
+    status = uct_vqp_md_open_rails(md, name, &bonds);
+    uct_vqp_bonds_release(&bonds);
+    if (status != UCS_OK) {
+        goto err_cleanup;
+    }
+
+    *md_p = &md->super;
+    return UCS_OK;
+
+err_cleanup:
+    uct_vqp_md_cleanup(md, md->num_rails);
+    return status;
+}
+
+/* What UCX_VQP_RAILS makes of the ports. UCX gives the configuration only to an
+ * open domain; which there are depends on it too. */
+static ucs_status_t
+uct_vqp_read_bonds(uct_component_t *component, uct_vqp_bonds_t *bonds)
+{
+    uct_md_config_t *config;
+    ucs_status_t status;
+
+    status = uct_md_config_read(component, NULL, NULL, &config);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    status = uct_vqp_bonds_get(ucs_derived_of(config,
+                                              uct_vqp_md_config_t)->rails,
+                               bonds);
+    uct_config_release(config);
+    return status;
+}
+
+/* The domains: a bond each, then each device that has a port of its own */
+static unsigned uct_vqp_fill_md_resources(const vqp_ib_dev_list_t *list,
+                                          const uct_vqp_bonds_t *bonds,
+                                          uct_md_resource_desc_t *resources)
+{
+    unsigned count = 0;
+    uint64_t bonded;
+    unsigned i;
+
+    for (i = 0; i < bonds->num_bonds; ++i) {
+        ucs_snprintf_zero(resources[count].md_name,
+                          sizeof(resources[count].md_name),
+                          UCT_VQP_MD_PREFIX UCT_VQP_BOND_PREFIX "%u", i);
+        ++count;
+    }
+
+    for (i = 0; i < list->count; ++i) {
+        if ((uct_vqp_bonds_free_ports(bonds, vqp_ib_dev_list_name(list, i),
+                                      &bonded) == 0) && (bonded != 0)) {
+            continue;
+        }
+        ucs_snprintf_zero(resources[count].md_name,
+                          sizeof(resources[count].md_name),
+                          UCT_VQP_MD_PREFIX "%s",
+                          vqp_ib_dev_list_name(list, i));
+        ++count;
+    }
+
+    return count;
+}
+
+static ucs_status_t
+uct_vqp_query_md_resources(uct_component_t *component,
+                           uct_md_resource_desc_t **resources_p,
+                           unsigned *num_resources_p)
+{
+    uct_md_resource_desc_t *resources;
+    vqp_ib_dev_list_t list;
+    uct_vqp_bonds_t bonds;
+    ucs_status_t status;
+
+    uct_vqp_log_init();
+    status = uct_vqp_status(vqp_ib_dev_list_get(&list));
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    if (list.count == 0) {
+        vqp_ib_dev_list_free(&list);
+        return uct_md_query_empty_md_resource(resources_p, num_resources_p);
+    }
+
+    status = uct_vqp_read_bonds(component, &bonds);
+    if (status != UCS_OK) {
+        goto out_list;
+    }
+
+    resources = ucs_calloc(list.count + bonds.num_bonds, sizeof(*resources),
+                           "vqp resources");
+    if (resources == NULL) {
+        ucs_error("failed to allocate the list of memory domains");
+        status = UCS_ERR_NO_MEMORY;
+        goto out_bonds;
+    }
+
+    *num_resources_p = uct_vqp_fill_md_resources(&list, &bonds, resources);
+    *resources_p     = resources;
+
+out_bonds:
+    uct_vqp_bonds_release(&bonds);
+out_list:
+    vqp_ib_dev_list_free(&list);
+    return status;
+}
+
+static ucs_status_t
+uct_vqp_cm_open(uct_component_t *component, uct_worker_h worker,
+                const uct_cm_config_t *config, uct_cm_h *cm_p)
+{
+    return UCS_ERR_UNSUPPORTED;
+}
+
+uct_component_t uct_vqp_component = {
+    .query_md_resources = uct_vqp_query_md_resources,
+    .md_open            = uct_vqp_md_open,
+    .cm_open            = uct_vqp_cm_open,
+    .rkey_unpack        = uct_vqp_rkey_unpack,
+    .rkey_ptr           = uct_vqp_rkey_ptr,
+    .rkey_release       = uct_vqp_rkey_release,
+    UCT_VQP_COMPONENT_REST
+    .name               = "vqp",
+    .md_config          = {
+        .name           = "vqp memory domain",
+        .prefix         = "VQP_",
+        .table          = uct_vqp_md_config_table,
+        .size           = sizeof(uct_vqp_md_config_t),
+    },
+    .cm_config          = UCS_CONFIG_EMPTY_GLOBAL_LIST_ENTRY,
+    .tl_list            = UCT_COMPONENT_TL_LIST_INITIALIZER(&uct_vqp_component),
+    .flags              = 0,
+    .md_vfs_init        = (uct_component_md_vfs_init_func_t)ucs_empty_function
+};
