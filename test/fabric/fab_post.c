@@ -12,6 +12,7 @@
 #include "fab_engine.h"
 #include "fab_fault.h"
 #include "fab_manners.h"
+#include "fab_ud.h"
 
 static int fab_post_check_op(const struct fab_qp *qp, enum ibv_wr_opcode opcode)
 {
@@ -64,6 +65,16 @@ static int fab_post_check(const struct fab_qp *qp, const struct ibv_send_wr *wr,
     return 0;
 }
 
+/* The address goes with the WR, as into a WQE: the handle may go before it */
+static void fab_post_keep_ah(const struct fab_qp *qp, struct fab_swr *swr)
+{
+    struct fab_ah_handle *ah;
+
+    ah  = (struct fab_ah_handle*)((char*)swr + qp->sq.stride - sizeof(*ah));
+    *ah = *fab_ah_of(swr->wr.wr.ud.ah);
+    swr->wr.wr.ud.ah = &ah->ibv;
+}
+
 /* Copy a WR into the ring, with its inline data; it can not run now */
 static struct fab_swr *fab_post_queue(struct fab_qp *qp,
                                       const struct ibv_send_wr *wr,
@@ -92,6 +103,9 @@ static struct fab_swr *fab_post_queue(struct fab_qp *qp,
     } else if (wr->num_sge > 0) {
         memcpy(swr->sge, wr->sg_list,
                (size_t)wr->num_sge * sizeof(*wr->sg_list));
+    }
+    if (qp->type == IBV_QPT_UD) {
+        fab_post_keep_ah(qp, swr);
     }
     return swr;
 }

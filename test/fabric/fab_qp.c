@@ -72,6 +72,9 @@ static struct fab_qp *fab_qp_take_slot(uint32_t dev_index, uint32_t *qpn)
 
     qp->taken = 1;
     ++dev->num_qps;
+    if ((*qpn % FAB_QP_SLOTS) > dev->high_slot) {
+        dev->high_slot = *qpn % FAB_QP_SLOTS;
+    }
     fab_lock_drop(&dev->lock);
 
     /* a late peer may be waiting for a lock: they stay what they are */
@@ -105,15 +108,19 @@ static void fab_qp_give_slot(struct fab_qp *qp)
     fab_lock_drop(&dev->lock);
 }
 
-static int fab_sq_init(struct fab_sq *sq, const struct ibv_qp_cap *cap)
+static int fab_sq_init(struct fab_qp *qp, const struct ibv_qp_cap *cap)
 {
-    uint32_t slots = 1;
-    size_t data    = cap->max_send_sge * sizeof(struct ibv_sge);
+    struct fab_sq *sq = &qp->sq;
+    uint32_t slots    = 1;
+    size_t data       = cap->max_send_sge * sizeof(struct ibv_sge);
     void *ring;
 
     /* inline data follows one SGE that describes it */
     if (data < (sizeof(struct ibv_sge) + cap->max_inline_data)) {
         data = sizeof(struct ibv_sge) + cap->max_inline_data;
+    }
+    if (qp->type == IBV_QPT_UD) {
+        data += sizeof(struct fab_ah_handle); /* at the end, see fab_post */
     }
     while (slots < cap->max_send_wr) {
         slots *= 2;
@@ -145,7 +152,7 @@ static int fab_qp_init_rings(struct fab_qp *qp, struct ibv_qp_init_attr *attr)
         cap->max_recv_sge = 0;
     }
 
-    if (fab_sq_init(&qp->sq, cap) != 0) {
+    if (fab_sq_init(qp, cap) != 0) {
         return ENOMEM;
     }
 
@@ -434,8 +441,9 @@ void fab_qp_reap(uint32_t proc)
     uint32_t dev, slot;
 
     for (dev = 0; dev < FAB_MAX_DEVS; ++dev) {
+        /* not all the table: to look at a page of it is to have it */
         for (slot = 0; (fab_world->devs[dev].num_qps > 0) &&
-                       (slot < FAB_QP_SLOTS); ++slot) {
+                       (slot <= fab_world->devs[dev].high_slot); ++slot) {
             qp = fab_qp_slot(dev, slot);
             if (qp->taken && (qp->proc == proc)) {
                 fab_lock_take(&qp->sq_lock);

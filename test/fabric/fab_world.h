@@ -50,6 +50,8 @@ struct fab_dev {
     uint32_t        next_qpn;
     uint32_t        num_qps;
     uint32_t        index;
+    uint32_t        high_slot; /* the last one ever used */
+    uint32_t        pad;
     struct fab_port ports[FAB_MAX_PORTS]; /* [port number - 1] */
     fab_off_t       qps;      /* struct fab_qp[FAB_QP_SLOTS] */
     struct fab_lock ctx_lock; /* of the list of contexts */
