@@ -12,6 +12,7 @@
 #include "fab_manners.h"
 #include "fab_rq.h"
 #include "fab_sysfs.h"
+#include "fab_verbs.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -154,6 +155,16 @@ struct ibv_device **fab_device_get_list(int *num)
     return list;
 }
 
+static struct ibv_cq_ex *fab_device_create_cq_ex(struct ibv_context *context,
+                                                 struct ibv_cq_init_attr_ex *attr)
+{
+    if (fab_verbs_enter(FAB_CALL_CREATE_CQ) != 0) {
+        return NULL;
+    }
+
+    return fab_verbs_made(FAB_OBJ_CQ, fab_cq_create_ex(context, attr));
+}
+
 static void fab_device_set_ops(struct verbs_context *verbs)
 {
     struct ibv_context_ops *ops = &verbs->context.ops;
@@ -166,7 +177,7 @@ static void fab_device_set_ops(struct verbs_context *verbs)
 
     verbs->query_port      = fab_device_query_port;
     verbs->query_device_ex = fab_device_query;
-    verbs->create_cq_ex    = fab_cq_create_ex;
+    verbs->create_cq_ex    = fab_device_create_cq_ex;
     verbs->sz              = sizeof(*verbs);
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }

@@ -40,14 +40,14 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
         return NULL;
     }
 
-    return fab_pd_alloc(context);
+    return fab_verbs_made(FAB_OBJ_PD, fab_pd_alloc(context));
 }
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     int err = fab_verbs_enter(FAB_CALL_DEALLOC_PD);
 
-    return (err != 0) ? err : fab_pd_dealloc(pd);
+    return (err != 0) ? err : fab_verbs_gone(FAB_OBJ_PD, fab_pd_dealloc(pd));
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
@@ -57,7 +57,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
         return NULL;
     }
 
-    return fab_mr_reg(pd, addr, length, iova, access);
+    return fab_verbs_made(FAB_OBJ_MR,
+                          fab_mr_reg(pd, addr, length, iova, access));
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
@@ -104,7 +105,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
     int err = fab_verbs_enter(FAB_CALL_DEREG_MR);
 
-    return (err != 0) ? err : fab_mr_dereg(mr);
+    return (err != 0) ? err : fab_verbs_gone(FAB_OBJ_MR, fab_mr_dereg(mr));
 }
 
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
@@ -131,14 +132,15 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
         return NULL;
     }
 
-    return fab_chan_create(context);
+    return fab_verbs_made(FAB_OBJ_CHANNEL, fab_chan_create(context));
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
     int err = fab_verbs_enter(FAB_CALL_DESTROY_COMP_CHANNEL);
 
-    return (err != 0) ? err : fab_chan_destroy(channel);
+    return (err != 0) ? err : fab_verbs_gone(FAB_OBJ_CHANNEL,
+                                             fab_chan_destroy(channel));
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
@@ -164,7 +166,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe,
         return NULL;
     }
 
-    return fab_cq_create(context, cqe, cq_context, channel, comp_vector);
+    return fab_verbs_made(FAB_OBJ_CQ, fab_cq_create(context, cqe, cq_context,
+                                                    channel, comp_vector));
 }
 
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
@@ -178,7 +181,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 {
     int err = fab_verbs_enter(FAB_CALL_DESTROY_CQ);
 
-    return (err != 0) ? err : fab_cq_destroy(cq);
+    return (err != 0) ? err : fab_verbs_gone(FAB_OBJ_CQ, fab_cq_destroy(cq));
 }
 
 int ibv_get_async_event(struct ibv_context *context,
@@ -204,7 +207,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
         return NULL;
     }
 
-    return fab_srq_create(pd, attr);
+    return fab_verbs_made(FAB_OBJ_SRQ, fab_srq_create(pd, attr));
 }
 
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
@@ -225,7 +228,7 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 {
     int err = fab_verbs_enter(FAB_CALL_DESTROY_SRQ);
 
-    return (err != 0) ? err : fab_srq_destroy(srq);
+    return (err != 0) ? err : fab_verbs_gone(FAB_OBJ_SRQ, fab_srq_destroy(srq));
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -234,7 +237,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
         return NULL;
     }
 
-    return fab_qp_create(pd, attr);
+    return fab_verbs_made(FAB_OBJ_QP, fab_qp_create(pd, attr));
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
@@ -256,7 +259,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 {
     int err = fab_verbs_enter(FAB_CALL_DESTROY_QP);
 
-    return (err != 0) ? err : fab_qp_destroy(qp);
+    return (err != 0) ? err : fab_verbs_gone(FAB_OBJ_QP, fab_qp_destroy(qp));
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)

@@ -9,10 +9,31 @@
 #ifndef FAB_VERBS_H
 #define FAB_VERBS_H
 
+#include "fab_control.h"
 #include "fab_fault.h"
 
 /** At the start of a verb. @return 0, or the errno with which this call is to
  * fail, in errno too. */
 int fab_verbs_enter(enum fab_call call);
+
+/** At the end of a verb that makes an object, and of one that destroys it: for
+ * the count of them. @return the second argument. */
+static inline void *fab_verbs_made(enum fab_object object, void *made)
+{
+    if (made != NULL) {
+        fab_control_count(object, 1);
+    }
+
+    return made;
+}
+
+static inline int fab_verbs_gone(enum fab_object object, int ret)
+{
+    if (ret == 0) {
+        fab_control_count(object, -1);
+    }
+
+    return ret;
+}
 
 #endif

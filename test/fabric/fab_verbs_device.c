@@ -283,14 +283,14 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
         return NULL;
     }
 
-    return fab_ah_create(pd, attr);
+    return fab_verbs_made(FAB_OBJ_AH, fab_ah_create(pd, attr));
 }
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
     int err = fab_verbs_enter(FAB_CALL_DESTROY_AH);
 
-    return (err != 0) ? err : fab_ah_destroy(ah);
+    return (err != 0) ? err : fab_verbs_gone(FAB_OBJ_AH, fab_ah_destroy(ah));
 }
 
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,

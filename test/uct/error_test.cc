@@ -407,7 +407,7 @@ TEST_F(error_test, a_port_that_goes_down_fails_endpoints_and_serves_when_it_is_u
     completion comp;
     log_capture quiet;
 
-    if (!faults_allowed()) {
+    if (!ports_go_down()) {
         GTEST_SKIP() << "no faults may be made here";
     }
 

@@ -238,12 +238,15 @@ uint64_t stats_max(const std::string &file, const std::string &name);
 std::string read_file(const std::string &name);
 
 /* test/rxe/fault with these arguments. False where no faults may be made; they
- * are all cleared after each test. */
+ * are all cleared after each test. On the software fabric: "down DEV" and
+ * "up DEV" only, and the test undoes them. */
 bool fault(const std::string &arguments);
 bool faults_allowed();
+bool ports_go_down();
 
 /* Queue pairs of all processes, on one of the tests' devices or on all of them;
- * -1 if it can not be told */
+ * of this process, on all devices, on the software fabric; -1 if it can not be
+ * told */
 int count_qps(const std::string &device = "");
 
 /* A name for a file that is removed with the object */

@@ -1,6 +1,8 @@
 /* A second process, files and statistics, see uct_fixture.h. */
 #include "uct_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -216,18 +218,44 @@ bool faults_allowed()
     return (allowed != NULL) && (std::string(allowed) == "1");
 }
 
+bool ports_go_down()
+{
+    return faults_allowed() || (vqp_fabric() != NULL);
+}
+
+/* "down DEV" or "up DEV" on the software fabric */
+static bool fabric_fault(const std::string &arguments)
+{
+    std::istringstream words(arguments);
+    std::string what, device;
+
+    words >> what >> device;
+    return ((what == "down") || (what == "up")) &&
+           (vqp_fabric()->port(device.c_str(), 1, what == "up") == 0);
+}
+
 bool fault(const std::string &arguments)
 {
     std::string command = "bash " VQP_TEST_FAULT " " + arguments;
+
+    if (vqp_fabric() != NULL) {
+        return fabric_fault(arguments);
+    }
 
     return faults_allowed() && (system(command.c_str()) == 0);
 }
 
 int count_qps(const std::string &device)
 {
+    vqp_fabric_objects_t objects;
     int count = 0;
     char line[512];
     FILE *pipe;
+
+    if (vqp_fabric() != NULL) {
+        vqp_fabric()->objects(&objects);
+        return objects.qps;
+    }
 
     pipe = popen("rdma resource show qp", "r");
     while ((pipe != NULL) && (fgets(line, sizeof(line), pipe) != NULL)) {

@@ -3,6 +3,8 @@
  */
 #include "verbs_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <net/if.h>
 
 using async = verbs_test;
@@ -27,6 +29,11 @@ static int set_link(const rail &r, const char *state)
     char ndev[IF_NAMESIZE];
     std::string command;
 
+    if (vqp_fabric() != nullptr) {
+        return vqp_fabric()->port(ibv_get_device_name(r.dev.ctx->device), 1,
+                                  std::string(state) == "up");
+    }
+
     if (if_indextoname(r.gid.ifindex, ndev) == nullptr) {
         return -1;
     }
@@ -41,7 +48,7 @@ TEST_F(async, port_down_and_up)
     vqp_ib_async_t event;
 
     /* Faults are for devices that the runner made */
-    if (getenv("VQP_RXE_FAULTS") == nullptr) {
+    if ((getenv("VQP_RXE_FAULTS") == nullptr) && (vqp_fabric() == nullptr)) {
         GTEST_SKIP() << "not on devices that test/rxe/run made";
     }
 
