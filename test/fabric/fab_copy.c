@@ -145,7 +145,9 @@ int fab_copy(const struct fab_vec *dst, const struct fab_vec *src,
         return 0;
     }
 
-    if (dst->proc == src->proc) {
+    /* later than at the post the memory may be gone, though its key is not: the
+       kernel says so where a copy of our own would be the end */
+    if ((dst->proc == src->proc) && (fab_config.mode == FAB_MODE_IMMEDIATE)) {
         fab_copy_here(dst, src, length);
         return 0;
     }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "fab_exec.h"
+#include "fab_ghost.h"
 #include "fab_qp.h"
 
 static struct fab_engine {
@@ -127,6 +128,18 @@ static struct fab_qp_handle *fab_engine_take(uint64_t now)
     return handle;
 }
 
+/* It may be gone afterwards; else nobody but the heap knows of it */
+static void fab_engine_ghost(struct fab_qp_handle *handle, uint64_t now)
+{
+    uint64_t due;
+
+    handle->engine_busy = 0;
+    due                 = fab_ghost_progress(handle, now);
+    if (due != 0) {
+        fab_engine_at(handle->qp, due);
+    }
+}
+
 /* All that is due, and only that; with the lock held, dropped inside */
 static void fab_engine_run(uint64_t now)
 {
@@ -135,6 +148,12 @@ static void fab_engine_run(uint64_t now)
 
     while ((handle = fab_engine_take(now)) != NULL) {
         pthread_mutex_unlock(&fab_engine.lock);
+        if (fab_ghost_is(handle)) {
+            fab_engine_ghost(handle, now);
+            pthread_mutex_lock(&fab_engine.lock);
+            continue;
+        }
+
         due = fab_exec_progress(handle->qp, now);
         if (due != 0) {
             fab_engine_at(handle->qp, due);

@@ -87,6 +87,7 @@ static struct fab_swr *fab_post_queue(struct fab_qp *qp,
     swr->wr       = *wr;
     swr->wr.next  = NULL;
     swr->length   = length;
+    swr->due_send = UINT64_MAX;
     swr->due_exec = 0;
     swr->executed = 0;
     swr->status   = IBV_WC_SUCCESS;

@@ -12,6 +12,7 @@
 #include "fab_async.h"
 #include "fab_cq.h"
 #include "fab_engine.h"
+#include "fab_ghost.h"
 #include "fab_manners.h"
 #include "fab_mr.h"
 #include "fab_ud.h"
@@ -328,6 +329,9 @@ static void fab_qp_reset(struct fab_qp *qp)
     if (fab_config.profile == FAB_PROFILE_CONNECTX) {
         fab_cq_purge(fab_ptr(struct fab_cq, qp->send_cq), qp);
         fab_cq_purge(fab_ptr(struct fab_cq, qp->recv_cq), qp);
+    }
+    if ((fab_config.mode == FAB_MODE_TIMED) && (qp->sq.exec != qp->sq.head)) {
+        fab_ghost_make(qp, fab_now());
     }
     qp->sq.exec   = qp->sq.head;
     qp->sq.done   = qp->sq.head;

@@ -21,7 +21,8 @@ struct fab_cqe;
 /* A send WR that could not be executed when it was posted */
 struct fab_swr {
     struct ibv_send_wr wr;       /* sg_list is not used: see sge */
-    uint64_t           due_exec; /* ns: arrives at the peer (timed mode) */
+    uint64_t           due_send; /* ns: has left (timed mode) */
+    uint64_t           due_exec; /* ns: arrives at the peer */
     uint64_t           due_ack;  /* ns: its ACK arrives */
     uint32_t           length;   /* bytes of data */
     uint8_t            executed;

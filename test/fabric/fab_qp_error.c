@@ -10,6 +10,7 @@
 #include "fab_config.h"
 #include "fab_cq.h"
 #include "fab_ctx.h"
+#include "fab_ghost.h"
 
 static uint8_t fab_wc_opcode(enum ibv_wr_opcode opcode)
 {
@@ -92,6 +93,9 @@ void fab_qp_flush_locked(struct fab_qp *qp)
     struct fab_sq *sq = &qp->sq;
     const struct fab_swr *swr;
 
+    if ((fab_config.mode == FAB_MODE_TIMED) && (sq->exec != sq->head)) {
+        fab_ghost_make(qp, fab_now());
+    }
     for (; sq->done != sq->head; ++sq->done) {
         swr = fab_sq_slot(sq, sq->done);
         fab_qp_complete_send(qp, &swr->wr, sq->done, swr->length,

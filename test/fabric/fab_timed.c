@@ -60,6 +60,7 @@ void fab_exec_schedule(struct fab_qp *qp, struct fab_swr *swr, uint64_t now)
 
     /* RC: what left later arrives later */
     due           = sq->wire_free + fab_config.delay + jitter;
+    swr->due_send = start;
     swr->due_exec = (due > sq->last_exec) ? due : sq->last_exec;
     sq->last_exec = swr->due_exec;
     if ((sq->due == 0) ||
