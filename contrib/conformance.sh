@@ -95,14 +95,14 @@ build_project() {
 # has, names those that are to be run
 choose_names() {
     list_names "$TL" | matching "$FILTER" >"$WORK/wanted"
-    if [ "$TL" = vqp ]; then
-        list_names rc_verbs | as_vqp | matching "$FILTER" >"$WORK/rc_verbs"
-        grep -vxFf <(listed | awk '$2 == "out" { print $1 }'; echo) \
-            "$WORK/wanted" >"$WORK/names"
-    else
-        cp "$WORK/wanted" "$WORK/names"
-        : >"$WORK/rc_verbs"
-    fi
+    : >"$WORK/rc_verbs"
+    [ "$TL" != vqp ] || list_names rc_verbs | as_vqp | matching "$FILTER" \
+        >"$WORK/rc_verbs"
+    # what is listed is in vqp's names
+    paste <(as_vqp <"$WORK/wanted") "$WORK/wanted" |
+        awk -v tl="$TL" 'NR == FNR { word[$1] = $2; next }
+             word[$1] == "none" || (word[$1] == "out" && tl == "vqp") { next }
+             { print $2 }' <(listed; echo) - >"$WORK/names"
     if [ "$SAMPLE" -gt 0 ] || [ "$TIME_BOX" -gt 0 ]; then
         shuffled <"$WORK/names" >"$WORK/order"
         head -n "$((SAMPLE > 0 ? SAMPLE : 1000000))" "$WORK/order" \
@@ -110,13 +110,20 @@ choose_names() {
     fi
 }
 
-# Keeps what rc_verbs skipped, for judge
+# Keeps what rc_verbs skipped, for judge, and what other runs have found of tests
+# that did not run now
 record() {
+    local list=$CONFORMANCE/$SUITE.rc_verbs
+    as_vqp <"$WORK/names" >"$WORK/now"
     {
-        echo "# Skipped by rc_verbs itself, on $ON. Made by" \
-             "contrib/conformance.sh --tl rc_verbs --record $SUITE"
-        awk '$1 == "skip" { print $2 }' "$WORK/results" | as_vqp | sort
-    } >"$CONFORMANCE/$SUITE.rc_verbs"
+        awk '$1 == "skip" { print $2 }' "$WORK/results" | as_vqp
+        grep -v '^#' "$list" | grep -vxFf "$WORK/now"
+    } | sort >"$WORK/record"
+    {
+        echo "# Tests that rc_verbs skips itself. Made by" \
+             "contrib/conformance.sh --tl rc_verbs --record"
+        cat "$WORK/record"
+    } >"$list"
 }
 
 # run_suite NAME [K=V]...: one suite in one configuration, in a directory of

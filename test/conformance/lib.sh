@@ -143,12 +143,20 @@ shuffled() {
         { x = x * 16807 % 2147483647; print x, $0 }' | sort -n | cut -d' ' -f2-
 }
 
-# The entries of SUITE.list that hold here: "NAME skip|out REASON"
+# The entries of SUITE.list that hold here, one per test: "NAME WORD REASON".
+# NAME/0-3 stands for NAME/0 to NAME/3.
 listed() {
-    awk -v on="$ON" 'NF && !/^#/ && ($2 == "any" || $2 == on) {
+    awk -v on="$ON" '/^[^#]/ && ($2 == "any" || $2 == on) {
         name = $1; word = $3
         sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "")
-        print name, word, $0
+        if (match(name, /\/[0-9]+-[0-9]+$/)) {
+            split(substr(name, RSTART + 1), range, "-")
+            name = substr(name, 1, RSTART)
+            for (i = range[1]; i <= range[2]; ++i)
+                print name i, word, $0
+        } else {
+            print name, word, $0
+        }
     }' "$CONFORMANCE/$SUITE.list"
 }
 
@@ -278,7 +286,7 @@ judge() {
             for (name in word) {
                 if (all && !(name in ours) && !(name in theirs))
                     verdict("FAIL", name, "listed, and there is no such test")
-                else if (word[name] == "out" && (name in ours))
+                else if (word[name] != "skip" && (name in ours))
                     verdict("skip", name, why[name])
             }
             for (name in theirs)
