@@ -8,6 +8,7 @@
 #include "fab_ctx.h"
 #include "fab_device.h"
 #include "fab_gid.h"
+#include "fab_world.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -367,9 +368,12 @@ const char *fab_sysfs_root(void)
         return result;
     }
 
+    /* The tree goes with the last process of the world: so be one of it. What
+     * can not attach learns so when it opens a device. */
+    fab_device_init();
+    fab_world_attach();
     pthread_mutex_lock(&fab_sysfs_lock);
     if (!fab_sysfs_ready) {
-        fab_device_init();
         snprintf(fab_sysfs_path, sizeof(fab_sysfs_path),
                  "%.90s/vqp-fabric.%u.%.64s.sys.%08x", fab_config.dir,
                  (unsigned)getuid(), fab_config.world,
