@@ -27,6 +27,8 @@ it. "all" runs everything in all configurations, "ci" what a change must pass.
                    CHECK_PATIENCE=2 in the environment doubles it
   --jobs N         processes or guests side by side [2, or the number of CPUs]
   --build DIR      build tree of the project [build-conformance, made if need be]
+  --suites DIR     where UCX's suites are built, once for many build trees
+                   [BUILD/test/conformance/suites]
   --list           print the names of the tests
   --record         (with --tl rc_verbs) keep what was skipped as the baseline
   --verbose        a line for each test
@@ -36,7 +38,7 @@ EOT
 }
 
 SUITE='' ON=fabric TL=vqp FILTER='*' SAMPLE=0 SEED=1 TIME_BOX=0 LIMIT=''
-JOBS='' BUILD=$top/build-conformance LIST='' RECORD='' VERBOSE=''
+JOBS='' BUILD=$top/build-conformance SUITES='' LIST='' RECORD='' VERBOSE=''
 
 need_number() {
     [[ $2 =~ ^[0-9]+$ ]] || die "$1 wants a number, not '$2'"
@@ -66,6 +68,7 @@ while [ $# -gt 0 ]; do
         --time-box) need_number "$@"; TIME_BOX=$2 ;;
         --limit) need_number "$@"; LIMIT=$2 ;;
         --jobs) need_number "$@"; JOBS=$2 ;;
+        --suites) SUITES=$(readlink -m "$2") ;;
         --build) BUILD=$(readlink -m "$2") ;;
         *) die "unknown option $1 (see --help)" ;;
     esac
@@ -197,10 +200,13 @@ run_ci() {
 
 main() {
     build_project
-    SUITES=$BUILD/test/conformance/suites
+    SUITES=${SUITES:-$BUILD/test/conformance/suites}
     LOGS=$BUILD/test/conformance/$SUITE.$TL
-    mkdir -p "$LOGS" && : >"$LOGS/verdicts" || exit 2
-    build_suites
+    mkdir -p "$LOGS" "${SUITES%/*}" && : >"$LOGS/verdicts" || exit 2
+    (
+        flock 9 # others may want the same ones
+        build_suites
+    ) 9>"$SUITES.lock" || exit
     mapfile -t CPUS < <(rxe_cpus)
     [ -n "$JOBS" ] || JOBS=$((${#CPUS[@]} < 2 ? ${#CPUS[@]} : 2))
     trap 'touch "$WORK"/batch/{,*/}stop; exit 130' INT TERM HUP
