@@ -43,10 +43,19 @@ static uint64_t fab_timed_port(struct fab_port *port, uint64_t from,
     return start;
 }
 
+/* Who sends the data: of a READ it is the peer */
+static struct fab_port *fab_timed_source(const struct fab_qp *qp,
+                                         const struct ibv_send_wr *wr)
+{
+    if ((wr->opcode == IBV_WR_RDMA_READ) && (qp->peer != 0)) {
+        return &fab_world->devs[qp->peer_dev].ports[qp->peer_port - 1];
+    }
+    return &fab_world->devs[qp->dev].ports[qp->attr.port_num - 1];
+}
+
 void fab_exec_schedule(struct fab_qp *qp, struct fab_swr *swr, uint64_t now)
 {
-    struct fab_port *port = &fab_world->devs[qp->dev]
-                                     .ports[qp->attr.port_num - 1];
+    struct fab_port *port = fab_timed_source(qp, &swr->wr);
     struct fab_sq *sq     = &qp->sq;
     uint64_t start        = (sq->wire_free > now) ? sq->wire_free : now;
     uint64_t jitter       = 0;
