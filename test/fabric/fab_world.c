@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,8 @@
 #define FAB_WORLD_MAGIC 0x6661622d76717031ULL
 /* Of address space: the file is sparse */
 #define FAB_WORLD_SIZE  (16ULL << 30)
+/* Of memory: what a few processes with some hundred QPs may come to use */
+#define FAB_WORLD_SPACE (64ULL << 20)
 
 struct fab_world *fab_world;
 uint32_t         fab_world_self = FAB_MAX_PROCS;
@@ -214,6 +217,18 @@ static int fab_world_open(void)
     }
 }
 
+/* The file is sparse, and where its file system is full there is only SIGBUS */
+static void fab_world_check_space(int fd)
+{
+    struct statvfs vfs;
+
+    if ((fstatvfs(fd, &vfs) == 0) &&
+        (((uint64_t)vfs.f_bavail * vfs.f_frsize) < FAB_WORLD_SPACE)) {
+        fab_log("%s: less than %llu MiB are free there: VQP_FABRIC_DIR names "
+                "another place", fab_config.dir, FAB_WORLD_SPACE >> 20);
+    }
+}
+
 /* A mapping keeps the lock of a closed descriptor */
 static void fab_world_close(int fd)
 {
@@ -247,6 +262,7 @@ static int fab_world_map(int *fd_p)
         }
 
         if (st.st_size == 0) {
+            fab_world_check_space(fd);
             fab_world_make(world);
             break;
         } else if ((st.st_size == FAB_WORLD_SIZE) &&
