@@ -152,7 +152,7 @@ unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), status);
     if (tx->cfg.sched == VQP_SCHED_LEFT) {
         vqp_pace_confirmed(&path->pace, bytes - path->bytes, path->bytes,
-                           tx->now);
+                           tx->seen, tx->now);
     }
 
     return before + 1u;

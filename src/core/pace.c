@@ -3,23 +3,34 @@
 
 #include "core/status.h"
 
-static void vqp_pace_sample(vqp_pace_t *pace, int is_busy, uint64_t now)
+static uint32_t vqp_pace_since(const vqp_pace_t *pace, uint64_t end)
 {
-    uint64_t cost  = ((now - pace->start) << VQP_PACE_UNIT_SHIFT) / pace->bytes;
+    uint64_t cost = ((end - pace->start) << VQP_PACE_UNIT_SHIFT) / pace->bytes;
+
+    return (uint32_t)vqp_min(vqp_max(cost, 1ul), (uint64_t)UINT32_MAX);
+}
+
+static void vqp_pace_sample(vqp_pace_t *pace, int is_busy, uint64_t seen,
+                            uint64_t now)
+{
     uint32_t known = vqp_pace_cost(pace, now);
+    uint32_t cost  = vqp_pace_since(pace, now);
 
-    cost = vqp_min(vqp_max(cost, 1ul), (uint64_t)UINT32_MAX);
-    if (!is_busy && ((known == 0) || (cost >= known))) {
-        return;
+    if (known != 0) {
+        if (is_busy || (cost < known)) {
+            vqp_pace_set(pace, (uint32_t)((3ul * known + cost) / 4), now);
+        }
+    } else if (is_busy) {
+        vqp_pace_set(pace, cost, now);
+    } else if (seen > pace->start) {
+        /* with the latency in it, but better than nothing: a path that is much
+         * slower than others shows */
+        vqp_pace_set(pace, vqp_pace_since(pace, seen), now);
     }
-
-    vqp_pace_set(pace, (known == 0) ? (uint32_t)cost :
-                                      (uint32_t)((3ul * known + cost) / 4),
-                 now);
 }
 
 void vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,
-                        uint64_t now)
+                        uint64_t seen, uint64_t now)
 {
     uint64_t sum = pace->bytes + bytes;
 
@@ -28,6 +39,6 @@ void vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,
         return;
     }
 
-    vqp_pace_sample(pace, left > 0, now);
+    vqp_pace_sample(pace, left > 0, seen, now);
     vqp_pace_begin(pace, now);
 }

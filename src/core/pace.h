@@ -5,7 +5,9 @@
  *
  * Confirmations are seen when somebody polls, not when they come. So only an
  * interval at whose end the path was still busy tells how long its bytes took;
- * of a path that has run empty in between we know that it took no longer.
+ * of a path that has run empty in between we know that it took no longer, and
+ * that it took at least until the last time when somebody looked in vain. The
+ * latter counts as long as nothing better is known.
  */
 #ifndef VQP_CORE_PACE_H
 #define VQP_CORE_PACE_H
@@ -55,8 +57,10 @@ static inline uint64_t vqp_pace_finish(uint32_t cost, uint64_t bytes)
  * @a bytes were confirmed.
  *
  * @param [in] left  Bytes that are still in flight on the path.
+ * @param [in] seen  When all that had come until then was seen, and this was not
+ *                   yet there; 0 if that is not known.
  */
 void vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,
-                        uint64_t now);
+                        uint64_t seen, uint64_t now);
 
 #endif

@@ -139,6 +139,8 @@ typedef struct vqp_tx {
                                       the immediates that it still owes */
     uint64_t        now;           /* ns, of the event that is handled: set by
                                       the caller if the scheduler is left */
+    uint64_t        seen;          /* ns, likewise: since then, nobody has looked
+                                      whether there are completions; or 0 */
     uint64_t        fence_paths;   /* paths that still need a fence frag */
     uint64_t        tail_paths;    /* paths that the tail AM at am.post has used */
     uint8_t        *fsn_path;      /* path of each outstanding fsn */

@@ -85,7 +85,8 @@ static inline int uct_vqp_is_connected(const uct_vqp_t *vqp)
 static inline void uct_vqp_clock(uct_vqp_t *vqp)
 {
     if (vqp_unlikely(vqp->tx.cfg.sched == VQP_SCHED_LEFT)) {
-        vqp->tx.now = uct_vqp_now();
+        vqp->tx.now  = uct_vqp_now();
+        vqp->tx.seen = vqp->iface->seen;
     }
 }
 
@@ -142,6 +143,12 @@ void uct_vqp_post_one_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t pos);
  * posted. Completions and the error handler follow from progress.
  */
 void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status);
+
+/**
+ * The same where no completion will come: what is outstanding ends here. Its
+ * queue pairs may still write to memory that was in use.
+ */
+void uct_vqp_lost(uct_vqp_t *vqp, vqp_status_t status);
 
 /** Post an empty write: an error tells that the peer is gone. */
 void uct_vqp_check(uct_vqp_t *vqp);

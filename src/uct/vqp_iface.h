@@ -79,6 +79,10 @@ typedef struct uct_vqp_iface {
     unsigned             in_progress;
     unsigned             reported;     /* AMs and completions, this call */
     unsigned             fences;       /* iface_fence calls */
+    uint64_t             polled;       /* ns: end of the last poll that found
+                                          nothing; for sched left only */
+    uint64_t             seen;         /* ns: the one before: all that had come
+                                          until then was seen */
     struct uct_vqp_ep   *pending_ep;   /* whose pending request runs now */
     uct_vqp_settings_t   set;
     ucs_arbiter_t        arbiter;

@@ -203,7 +203,8 @@ protected:
             queue[first].pop_front();
             m_paths[first].bytes -= FRAG;
             vqp_pace_confirmed(&m_paths[first].pace, FRAG,
-                               m_paths[first].bytes, m_now);
+                               m_paths[first].bytes,
+                               m_is_watched ? m_now - 1 : 0, m_now);
             done += FRAG;
             if (!later.empty() && (done >= total / 2)) {
                 ns.swap(later);
@@ -231,6 +232,8 @@ protected:
         }
         return total / rate / took;
     }
+
+    bool m_is_watched = false; /* somebody polls all the time */
 };
 
 TEST_F(left, takes_who_is_through_first) {
@@ -276,6 +279,17 @@ TEST_F(left, a_slow_path_gets_its_share_of_an_op_and_not_more) {
     for (uint64_t total = 1 << 20; total <= 16 << 20; total *= 2) {
         EXPECT_GE(share(total, ns, stream(total, ns)), 0.85) << total;
     }
+}
+
+/* Ops that give each path one frag: paths are never busy when one is confirmed */
+TEST_F(left, learns_from_small_ops_when_somebody_polls) {
+    std::vector<uint64_t> ns = {1000, 1000, 1000, 10000};
+
+    m_is_watched = true;
+    for (int i = 0; i < 4; ++i) {
+        stream(NUM * FRAG, ns);
+    }
+    EXPECT_EQ(2000u, stream(NUM * FRAG, ns));
 }
 
 TEST_F(left, an_unknown_one_counts_as_good_as_the_best) {

@@ -76,11 +76,13 @@ public:
         vqp_tx_rma_commit(&m_tx, op);
     }
 
-    bool confirm(unsigned path, uint16_t pos, uint64_t now) override
+    bool confirm(unsigned path, uint16_t pos, uint64_t seen,
+                 uint64_t now) override
     {
         vqp_done_t done;
 
-        m_tx.now = now;
+        m_tx.seen = seen;
+        m_tx.now  = now;
         vqp_tx_retire(&m_tx, &m_paths[path], pos, VQP_OK);
         return vqp_tx_pop_done(&m_tx, &done) != 0;
     }
@@ -129,7 +131,7 @@ public:
         m_pending = m_num_paths;
     }
 
-    bool confirm(unsigned, uint16_t, uint64_t) override
+    bool confirm(unsigned, uint16_t, uint64_t, uint64_t) override
     {
         return --m_pending == 0;
     }

@@ -33,8 +33,10 @@ public:
     /* Begin a put; no other one is under way */
     virtual void start(uint64_t length, uint64_t now) = 0;
 
-    /* A signaled work request is confirmed. True if the put is complete. */
-    virtual bool confirm(unsigned path, uint16_t pos, uint64_t now) = 0;
+    /* A signaled work request is confirmed; it was not yet at @a seen. True if
+     * the put is complete. */
+    virtual bool confirm(unsigned path, uint16_t pos, uint64_t seen,
+                         uint64_t now) = 0;
 
     /* What is to be sent now; to be called after each of the others */
     virtual void take(std::vector<post> &posts) = 0;

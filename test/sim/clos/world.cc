@@ -149,7 +149,9 @@ void world::handle_events()
         host &one  = m_hosts[next.host];
 
         m_events.pop();
-        if (!one.tx->confirm(next.path, next.pos, (uint64_t)m_now)) {
+        if (!one.tx->confirm(next.path, next.pos,
+                             (uint64_t)(m_now - m_what.step),
+                             (uint64_t)m_now)) {
             post_all(next.host);
             continue;
         }
