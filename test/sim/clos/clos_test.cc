@@ -144,10 +144,11 @@ scenario small(policy sched, unsigned paths)
     return what;
 }
 
-result slow(policy sched, unsigned paths)
+result slow(policy sched, unsigned paths, uint64_t size = 8 << 20)
 {
     scenario what = small(sched, paths);
 
+    what.size             = size;
     what.load             = 0.5;
     what.topo.slow_spines = 1;
     return world(what).run();
@@ -217,6 +218,15 @@ TEST(world, left_lives_with_a_slow_spine_and_a_fixed_split_does_not)
     for (unsigned paths : {8, 16, 32}) {
         EXPECT_LT(slow(policy::FIXED, paths).mean, 0.7);
         EXPECT_GT(slow(policy::LEFT, paths).mean, 0.85);
+    }
+}
+
+/* One or two frags on each path: they are never busy when one is confirmed */
+TEST(world, left_learns_from_puts_of_few_frags)
+{
+    for (unsigned paths : {8, 16}) {
+        EXPECT_GT(slow(policy::LEFT, paths, 1 << 20).mean,
+                  slow(policy::RR, paths, 1 << 20).mean + 0.1);
     }
 }
 
