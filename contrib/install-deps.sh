@@ -7,9 +7,11 @@ set -u
 build="autoconf automake libtool make gcc g++ pkg-config dpkg-dev xz-utils
        libucx-dev ucx-utils libibverbs-dev libgtest-dev"
 # the virtual machine for Soft-RoCE is built with flex, bison, bc; test/fuzz links
-# with the run-time library of clang 14, which is recommended by clang only
-check="clang libclang-rt-14-dev shellcheck rdma-core ibverbs-providers ibverbs-utils iproute2 kmod
-       openmpi-bin libopenmpi-dev valgrind flex bison bc python3-minimal"
+# with the run-time library of clang 14, which is recommended by clang only; gdb
+# is for backtraces of tests that hang
+check="clang libclang-rt-14-dev shellcheck rdma-core ibverbs-providers
+       ibverbs-utils perftest iproute2 kmod openmpi-bin libopenmpi-dev valgrind
+       gdb flex bison bc python3-minimal"
 
 usage() {
     cat <<EOF

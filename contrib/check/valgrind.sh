@@ -1,5 +1,19 @@
 # shellcheck shell=bash
-# Valgrind's memcheck: a selection of what the sanitizers run, without their
-# instrumentation, and stock ucx_perftest. No error, and nothing of ours leaks.
+# Valgrind's memcheck on the fabric: a selection of the tests through UCT, and
+# stock ucx_perftest. No error, and nothing that is definitely lost.
 
-need valgrind valgrind valgrind || return 0
+memcheck() {
+    on_fabric gcc --manners fail -- "$CHECK_DIR/gcc/contrib/vqp-run" \
+        valgrind -q --error-exitcode=9 --leak-check=full \
+        --show-leak-kinds=definite --errors-for-leak-kinds=definite \
+        --fair-sched=yes --num-callers=20 "$@"
+}
+
+if need valgrind valgrind valgrind; then
+    gtest "valgrind: test_uct" memcheck "$CHECK_DIR/gcc/test_uct" \
+        --gtest_filter='*/ops.*/four_paths:flush_test.*:md_test.*:stats_test.*'
+    for test in ucp_put_bw tag_lat; do
+        run "valgrind: ucx_perftest $test" \
+            memcheck ucx_perftest -l -t $test -s 20000 -n 100 -w 10
+    done
+fi
