@@ -389,6 +389,21 @@ static void uct_vqp_set_failed(uct_vqp_t *vqp, vqp_status_t status)
     uct_vqp_touch_later(vqp);
 }
 
+void uct_vqp_lost(uct_vqp_t *vqp, vqp_status_t status)
+{
+    unsigned i;
+
+    if (!vqp->failed) {
+        uct_vqp_set_failed(vqp, status);
+    }
+
+    for (i = 0; i < vqp->num_paths; ++i) {
+        uct_vqp_lost_path(vqp, i);
+    }
+
+    uct_vqp_touch_later(vqp);
+}
+
 void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
 {
     if (vqp->failed) {

@@ -144,6 +144,12 @@ void uct_vqp_post_one_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t pos);
  */
 void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status);
 
+/**
+ * The same where no completion will come: what is outstanding ends here. Its
+ * queue pairs may still write to memory that was in use.
+ */
+void uct_vqp_lost(uct_vqp_t *vqp, vqp_status_t status);
+
 /** Post an empty write: an error tells that the peer is gone. */
 void uct_vqp_check(uct_vqp_t *vqp);
 

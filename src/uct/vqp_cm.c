@@ -240,7 +240,19 @@ void uct_vqp_cm_tick(uct_vqp_iface_t *iface)
 
 static void uct_vqp_cm_ud_cb(int fd, ucs_event_set_types_t events, void *arg)
 {
-    uct_vqp_cm_poll(arg);
+    uct_vqp_iface_t *iface = arg;
+    const vqp_ib_chan_t *chan;
+    unsigned i;
+
+    uct_vqp_cm_poll(iface);
+    for (i = 0; i < iface->num_rails; ++i) {
+        chan = &iface->rails[i].ud.chan;
+        if ((vqp_ib_chan_fd(chan) == fd) && vqp_ib_chan_is_lost(chan)) {
+            ucs_error("%s: events of the control queue are not waited for any "
+                      "more", chan->dev_name);
+            ucs_async_modify_handler(fd, 0);
+        }
+    }
 }
 
 /* Once a second: what only time can tell. Wakes a sleeper only if there is

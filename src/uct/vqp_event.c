@@ -147,7 +147,8 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
     uct_vqp_iface_event_clear(iface);
     for (i = 0; i < iface->num_rails; ++i) {
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
-        if (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK) {
+        if (vqp_ib_chan_is_lost(&iface->rails[i].cqs.chan) ||
+            (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK)) {
             return UCS_ERR_IO_ERROR;
         }
     }

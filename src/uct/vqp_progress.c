@@ -383,6 +383,26 @@ static unsigned uct_vqp_handle_stash(uct_vqp_iface_t *iface)
     return count;
 }
 
+/* Nothing tells what has completed: when it does so again and again, nothing
+ * more will, and whoever waits has to be told */
+static void __attribute__((noinline))
+uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
+{
+    uct_vqp_t *vqp;
+
+    if (cq->failures < VQP_IB_CQ_MAX_FAILURES) {
+        ++cq->failures;
+        ucs_error("failed to poll a completion queue of %s", cq->dev_name);
+        return;
+    }
+
+    UCS_ASYNC_BLOCK(iface->super.worker->async);
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        uct_vqp_lost(vqp, VQP_ERR_IO);
+    }
+    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
+}
+
 static inline unsigned
 uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
 {
@@ -391,7 +411,7 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
 
     count = vqp_ib_poll(cq, wcs, (int)max);
     if (vqp_unlikely(count < 0)) {
-        ucs_error("failed to poll a completion queue of %s", cq->dev_name);
+        uct_vqp_poll_failed(iface, cq);
         return 0;
     }
 

@@ -168,6 +168,13 @@ static uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
     return desc;
 }
 
+/* Slots come back, unless there never were any */
+static ucs_status_t __attribute__((noinline)) uct_vqp_no_desc(uct_vqp_t *vqp)
+{
+    return (vqp->iface->tx_mp.data->chunks == NULL) ? UCS_ERR_NO_MEMORY :
+                                                      uct_vqp_no_resource(vqp);
+}
+
 static inline void uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op,
                                   uct_vqp_desc_t *desc, uint64_t length)
 {
@@ -191,7 +198,7 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
     UCT_VQP_RMA_BEGIN(vqp, op);
     desc = uct_vqp_get_desc(vqp);
     if (ucs_unlikely(desc == NULL)) {
-        return uct_vqp_no_resource(vqp);
+        return uct_vqp_no_desc(vqp);
     }
 
     desc->comp   = NULL;
@@ -224,7 +231,7 @@ ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
     UCT_VQP_RMA_BEGIN(vqp, op);
     desc = uct_vqp_get_desc(vqp);
     if (ucs_unlikely(desc == NULL)) {
-        return uct_vqp_no_resource(vqp);
+        return uct_vqp_no_desc(vqp);
     }
 
     desc->comp   = comp;

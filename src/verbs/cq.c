@@ -71,6 +71,7 @@ unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan)
     }
 
     if ((errno != EAGAIN) && (errno != EWOULDBLOCK) && (errno != EINTR)) {
+        ++chan->failures;
         vqp_ib_error("%s: ibv_get_cq_event() failed: %s", chan->dev_name,
                      strerror(errno));
     }

@@ -7,9 +7,14 @@
 
 #include "verbs/dev.h"
 
+/* So often reading a channel, or polling a queue, may fail before nothing more
+ * is expected of it */
+#define VQP_IB_CQ_MAX_FAILURES 16
+
 typedef struct vqp_ib_chan {
     struct ibv_comp_channel *chan;
     const char              *dev_name;
+    uint32_t                failures; /* reads that failed */
 } vqp_ib_chan_t;
 
 typedef struct vqp_ib_cq {
@@ -18,6 +23,7 @@ typedef struct vqp_ib_cq {
     uint32_t      depth;     /* CQEs that it holds */
     uint32_t      reserved;  /* slots promised to posted WRs; <= depth */
     uint32_t      unacked;   /* events read and not yet acknowledged */
+    uint32_t      failures;  /* polls that failed */
 } vqp_ib_cq_t;
 
 /** Open a nonblocking completion channel. @return VQP_OK, VQP_ERR_IO */
@@ -40,6 +46,12 @@ static inline int vqp_ib_chan_fd(const vqp_ib_chan_t *chan)
  *         as none.
  */
 unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan);
+
+/** Did reading fail too often? It stays readable then: do not wait for it. */
+static inline int vqp_ib_chan_is_lost(const vqp_ib_chan_t *chan)
+{
+    return chan->failures >= VQP_IB_CQ_MAX_FAILURES;
+}
 
 /**
  * Create a CQ. It must stay at its address: events find it by that.
