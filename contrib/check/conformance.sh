@@ -4,7 +4,7 @@
 
 conformance() {
     taskset -c "$CHECK_CPU" "$CHECK_SRC/contrib/conformance.sh" --jobs 1 \
-        --build "$CHECK_DIR/gcc" "$@"
+        --build "$CHECK_DIR/gcc" --suites "$CHECK_DIR/suites" "$@"
 }
 
 if need_rxe "conformance on Soft-RoCE"; then

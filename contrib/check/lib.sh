@@ -112,8 +112,10 @@ gtest() {
         result FAIL "$name: it ended early" "status $status, see $log"
         tail_of "$log"
     elif [ "$status" != 0 ] && ! grep -q '^\[  FAILED  \]' "$log"; then
-        # what a sanitizer finds at the end
+        # what was found at the end, or by a sanitizer beside the tests
         result FAIL "$name: its status is $status" "see $log"
+        grep -nE 'fabric: |ERROR: |WARNING: |SUMMARY: |runtime error' "$log" |
+            head -n 10 | cut -c 1-200 | sed 's/^/    /'
         tail_of "$log" 40
     elif [ "$passed" = 0 ]; then
         result FAIL "$name: no test passed" "see $log"

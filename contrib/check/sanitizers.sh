@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Invalid memory accesses, leaks and undefined behaviour: in unit tests, the
-# simulator, the corpora of the fuzz targets, the fabric, through UCT, and in UCX's UCT suite.
+# corpora of the fuzz targets, the simulator, the fabric, through verbs and UCT,
+# and in UCX's UCT suite.
 
 export LSAN_OPTIONS=suppressions=$CHECK_SRC/contrib/check/lsan.supp
 LSAN_OPTIONS+=:print_suppressions=0
@@ -19,5 +20,6 @@ if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
     suite "sanitizers: sim" "$CHECK_DIR/sanitizers/test/sim/vqp_sim" \
         --seeds "$CHECK_SRC/test/sim/seeds.txt" --seconds 20
     suite "sanitizers: UCX's UCT suite" "$CHECK_SRC/contrib/conformance.sh" \
-        --jobs 1 --build "$CHECK_DIR/sanitizers" uct
+        --jobs 1 --build "$CHECK_DIR/sanitizers" \
+        --suites "$CHECK_DIR/suites" uct
 fi
