@@ -198,6 +198,17 @@ run_ci() {
     run_rxe
 }
 
+# Batches look for this file, wherever they run
+# shellcheck disable=SC2317 # a trap calls it
+stop() {
+    local dir
+    for dir in "$WORK/batch" "$WORK"/batch/*; do
+        touch "$dir/stop"
+    done
+    wait
+    exit 130
+}
+
 main() {
     build_project
     SUITES=${SUITES:-$BUILD/test/conformance/suites}
@@ -209,7 +220,7 @@ main() {
     ) 9>"$SUITES.lock" || exit
     mapfile -t CPUS < <(rxe_cpus)
     [ -n "$JOBS" ] || JOBS=$((${#CPUS[@]} < 2 ? ${#CPUS[@]} : 2))
-    trap 'touch "$WORK"/batch/{,*/}stop; exit 130' INT TERM HUP
+    trap stop INT TERM HUP
     if [ -n "$LIST" ]; then
         WORK=$LOGS
         list_names "$TL" | matching "$FILTER"
