@@ -260,9 +260,6 @@ void vqp_conn_close(vqp_conn_t *conn, uint64_t now)
 
     conn->owned = 0;
     switch (conn->state) {
-    case VQP_CONN_NEW:
-        vqp_conn_destroy(conn, VQP_OK);
-        break;
     case VQP_CONN_LIVE:
         vqp_conn_say_bye(conn);
         break;
@@ -270,8 +267,8 @@ void vqp_conn_close(vqp_conn_t *conn, uint64_t now)
         vqp_conn_destroy(conn, (vqp_status_t)conn->status);
         break;
     default:
-        /* The peer may have seen the REQ: get LIVE first, so that there are
-         * two sides which can agree on the end */
+        /* The peer may have seen the REQ, or have given the same number: get
+         * LIVE first, so that there are two sides which can agree on the end */
         vqp_mark(CONN_CLOSE_EARLY);
         conn->want_close = 1;
         break;

@@ -752,7 +752,7 @@ TEST_F(conn_closing, before_live_a_new_endpoint_takes_it_back)
     EXPECT_EQ(0u, net.sent[VQP_WIRE_BYE]);
 }
 
-TEST_F(conn_closing, before_anything_was_sent_it_goes_at_once)
+TEST_F(conn_closing, before_anything_was_sent_it_waits_until_live)
 {
     Vqp *last = nullptr;
 
@@ -761,9 +761,26 @@ TEST_F(conn_closing, before_anything_was_sent_it_goes_at_once)
     }
     ASSERT_EQ(VQP_CONN_NEW, last->conn.state);
     a.close(last);
-    EXPECT_EQ(64u, a.vqps.size());
     run(net);
+    EXPECT_EQ(64u, a.vqps.size());
     EXPECT_EQ(64u, b.vqps.size());
+}
+
+/* Found by vqp_sim: the number was gone, and the peer's request got a reset */
+TEST_F(conn_closing, before_anything_was_sent_the_peer_may_use_the_same_number)
+{
+    Vqp *x = nullptr, *y = nullptr;
+
+    for (unsigned i = 0; i < 65; ++i) {
+        x = a.connect(b);
+        y = b.connect(a);
+    }
+    ASSERT_EQ(VQP_CONN_NEW, x->conn.state);
+    ASSERT_EQ(x->conn.number, y->conn.number);
+    a.close(x);
+    run(net);
+    EXPECT_EQ(0u, y->failed);
+    expect_paired(y, other(y));
 }
 
 TEST_F(conn_closing, a_bye_stands_for_have_yours)
