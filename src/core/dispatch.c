@@ -204,7 +204,6 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         path = &tx->paths[__builtin_ctzl(tx->tail_paths)];
         frag = path->batch_last;
         if (!vqp_path_has_imm(path)) {
-            vqp_mark(DISPATCH_TAIL_NO_IMM);
             return 0;
         }
 

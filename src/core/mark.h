@@ -30,7 +30,6 @@
     _(DISPATCH_HELD_RMA, "a put behind a fence is held") \
     _(DISPATCH_AGAIN, "an AM goes after the puts it waited for, at once") \
     _(DISPATCH_TAIL_EMPTY, "a tail AM's immediate on a path that was posted") \
-    _(DISPATCH_TAIL_NO_IMM, "a tail AM waits for a receive of the peer") \
     _(DISPATCH_TAIL_NO_ROOM, "a tail AM waits for room for its immediate") \
     _(DISPATCH_AM_NO_PATH, "an AM's frag finds no path") \
     _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
