@@ -11,7 +11,7 @@ SCENARIOS = [
     ("full", "all hosts send 8 MiB puts"),
     ("half", "half of the hosts send"),
     ("slow", "... and one spine of 16 is at a tenth"),
-    ("small", "half of the hosts send 1 MiB puts"),
+    ("small-slow", "... and puts are of 1 MiB"),
 ]
 POLICIES = [  # name, label, colour, dashes: rr and least mostly coincide
     ("fixed", "fixed split", "#777777", ""),
