@@ -10,6 +10,17 @@
 
 #include "uct_fixture.h"
 
+/* Where what lies in each side's memory */
+enum {
+    ATOMIC_OFFSET = 0,
+    SHORT_OFFSET  = 64,
+    BCOPY_OFFSET  = 1024,
+    ZCOPY_OFFSET  = 8192,
+    ZCOPY_LENGTH  = 200000,
+    GET_OFFSET    = 256 << 10,
+    GET_LENGTH    = 100000
+};
+
 /* An operation that was posted; its completion counts */
 struct nth_op : completion_base {
     explicit nth_op(const std::string &name);
