@@ -88,7 +88,8 @@ static void clear_reserved(uint8_t *msg, unsigned type)
     switch (type) {
     case VQP_WIRE_REQ:
     case VQP_WIRE_REP:
-        memset(msg + 91, 0, 5);
+        msg[91] = 0;
+        memset(msg + 94, 0, 2);
         break;
     case VQP_WIRE_PATH_DOWN:
     case VQP_WIRE_PATH_DOWN_ACK:
