@@ -213,6 +213,7 @@ main() {
     build_project
     SUITES=${SUITES:-$BUILD/test/conformance/suites}
     LOGS=$BUILD/test/conformance/$SUITE.$TL
+    [[ $SUITE != uc[tp] ]] || LOGS+=.$ON
     mkdir -p "$LOGS" "${SUITES%/*}" && : >"$LOGS/verdicts" || exit 2
     (
         flock 9 # others may want the same ones
@@ -229,7 +230,7 @@ main() {
     case $SUITE in
         all) run_all ;;
         ci) run_ci ;;
-        *) run_suite "$SUITE.$ON" ;;
+        *) run_suite run ;;
     esac
     counts "$LOGS/verdicts"
     ! grep -q '^FAIL ' "$LOGS/verdicts"
