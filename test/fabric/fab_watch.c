@@ -5,6 +5,7 @@
 #include "fab_watch.h"
 #include "fab_cq.h"
 #include "fab_manners.h"
+#include "fab_qp.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -199,13 +200,12 @@ void fab_manners_modify_qp(const struct ibv_qp *qp, enum ibv_qp_state state)
     }
 }
 
-/* Receives of a QP whose completions were not polled. Those that wait for a
-   message may be left: they are the device's to drop. So may completions, if
-   the CQ goes, too: it is a mistake when somebody polls it afterwards. */
-static uint32_t watch_unpolled(const struct ibv_qp *qp)
+/* Completions of a QP that were not polled. They may be left if the CQ goes,
+ * too: it is a mistake when somebody polls it afterwards. So may receives that
+ * wait for a message: they are the device's to drop. */
+static uint32_t watch_unpolled(const struct ibv_qp *qp, struct fab_cq *cq)
 {
-    struct fab_cq *cq = fab_cq_of(qp->recv_cq);
-    uint32_t count    = 0;
+    uint32_t count = 0;
     const struct fab_cqe *cqe;
     uint32_t i;
 
@@ -213,18 +213,32 @@ static uint32_t watch_unpolled(const struct ibv_qp *qp)
     for (i = cq->tail; i != __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE);
          ++i) {
         cqe    = &fab_ptr(struct fab_cqe, cq->ring)[i & cq->mask];
-        count += (cqe->qp_num == qp->qp_num) && !(cqe->flags & FAB_CQE_SEND);
+        count += (cqe->qp_num == qp->qp_num);
     }
     fab_lock_drop(&cq->cons_lock);
     return count;
 }
 
+/* Note what a QP leaves to one of its CQs: completions, and so many sends that
+ * will not have any. With the lock of the books. */
+static void watch_leave(const struct ibv_qp *qp, struct ibv_cq *ibv_cq,
+                        uint32_t sends)
+{
+    uint32_t left      = watch_unpolled(qp, fab_cq_of(ibv_cq)) + sends;
+    fab_watch_cq_t *cq = *watch_cq_link(ibv_cq);
+
+    if ((cq != NULL) && (left > 0)) {
+        cq->left     = left;
+        cq->left_qpn = qp->qp_num;
+    }
+}
+
 void fab_manners_destroy_qp(const struct ibv_qp *qp)
 {
-    uint32_t recvs = watch_unpolled(qp);
+    /* those that ended well without a completion of their own are complete */
+    const struct fab_sq *sq = &fab_qp_of(qp)->sq;
+    uint32_t sends          = sq->head - sq->done;
     fab_watch_qp_t *book, **link;
-    fab_watch_cq_t *cq;
-    uint32_t sends;
     sigset_t old;
 
     watch_write_lock(&old);
@@ -238,21 +252,11 @@ void fab_manners_destroy_qp(const struct ibv_qp *qp)
         return;
     }
 
-    cq = *watch_cq_link(qp->recv_cq);
-    if ((cq != NULL) && (recvs > 0)) {
-        cq->left     = recvs;
-        cq->left_qpn = qp->qp_num;
-    }
-
-    sends = fab_book_level(&book->sends);
+    watch_leave(qp, qp->recv_cq, 0);
+    watch_leave(qp, qp->send_cq, (book->type == IBV_QPT_UD) ? 0 : sends);
     fab_book_cleanup(&book->sends);
     fab_book_cleanup(&book->recvs);
     watch_write_unlock(&old);
-    if ((book->type != IBV_QPT_UD) && (sends > 0)) {
-        fab_manners_report(FAB_RULE_QP_LEFT, fab_watch_device(qp->context),
-                           "qp", qp->qp_num, "%u sends", sends);
-    }
-
     pthread_mutex_destroy(&book->lock);
     free(book);
 }

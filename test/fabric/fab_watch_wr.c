@@ -185,7 +185,7 @@ static void watch_left(const struct ibv_cq *cq)
 
     if (left > 0) {
         fab_manners_report(FAB_RULE_QP_LEFT, fab_watch_device(cq->context),
-                           "qp", qpn, "%u receives, and the CQ is in use",
+                           "qp", qpn, "%u completions, and the CQ is in use",
                            left);
     }
 }

@@ -142,11 +142,19 @@ TEST_F(manners, memory_of_completed_requests_may_go)
     expect_none();
 }
 
-TEST_F(manners, a_queue_pair_is_destroyed_with_a_completion_not_polled)
+TEST_F(manners, a_queue_pair_leaves_a_send_in_a_cq_that_is_used)
 {
+    qp_options shared;
+
+    shared.cq = a->cq;
+    endpoint c(*dev, shared);
+    c.connect(c);
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 16));
     EXPECT_EQ(0, ibv_destroy_qp(a->qp));
     a->qp = nullptr;
+    expect_none();
+    ASSERT_EQ(0, c.post(IBV_WR_RDMA_WRITE, c, 16));
+    EXPECT_EQ(IBV_WC_SUCCESS, c.next().status);
     expect_mistakes("qp_left");
 }
 
