@@ -375,6 +375,7 @@ TEST_F(error_test, a_remote_key_that_is_not_valid_any_more_fails_the_endpoint)
     EXPECT_TRUE(until([&] { return comp.calls == 1; }));
     EXPECT_EQ(UCS_OK, comp.status);
     EXPECT_EQ(0u, second.errors);
+    expect_mistakes("remote_key");
 }
 
 TEST_F(error_test, beyond_the_end_of_registered_memory_nothing_is_written)
@@ -398,6 +399,7 @@ TEST_F(error_test, beyond_the_end_of_registered_memory_nothing_is_written)
         EXPECT_TRUE(until([&] { return ep.errors == 1; }));
     }
     expect_alive(*ab);
+    expect_mistakes("remote_key");
 }
 
 /* ---- ports ---- */

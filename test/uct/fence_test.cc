@@ -39,6 +39,9 @@ protected:
 
     void TearDown() override
     {
+        if (ab != nullptr) {
+            EXPECT_EQ(UCS_OK, ab->flush()); /* before its memory goes */
+        }
         ab.reset();
         source.reset();
         target.reset();
@@ -104,6 +107,7 @@ TEST_P(fence, an_active_message_sees_the_puts_before_it)
     for (unsigned i = 0; i < 20 * slots; ++i) {
         if ((i % slots) == 0) {
             ASSERT_TRUE(until([&] { return got == i; })) << got << " of " << i;
+            ASSERT_EQ(UCS_OK, ab->flush()); /* the source is written again */
         }
         put(i % slots, sizes[i % 5], i);
         put_fence();
@@ -242,6 +246,7 @@ TEST_P(fence, of_the_interface_holds_for_each_endpoint)
     for (unsigned i = 0; i < 4 * slots; ++i) {
         if ((i % slots) == 0) {
             ASSERT_TRUE(until([&] { return got == i; }));
+            ASSERT_EQ(UCS_OK, ab->flush()); /* the source is written again */
         }
         put(i % slots, slot, i);
         if (GetParam().explicit_fence) {

@@ -149,6 +149,7 @@ TEST_F(md_test, read_only_memory_can_be_sent_and_read_by_the_peer)
     ab.reset();
     ba.reset();
     munmap(data, length);
+    expect_mistakes("remote_key");
 }
 
 /* Needs a process without the right to lock what it likes */
@@ -232,6 +233,7 @@ TEST_F(md_test, after_an_invalidation_the_peer_does_not_get_in)
         EXPECT_TRUE(until([&] { return ab->errors == 1; }));
         EXPECT_EQ(pattern(1, 0), target.data[0]);
     }
+    expect_mistakes("remote_key");
 }
 
 TEST_F(md_test, remote_keys_that_are_garbage_are_refused)

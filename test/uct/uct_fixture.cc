@@ -1,6 +1,8 @@
 /* Interfaces, endpoints and memory for tests, see uct_fixture.h. */
 #include "uct_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <ucs/async/async.h>
 #include <ucs/debug/log.h>
 
@@ -475,6 +477,17 @@ void uct_test::SetUp()
     completion::order.clear();
 }
 
+static void expect_no_mistakes()
+{
+    char text[512] = "";
+
+    if (vqp_fabric() != NULL) {
+        vqp_fabric()->violation_text(text, sizeof(text));
+        EXPECT_EQ(0u, vqp_fabric()->violations(NULL)) << text;
+        vqp_fabric()->violations_reset();
+    }
+}
+
 void uct_test::TearDown()
 {
     ab.reset();
@@ -483,6 +496,15 @@ void uct_test::TearDown()
     a.reset();
     if (faults_allowed()) {
         EXPECT_TRUE(fault("clear"));
+    }
+    expect_no_mistakes();
+}
+
+void uct_test::expect_mistakes(const char *rule)
+{
+    if (vqp_fabric() != NULL) {
+        EXPECT_GT(vqp_fabric()->violations(rule), 0u);
+        vqp_fabric()->violations_reset();
     }
 }
 
