@@ -171,7 +171,10 @@ is_heavy() {
 # Makes $WORK/batch/N/names of the names in a file
 make_batches() {
     local size=15 batch=1000 count=0 heavy=2000 name to
-    [ "$ON" = rxe ] || size=40
+    if [ "$ON" = fabric ]; then
+        # a batch that has begun ends, however full the time box is
+        size=$((TIME_BOX > 0 ? 20 : 40))
+    fi
     rm -rf "$WORK/batch"
     while read -r name; do
         if [ "$ON" = rxe ] && is_heavy "$name"; then
