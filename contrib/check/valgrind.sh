@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # Valgrind's memcheck on the fabric: a selection of the tests through UCT, and
-# stock ucx_perftest. No error, and nothing that is definitely lost.
+# stock ucx_perftest. What is lost the sanitizers look for: here that would read
+# all of the fabric's world, 16 GB that are nearly empty, and fill them.
 
 memcheck() {
     on_fabric gcc --manners fail -- "$CHECK_DIR/gcc/contrib/vqp-run" \
-        valgrind -q --error-exitcode=9 --leak-check=full \
-        --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-        --fair-sched=yes --num-callers=20 "$@"
+        valgrind -q --error-exitcode=9 --leak-check=no --fair-sched=yes \
+        --num-callers=20 "$@"
 }
 
 if need valgrind valgrind valgrind; then

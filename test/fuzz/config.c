@@ -143,7 +143,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *line, *value;
 
     FUZZ_CHECK(text != NULL);
-    memcpy(text, data, size);
+    if (size > 0) {
+        memcpy(text, data, size); /* of nothing there is no address */
+    }
     text[size] = '\0';
 
     FUZZ_CHECK(ucs_config_parser_set_default_values(

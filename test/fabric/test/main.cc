@@ -72,8 +72,9 @@ static void exec_layout(const layout &l, char **argv)
 {
     std::string preload = VQP_TEST_FABRIC;
 
+    /* a sanitizer wants to be the first */
     if (getenv("LD_PRELOAD") != nullptr) {
-        preload += std::string(":") + getenv("LD_PRELOAD");
+        preload = getenv("LD_PRELOAD") + (":" + preload);
     }
 
     set_env("LD_PRELOAD", preload);
