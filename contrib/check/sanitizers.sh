@@ -11,8 +11,8 @@ export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
 if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
    run "sanitizers: test programs" make -C "$CHECK_DIR/sanitizers" -s \
        -j"$CHECK_JOBS" check TESTS=; then
-    tests sanitizers TESTS="test_core $(
-        printf 'test/fuzz/%s ' addr config conn rx window wire)"
+    tests sanitizers TESTS="test_core $(cd "$CHECK_SRC/test/fuzz/corpus" &&
+        printf 'test/fuzz/%s ' *)"
     # it preloads the fabric itself; the sanitizer must come before
     gtest "sanitizers: test_fabric" env \
         LD_PRELOAD="$(gcc -print-file-name=libasan.so)" \
