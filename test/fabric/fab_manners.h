@@ -10,8 +10,9 @@
  * While it is off, a hook is one load and one branch, and there are no books:
  * switched on later, only what is created from then on is watched.
  *
- * Not watched: receives of an SRQ, and the sends of a UD queue pair when it is
- * destroyed: unsignaled ones have no completion there.
+ * Not watched: memory of requests of a queue pair in ERR, receives of an SRQ,
+ * and the sends of a UD queue pair when it is destroyed: unsignaled ones have no
+ * completion there.
  *
  * Locking: books of one QP have one lock; a signal handler may be inside
  * another QP's.

@@ -163,6 +163,7 @@ void fab_manners_create_qp(const struct ibv_qp *qp,
     }
 
     book->context    = qp->context;
+    book->qp         = qp;
     book->qpn        = qp->qp_num;
     book->type       = qp->qp_type;
     book->sq_sig_all = sq_sig_all;
@@ -263,6 +264,15 @@ void fab_manners_destroy_qp(const struct ibv_qp *qp)
 
 /* ---- memory ---- */
 
+/* In ERR nothing touches memory any more, whether or not that was polled */
+static bool watch_is_over(const fab_watch_qp_t *book)
+{
+    const struct fab_qp *qp = fab_qp_of(book->qp);
+
+    return (__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) &&
+           !__atomic_load_n(&qp->flush, __ATOMIC_ACQUIRE);
+}
+
 void fab_manners_dereg_mr(const struct ibv_mr *mr)
 {
     fab_watch_qp_t *book;
@@ -272,7 +282,7 @@ void fab_manners_dereg_mr(const struct ibv_mr *mr)
     for (i = 0; i < WATCH_BUCKETS; ++i) {
         for (book = watch.qps[i]; book != NULL; book = book->next) {
             pthread_mutex_lock(&book->lock);
-            if ((book->context == mr->context) &&
+            if ((book->context == mr->context) && !watch_is_over(book) &&
                 (fab_book_uses(&book->sends, mr->lkey) ||
                  fab_book_uses(&book->recvs, mr->lkey))) {
                 fab_manners_report(FAB_RULE_DEREG,

@@ -26,6 +26,7 @@ typedef struct fab_watch_qp fab_watch_qp_t;
 struct fab_watch_qp {
     fab_watch_qp_t           *next;
     const struct ibv_context *context;
+    const struct ibv_qp      *qp;
     uint32_t                 qpn;
     enum ibv_qp_type         type;
     bool                     sq_sig_all;

@@ -139,13 +139,13 @@ void fab_manners_unpost_recv(const struct ibv_qp *qp,
 /* ---- completing ---- */
 
 /* The oldest send is complete, whether or not it has a completion itself */
-static void watch_sent(fab_watch_qp_t *book)
+static void watch_sent(fab_watch_qp_t *book, bool is_flushed)
 {
     const fab_book_wr_t *entry = fab_book_at(&book->sends, book->sends.tail);
     const char *device         = fab_watch_device(book->context);
     uint64_t hash;
 
-    if (entry->hashed) {
+    if (entry->hashed && !is_flushed) {
         if (fab_content_hash(entry->sge, (int)entry->num_sge, &hash) != 0) {
             fab_manners_report(FAB_RULE_UNMAPPED, device, "qp", book->qpn,
                                "wr_id 0x%llx",
@@ -173,7 +173,7 @@ static void watch_completed(fab_watch_qp_t *book, const struct ibv_wc *wc)
         }
     } else if (fab_book_find(&book->sends, wc->wr_id, failed, &index)) {
         while (book->sends.tail != index + 1) {
-            watch_sent(book);
+            watch_sent(book, wc->status == IBV_WC_WR_FLUSH_ERR);
         }
     }
 }

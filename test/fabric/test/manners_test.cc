@@ -130,6 +130,20 @@ TEST_F(manners, memory_of_a_receive_is_deregistered)
     expect_mistakes("dereg");
 }
 
+TEST_F(manners, memory_of_a_queue_pair_in_error_may_go)
+{
+    memory region(*dev, 8192);
+
+    ASSERT_EQ(0, a->to(IBV_QPS_ERR));
+    ibv_send_wr wr = a->wr(IBV_WR_RDMA_WRITE, *b, 16);
+    a->sge         = region.sge(4096, 16);
+    ASSERT_EQ(0, a->post(wr));
+    region.deregister();
+    ASSERT_EQ(0, munmap(region.data + 4096, 4096));
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, a->next().status);
+    expect_none();
+}
+
 TEST_F(manners, memory_of_completed_requests_may_go)
 {
     memory region(*dev, 4096);
