@@ -16,12 +16,15 @@
 
 #include <atomic>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define NTH_ALLOC 0
-#elif defined(__has_feature)
-#define NTH_ALLOC \
-    !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NTH_ALLOC 0
+#endif
+
+#ifndef NTH_ALLOC
 #define NTH_ALLOC 1
 #endif
 
