@@ -401,7 +401,9 @@ static inline void uct_vqp_am_short_fill(void *buffer, uint64_t header,
                                          const void *payload, size_t length)
 {
     memcpy(buffer, &header, sizeof(header));
-    memcpy((char*)buffer + sizeof(header), payload, length);
+    if (length > 0) { /* of nothing there may be no address */
+        memcpy((char*)buffer + sizeof(header), payload, length);
+    }
 }
 
 /* ep_check takes no flags; a completion it takes from 1.22 on, when it may be

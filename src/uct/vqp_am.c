@@ -146,7 +146,9 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
     op->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;
     op->user      = comp;
     op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
-    memcpy(record + 1, header, header_length);
+    if (header_length > 0) {
+        memcpy(record + 1, header, header_length);
+    }
     uct_iface_trace_am(&vqp->iface->super, UCT_AM_TRACE_TYPE_SEND, id,
                        record + 1, header_length, "TX: vqp %u AM_ZCOPY",
                        vqp->number);
