@@ -112,12 +112,13 @@ static void fab_heap_punch(struct fab_block *block)
 
 void fab_heap_free(void *ptr)
 {
-    struct fab_block *block = (struct fab_block*)((char*)ptr - HEADER);
+    struct fab_block *block;
 
     if (ptr == NULL) {
         return;
     }
 
+    block = (struct fab_block*)((char*)ptr - HEADER);
     fab_heap_punch(block);
     fab_lock_take(&fab_world->heap_lock);
     fab_heap_put(block);
