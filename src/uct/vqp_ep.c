@@ -313,8 +313,10 @@ uct_vqp_ep_process_pending(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
     uct_vqp_ep_update_ready(ep->vqp);
 
     if (status == UCS_OK) {
+        ++iface->reported;
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     } else if (status == UCS_INPROGRESS) {
+        ++iface->reported;
         return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     }
 

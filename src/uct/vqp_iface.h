@@ -77,7 +77,7 @@ typedef struct uct_vqp_iface {
     unsigned             stash_count;  /* completions that event_arm took */
     unsigned             stash_next;
     unsigned             in_progress;
-    unsigned             reported;     /* AMs and completions, this call */
+    unsigned             reported;     /* what progress returns, this call */
     unsigned             fences;       /* iface_fence calls */
     uint64_t             polled;       /* ns: end of the last poll that found
                                           nothing; for sched left only */

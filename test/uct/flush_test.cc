@@ -239,6 +239,32 @@ TEST_F(flush_test, pending_requests_run_in_order_and_nothing_overtakes_them)
     }
 }
 
+/* Who sleeps when progress did nothing has to know that its request went out:
+ * nothing else may ever wake it */
+TEST_F(flush_test, progress_counts_pending_requests)
+{
+    connect();
+    bool sent = false;
+    request req([&] {
+        ucs_status_t status = uct_ep_am_short(*ab, 1, 0, NULL, 0);
+
+        sent = (status == UCS_OK);
+        return status;
+    });
+    unsigned count = 0;
+
+    fill_up();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    for (int i = 0; !sent && (i < 1000000); ++i) {
+        b->progress();
+        count = a->progress();
+    }
+
+    ASSERT_TRUE(sent);
+    EXPECT_GT(count, 0u);
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
 TEST_F(flush_test, a_completion_does_not_overtake_pending_requests)
 {
     connect();
