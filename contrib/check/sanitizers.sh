@@ -20,7 +20,7 @@ if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
     gtest "sanitizers: test_verbs" on_fabric sanitizers -- \
         "$CHECK_DIR/sanitizers/test_verbs"
     gtest "sanitizers: test_uct" on_fabric sanitizers -- \
-        "$CHECK_DIR/sanitizers/test_uct"
+        "$CHECK_DIR/sanitizers/test_uct" --gtest_filter=-large.*
     suite "sanitizers: sim" "$CHECK_DIR/sanitizers/test/sim/vqp_sim" \
         --seeds "$CHECK_SRC/test/sim/seeds.txt" --seconds 20
     # the suite is not built with a sanitizer, and leaks of its own
