@@ -6,6 +6,7 @@
 memcheck() {
     on_fabric gcc --manners fail -- "$CHECK_DIR/gcc/contrib/vqp-run" \
         valgrind -q --error-exitcode=9 --leak-check=no --fair-sched=yes \
+        --suppressions="$CHECK_SRC/contrib/check/valgrind.supp" \
         --num-callers=20 "$@"
 }
 
