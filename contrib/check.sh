@@ -13,18 +13,18 @@ limit=1500 # seconds, for a step that hangs
 # The steps that follow the first build: NAME:SECONDS:NEEDS. The seconds are
 # those on one CPU: the longest begin first, so that the last ones end together.
 # b: needs the first build. d: and Soft-RoCE devices.
-steps="conformance:1000:bd rxe:700:bd sanitizers:500: fuzz:400:b mutants:300:b
-       tsan:200: valgrind:200:b clang:150: package:120:b tools:100:b sim:70:b
-       fabric:60:b unit:60:b form:20:b"
+steps="conformance:1000:bd rxe:700:bd sanitizers:550: fuzz:460:b mutants:300:b
+       tsan:200: valgrind:200:b clang:180: package:120:b fabric:90:b sim:65:b
+       tools:60:b unit:60:b form:20:b"
 
 usage() {
     cat <<EOT
 Usage: contrib/check.sh [--no-install] [--only STEP[,STEP]...] [--dir DIR]
 
-Builds and tests everything; less than 30 minutes on two cores, with what it
-does the first time: packages, and the kernel of the virtual machine. The last
-line is "N passed, N failed, N skipped"; the status is 1 when something failed. A
-skip says its reason.
+Builds and tests everything; about half an hour on two cores, some minutes more
+the first time: packages, and the kernel of the virtual machine. The last line
+is "N passed, N failed, N skipped"; the status is 1 when something failed. A skip
+says its reason.
 
   --no-install  install no package; fail when one is missing
   --only STEPS  of: $(step_names)
