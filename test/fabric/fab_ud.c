@@ -226,7 +226,8 @@ void fab_exec_ud(struct fab_qp *qp, const struct ibv_send_wr *wr,
 
     fab_grh_make(qp, &ah->attr, length, grh);
     peer = fab_qp_slot(ah->dev, wr->wr.ud.remote_qpn);
-    if ((peer->qpn != wr->wr.ud.remote_qpn) ||
+    if ((__atomic_load_n(&peer->qpn, __ATOMIC_RELAXED) !=
+         wr->wr.ud.remote_qpn) ||
         ((peer->proc != fab_world_self) &&
          !fab_proc_alive_cached(peer->proc))) {
         goto out;
