@@ -194,7 +194,6 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
     size_t length;
 
     UCT_VQP_EP_READY(tl_ep, vqp);
-    UCT_VQP_CHECK_RKEY(vqp, rkey);
     UCT_VQP_RMA_BEGIN(vqp, op);
     desc = uct_vqp_get_desc(vqp);
     if (ucs_unlikely(desc == NULL)) {
@@ -206,7 +205,12 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
     length       = pack_cb(desc + 1, arg);
     if (ucs_unlikely(length == 0)) {
         ucs_mpool_put_inline(desc);
-        return 0;
+        return 0; /* without a look at the key: there may be none */
+    }
+
+    if (ucs_unlikely(uct_vqp_rkey(rkey)->layout != vqp->key_layout)) {
+        ucs_mpool_put_inline(desc);
+        return uct_vqp_ep_bad_rkey(vqp, rkey);
     }
 
     uct_vqp_rma_fill(op, VQP_KIND_PUT, 0, length, remote_addr, rkey);

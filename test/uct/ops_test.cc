@@ -60,6 +60,26 @@ TEST_P(ops, put_bcopy_moves_0_to_max_bytes_to_odd_addresses)
     }
 }
 
+/* Who registered nothing has no key either: UCX's own tests do so */
+TEST_P(ops, ops_of_no_bytes_do_not_look_at_the_key)
+{
+    auto pack  = [](void *, void *) -> size_t { return 0; };
+    auto drop  = [](void *, const void *, size_t) {};
+    auto retry = [&](const std::function<ssize_t()> &op) {
+        return ab->retry([&] { return (ucs_status_t)op(); });
+    };
+
+    EXPECT_EQ(UCS_OK, retry([&] {
+        return uct_ep_put_bcopy(*ab, pack, NULL, 0, UCT_INVALID_RKEY);
+    }));
+    EXPECT_EQ(UCS_OK, retry([&] {
+        return uct_ep_put_short(*ab, NULL, 0, 0, UCT_INVALID_RKEY);
+    }));
+    EXPECT_EQ(UCS_OK, retry([&] {
+        return uct_ep_get_bcopy(*ab, drop, NULL, 0, 0, UCT_INVALID_RKEY, NULL);
+    }));
+}
+
 TEST_P(ops, put_zcopy_moves_0_to_many_bytes_to_odd_addresses)
 {
     for (size_t length : borders(size - 4000)) {
