@@ -282,9 +282,11 @@ void fab_manners_dereg_mr(const struct ibv_mr *mr)
     for (i = 0; i < WATCH_BUCKETS; ++i) {
         for (book = watch.qps[i]; book != NULL; book = book->next) {
             pthread_mutex_lock(&book->lock);
-            if ((book->context == mr->context) && !watch_is_over(book) &&
+            /* the state last: a QP that has no part in it may be changing */
+            if ((book->context == mr->context) &&
                 (fab_book_uses(&book->sends, mr->lkey) ||
-                 fab_book_uses(&book->recvs, mr->lkey))) {
+                 fab_book_uses(&book->recvs, mr->lkey)) &&
+                !watch_is_over(book)) {
                 fab_manners_report(FAB_RULE_DEREG,
                                    fab_watch_device(mr->context), "qp",
                                    book->qpn, "lkey 0x%x", mr->lkey);
