@@ -234,6 +234,30 @@ static int vqp_addr_no(char *why, size_t size, const char *fmt, ...)
     return 0;
 }
 
+/* Path i goes from rail i of the one to rail i of the other, each modulo their
+ * number: a subnet must be the same wherever two may meet */
+static int vqp_addr_same_subnets(const vqp_dev_addr_t *local,
+                                 const vqp_dev_addr_t *remote, char *why,
+                                 size_t size)
+{
+    const vqp_dev_addr_rail_t *near_rail, *far_rail;
+    unsigned i;
+
+    for (i = 0; i < (unsigned)local->num_rails * remote->num_rails; ++i) {
+        near_rail = &local->rails[i % local->num_rails];
+        far_rail  = &remote->rails[i % remote->num_rails];
+        if (near_rail->subnet_prefix != far_rail->subnet_prefix) {
+            return vqp_addr_no(why, size,
+                               "subnet differs: local prefix 0x%016" PRIx64
+                               ", remote 0x%016" PRIx64,
+                               near_rail->subnet_prefix,
+                               far_rail->subnet_prefix);
+        }
+    }
+
+    return 1;
+}
+
 int vqp_dev_addr_reachable(const vqp_dev_addr_t *local,
                            const vqp_dev_addr_t *remote, char *why, size_t size)
 {
@@ -264,14 +288,6 @@ int vqp_dev_addr_reachable(const vqp_dev_addr_t *local,
                            local->pkey);
     }
 
-    if ((local->link == VQP_LINK_IB) &&
-        (local->rails[0].subnet_prefix != remote->rails[0].subnet_prefix)) {
-        return vqp_addr_no(why, size,
-                           "subnet differs: local prefix 0x%016" PRIx64
-                           ", remote 0x%016" PRIx64,
-                           local->rails[0].subnet_prefix,
-                           remote->rails[0].subnet_prefix);
-    }
-
-    return 1;
+    return (local->link != VQP_LINK_IB) ||
+           vqp_addr_same_subnets(local, remote, why, size);
 }

@@ -61,6 +61,13 @@ static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
     return (best == UINT32_MAX) ? 1 : best;
 }
 
+/* Could it take the frag at another time? */
+static inline int vqp_sched_may(const vqp_path_t *path, const vqp_want_t *want)
+{
+    return path->up && (!(want->needs & VQP_NEED_RAIL) ||
+                        (path->peer_rail == want->rail));
+}
+
 /* Would all paths together, each by its pace, be through with what they have and
  * all that is left of the op before @a finish ns are over? */
 static int vqp_sched_too_late(const vqp_path_t *paths, uint32_t num_paths,
@@ -71,7 +78,8 @@ static int vqp_sched_too_late(const vqp_path_t *paths, uint32_t num_paths,
     uint32_t i;
 
     for (i = 0; i < num_paths; ++i) {
-        if (paths[i].up && (vqp_pace_cost(&paths[i].pace, want->now) != 0)) {
+        if (vqp_sched_may(&paths[i], want) &&
+            (vqp_pace_cost(&paths[i].pace, want->now) != 0)) {
             bytes += paths[i].bytes;
             rate  += paths[i].pace.rate;
         }
@@ -105,7 +113,8 @@ static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
                 first = finish;
                 best  = path;
             }
-        } else if (path->up && (cost != 0) && (path->bytes >= want->cap)) {
+        } else if (vqp_sched_may(path, want) && (cost != 0) &&
+                   (path->bytes >= want->cap)) {
             others_full = 1;
         }
     }
@@ -122,10 +131,8 @@ static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
     uint32_t i;
 
     for (i = 0; i < num_paths; ++i) {
-        if (paths[i].up && (!(want->needs & VQP_NEED_IMM) ||
-                            vqp_path_has_imm(&paths[i])) &&
-            (!(want->needs & VQP_NEED_RAIL) ||
-             (paths[i].peer_rail == want->rail))) {
+        if (vqp_sched_may(&paths[i], want) &&
+            (!(want->needs & VQP_NEED_IMM) || vqp_path_has_imm(&paths[i]))) {
             return vqp_sched_fits(&paths[i], want) ? &paths[i] : NULL;
         }
     }

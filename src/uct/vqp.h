@@ -67,6 +67,7 @@ typedef struct uct_vqp {
     uint8_t              in_cm_list;
     uint32_t             ring_rkeys[VQP_MAX_RAILS]; /* of the peer */
     uint32_t             key_layout;  /* that keys of its memory must have */
+    uint8_t              peer_rails;  /* bits: that paths go to */
     ucs_list_link_t      list;        /* in iface->vqp_list */
     uct_vqp_slab_t      *slab;
     char                *chunk;

@@ -10,6 +10,14 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
 
     UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_VQP_CHECK_RKEY(vqp, rkey);
+    if (vqp_unlikely(!(vqp->peer_rails &
+                       UCS_BIT(uct_vqp_rkey(rkey)->amo_rail)))) {
+        ucs_error("vqp %u: no path goes to rail %u of the peer, which executes "
+                  "the atomics to this memory", vqp->number,
+                  uct_vqp_rkey(rkey)->amo_rail);
+        return UCS_ERR_UNSUPPORTED;
+    }
+
     op = vqp_tx_rma_begin(&vqp->tx);
     if (vqp_unlikely(op == NULL)) {
         return uct_vqp_no_resource(vqp);

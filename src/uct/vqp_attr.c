@@ -218,7 +218,8 @@ uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
     attr->overhead            = UCT_VQP_OVERHEAD;
     attr->bandwidth.shared    = 0;
     attr->bandwidth.dedicated = 0;
-    for (i = 0; i < iface->num_rails; ++i) {
+    /* a rail without a path adds nothing */
+    for (i = 0; i < ucs_min(iface->num_rails, iface->set.num_paths); ++i) {
         latency = ucs_max(latency, iface->rails[i].port.latency);
         attr->bandwidth.dedicated += vqp_ib_port_payload_bandwidth(
                 iface->rails[i].dev, &iface->rails[i].port,

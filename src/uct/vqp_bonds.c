@@ -9,6 +9,13 @@
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/string.h>
 
+static void uct_vqp_bonds_release(uct_vqp_bonds_t *bonds)
+{
+    ucs_free(bonds->bonds);
+    ucs_free(bonds->names);
+    ucs_free(bonds->ports);
+}
+
 static ucs_status_t uct_vqp_bonds_alloc(uct_vqp_bonds_t *bonds, unsigned max)
 {
     bonds->ports = ucs_calloc(max, sizeof(*bonds->ports), "vqp_ports");
@@ -72,16 +79,12 @@ uct_vqp_bonds_list_ports(uct_vqp_bonds_t *bonds, const vqp_ib_dev_list_t *list)
     return UCS_OK;
 }
 
-ucs_status_t uct_vqp_bonds_get(const char *text, uct_vqp_bonds_t *bonds)
+/* What a text makes of the ports */
+static ucs_status_t uct_vqp_bonds_make(const char *text, uct_vqp_bonds_t *bonds)
 {
     vqp_ib_dev_list_t list;
     ucs_status_t status;
     char why[128];
-
-    memset(bonds, 0, sizeof(*bonds));
-    if (text[strspn(text, " ")] == '\0') {
-        return UCS_OK;
-    }
 
     status = uct_vqp_status(vqp_ib_dev_list_get(&list));
     if (status != UCS_OK) {
@@ -106,12 +109,50 @@ ucs_status_t uct_vqp_bonds_get(const char *text, uct_vqp_bonds_t *bonds)
     return UCS_OK;
 }
 
-void uct_vqp_bonds_release(uct_vqp_bonds_t *bonds)
+/* All that were made: never freed, since who asks again must get the same */
+static uct_vqp_bonds_t *uct_vqp_bonds_made;
+static pthread_mutex_t uct_vqp_bonds_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const uct_vqp_bonds_t *uct_vqp_bonds_find(const char *text)
 {
-    ucs_free(bonds->bonds);
-    ucs_free(bonds->names);
-    ucs_free(bonds->ports);
-    memset(bonds, 0, sizeof(*bonds));
+    uct_vqp_bonds_t *bonds;
+
+    for (bonds = uct_vqp_bonds_made; bonds != NULL; bonds = bonds->next) {
+        if (strcmp(bonds->text, text) == 0) {
+            return bonds;
+        }
+    }
+
+    bonds = ucs_calloc(1, sizeof(*bonds) + strlen(text) + 1, "vqp_bonds_of");
+    if (bonds == NULL) {
+        ucs_error("failed to allocate the list of bonds");
+        return NULL;
+    }
+
+    strcpy(bonds->text, text);
+    if (uct_vqp_bonds_make(text, bonds) != UCS_OK) {
+        ucs_free(bonds);
+        return NULL;
+    }
+
+    bonds->next        = uct_vqp_bonds_made;
+    uct_vqp_bonds_made = bonds;
+    return bonds;
+}
+
+const uct_vqp_bonds_t *uct_vqp_bonds_get(const char *text)
+{
+    static const uct_vqp_bonds_t none;
+    const uct_vqp_bonds_t *bonds;
+
+    if (text[strspn(text, " ")] == '\0') {
+        return &none;
+    }
+
+    pthread_mutex_lock(&uct_vqp_bonds_lock);
+    bonds = uct_vqp_bonds_find(text);
+    pthread_mutex_unlock(&uct_vqp_bonds_lock);
+    return bonds;
 }
 
 static int uct_vqp_bonds_has(const uct_vqp_bonds_t *bonds, unsigned port)

@@ -14,24 +14,26 @@
 
 /** All active ports, and what they are bonded to. */
 typedef struct uct_vqp_bonds {
-    unsigned         num_ports;
-    vqp_bond_port_t *ports;
-    char           (*names)[VQP_IB_NAME_MAX]; /* that ports point to */
-    unsigned         num_bonds;
-    vqp_bond_t      *bonds;
+    unsigned              num_ports;
+    vqp_bond_port_t      *ports;
+    char                (*names)[VQP_IB_NAME_MAX]; /* that ports point to */
+    unsigned              num_bonds;
+    vqp_bond_t           *bonds;
+    struct uct_vqp_bonds *next;
+    char                  text[];
 } uct_vqp_bonds_t;
 
 /**
- * Look at the ports of all devices, and bond them.
+ * Look at the ports of all devices, and bond them. A text has the same bonds for
+ * the life of the process, whatever its ports do: UCX asks for the memory domains
+ * twice and opens them later, and must not be told different things. Any thread.
  *
  * @param [in] text  UCX_VQP_RAILS. If empty, no device is looked at, and there
  *                   are no ports here.
  *
- * @return UCS_OK: to be released; or an error (logged) with nothing to release.
+ * @return NULL on an error (logged).
  */
-ucs_status_t uct_vqp_bonds_get(const char *text, uct_vqp_bonds_t *bonds);
-
-void uct_vqp_bonds_release(uct_vqp_bonds_t *bonds);
+const uct_vqp_bonds_t *uct_vqp_bonds_get(const char *text);
 
 /** Number of ports of the device, all of them active, that are in no bond; @a
  *  bonded gets a bit for each port that is in one. */

@@ -117,52 +117,72 @@ static ucs_status_t uct_vqp_md_open_rail(uct_vqp_md_t *md, const char *dev_name,
     md->dev_ptrs[rail] = &md->devs[rail];
     md->ports[rail]    = port;
     ++md->num_rails;
-    status = ucs_async_set_event_handler(UCS_ASYNC_THREAD_LOCK_TYPE,
-                                         vqp_ib_dev_async_fd(&md->devs[rail]),
-                                         UCS_EVENT_SET_EVREAD,
-                                         uct_vqp_md_async_handler, md, NULL);
-    if (status != UCS_OK) {
-        ucs_error("%s: failed to watch the device's async events: %s",
-                  dev_name, ucs_status_string(status));
-        return status;
-    }
-
-    ++md->num_async;
     return UCS_OK;
 }
 
-/* One device, or all of the bond that "bond<N>" names */
-static ucs_status_t
-uct_vqp_md_open_rails(uct_vqp_md_t *md, const char *name,
-                      const uct_vqp_bonds_t *bonds)
+/* When all rails are there: the handler looks at them in another thread */
+static ucs_status_t uct_vqp_md_watch_rails(uct_vqp_md_t *md)
+{
+    ucs_status_t status;
+
+    for (; md->num_async < md->num_rails; ++md->num_async) {
+        status = ucs_async_set_event_handler(
+                UCS_ASYNC_THREAD_LOCK_TYPE,
+                vqp_ib_dev_async_fd(&md->devs[md->num_async]),
+                UCS_EVENT_SET_EVREAD, uct_vqp_md_async_handler, md, NULL);
+        if (status != UCS_OK) {
+            ucs_error("%s: failed to watch the device's async events: %s",
+                      md->devs[md->num_async].name, ucs_status_string(status));
+            return status;
+        }
+    }
+
+    return UCS_OK;
+}
+
+static ucs_status_t uct_vqp_md_open_bond(uct_vqp_md_t *md,
+                                         const uct_vqp_bonds_t *bonds,
+                                         const vqp_bond_t *bond)
 {
     const vqp_bond_port_t *port;
     ucs_status_t status;
-    unsigned number, i;
-    char end;
+    unsigned i;
 
-    if (sscanf(name, UCT_VQP_BOND_PREFIX "%u%c", &number, &end) != 1) {
-        (void)uct_vqp_bonds_free_ports(bonds, name, &md->bonded);
-        return uct_vqp_md_open_rail(md, name, 0);
-    }
-
-    if (number >= bonds->num_bonds) {
-        ucs_error("there is no %s: UCX_VQP_RAILS makes %u bonds", name,
-                  bonds->num_bonds);
-        return UCS_ERR_NO_DEVICE;
-    }
-
-    for (i = 0; i < bonds->bonds[number].num_rails; ++i) {
-        port   = &bonds->ports[bonds->bonds[number].rails[i]];
+    for (i = 0; i < bond->num_rails; ++i) {
+        port   = &bonds->ports[bond->rails[i]];
         status = uct_vqp_md_open_rail(md, port->dev, port->num);
         if (status != UCS_OK) {
             return status;
         }
-        ucs_debug("%s: rail %u is %s:%u", name, i, port->dev, port->num);
+        ucs_debug("rail %u of the bond is %s:%u", i, port->dev, port->num);
     }
 
     md->key_layout = uct_vqp_md_key_layout(md);
     return UCS_OK;
+}
+
+/* One device, or all of a bond that "bond<N>" names */
+static ucs_status_t
+uct_vqp_md_open_rails(uct_vqp_md_t *md, const char *name,
+                      const uct_vqp_bonds_t *bonds)
+{
+    unsigned number;
+    char end;
+
+    if ((sscanf(name, UCT_VQP_BOND_PREFIX "%u%c", &number, &end) == 1) &&
+        (number < bonds->num_bonds)) {
+        return uct_vqp_md_open_bond(md, bonds, &bonds->bonds[number]);
+    }
+
+    if ((uct_vqp_bonds_free_ports(bonds, name, &md->bonded) == 0) &&
+        (md->bonded != 0)) {
+        /* The list of domains comes from the environment alone */
+        ucs_warn("%s: all its ports are bonded by RAILS, but it was asked for by "
+                 "itself: UCX_VQP_RAILS has to be set in the environment", name);
+        md->bonded = 0;
+    }
+
+    return uct_vqp_md_open_rail(md, name, 0);
 }
 
 static ucs_status_t
@@ -172,7 +192,7 @@ uct_vqp_md_open(uct_component_t *component, const char *md_name,
     const uct_vqp_md_config_t *config = ucs_derived_of(tl_config,
                                                        uct_vqp_md_config_t);
     const char *name                  = md_name;
-    uct_vqp_bonds_t bonds;
+    const uct_vqp_bonds_t *bonds;
     ucs_status_t status;
     uct_vqp_md_t *md;
 
@@ -194,13 +214,18 @@ uct_vqp_md_open(uct_component_t *component, const char *md_name,
     pthread_mutex_init(&md->lock, NULL);
     vqp_ib_fork_init();
 
-    status = uct_vqp_bonds_get(config->rails, &bonds);
+    bonds = uct_vqp_bonds_get(config->rails);
+    if (bonds == NULL) {
+        status = UCS_ERR_INVALID_PARAM;
+        goto err_cleanup;
+    }
+
+    status = uct_vqp_md_open_rails(md, name, bonds);
     if (status != UCS_OK) {
         goto err_cleanup;
     }
 
-    status = uct_vqp_md_open_rails(md, name, &bonds);
-    uct_vqp_bonds_release(&bonds);
+    status = uct_vqp_md_watch_rails(md);
     if (status != UCS_OK) {
         goto err_cleanup;
     }
@@ -215,22 +240,19 @@ err_cleanup:
 
 /* What UCX_VQP_RAILS makes of the ports. UCX gives the configuration only to an
  * open domain; which there are depends on it too. */
-static ucs_status_t
-uct_vqp_read_bonds(uct_component_t *component, uct_vqp_bonds_t *bonds)
+static const uct_vqp_bonds_t *uct_vqp_read_bonds(uct_component_t *component)
 {
+    const uct_vqp_bonds_t *bonds;
     uct_md_config_t *config;
-    ucs_status_t status;
 
-    status = uct_md_config_read(component, NULL, NULL, &config);
-    if (status != UCS_OK) {
-        return status;
+    if (uct_md_config_read(component, NULL, NULL, &config) != UCS_OK) {
+        return NULL;
     }
 
-    status = uct_vqp_bonds_get(ucs_derived_of(config,
-                                              uct_vqp_md_config_t)->rails,
-                               bonds);
+    bonds = uct_vqp_bonds_get(ucs_derived_of(config,
+                                             uct_vqp_md_config_t)->rails);
     uct_config_release(config);
-    return status;
+    return bonds;
 }
 
 /* The domains: a bond each, then each device that has a port of its own */
@@ -239,6 +261,7 @@ static unsigned uct_vqp_fill_md_resources(const vqp_ib_dev_list_t *list,
                                           uct_md_resource_desc_t *resources)
 {
     unsigned count = 0;
+    const char *name;
     uint64_t bonded;
     unsigned i;
 
@@ -254,10 +277,13 @@ static unsigned uct_vqp_fill_md_resources(const vqp_ib_dev_list_t *list,
                                       &bonded) == 0) && (bonded != 0)) {
             continue;
         }
+        /* without the prefix where the name is too long for both */
+        name = vqp_ib_dev_list_name(list, i);
         ucs_snprintf_zero(resources[count].md_name,
-                          sizeof(resources[count].md_name),
-                          UCT_VQP_MD_PREFIX "%s",
-                          vqp_ib_dev_list_name(list, i));
+                          sizeof(resources[count].md_name), "%s%s",
+                          (strlen(UCT_VQP_MD_PREFIX) + strlen(name) <
+                           sizeof(resources[count].md_name)) ?
+                                  UCT_VQP_MD_PREFIX : "", name);
         ++count;
     }
 
@@ -270,8 +296,8 @@ uct_vqp_query_md_resources(uct_component_t *component,
                            unsigned *num_resources_p)
 {
     uct_md_resource_desc_t *resources;
+    const uct_vqp_bonds_t *bonds;
     vqp_ib_dev_list_t list;
-    uct_vqp_bonds_t bonds;
     ucs_status_t status;
 
     uct_vqp_log_init();
@@ -285,25 +311,28 @@ uct_vqp_query_md_resources(uct_component_t *component,
         return uct_md_query_empty_md_resource(resources_p, num_resources_p);
     }
 
-    status = uct_vqp_read_bonds(component, &bonds);
-    if (status != UCS_OK) {
-        goto out_list;
+    /* UCP would take an error here for one of all transports: a wrong setting
+     * makes no domains instead (it was logged) */
+    bonds = uct_vqp_read_bonds(component);
+    if (bonds == NULL) {
+        vqp_ib_dev_list_free(&list);
+        return uct_md_query_empty_md_resource(resources_p, num_resources_p);
     }
 
-    resources = ucs_calloc(list.count + bonds.num_bonds, sizeof(*resources),
+    resources = ucs_calloc(list.count + bonds->num_bonds, sizeof(*resources),
                            "vqp resources");
     if (resources == NULL) {
         ucs_error("failed to allocate the list of memory domains");
         status = UCS_ERR_NO_MEMORY;
-        goto out_bonds;
+        goto out;
     }
 
-    *num_resources_p = uct_vqp_fill_md_resources(&list, &bonds, resources);
+    *num_resources_p = uct_vqp_fill_md_resources(&list, bonds, resources);
     *resources_p     = resources;
 
-out_bonds:
-    uct_vqp_bonds_release(&bonds);
-out_list:
+    status           = UCS_OK;
+
+out:
     vqp_ib_dev_list_free(&list);
     return status;
 }

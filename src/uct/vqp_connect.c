@@ -161,6 +161,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
         vqp->paths[i].reads_max = ucs_min(rail->max_reads, peer->max_reads);
         vqp->paths[i].imms_max  = (uint16_t)peer->rx_depth;
         vqp->paths[i].peer_rail = peer->paths[i].rail;
+        vqp->peer_rails        |= (uint8_t)UCS_BIT(peer->paths[i].rail);
     }
 
     uct_vqp_layout(set, &layout);

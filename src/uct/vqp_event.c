@@ -112,7 +112,7 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
     iface->stash_next = iface->stash_count = 0;
     for (i = 0; i < iface->num_rails; ++i) {
         rail = &iface->rails[i];
-        for (j = 0; j < rail->cqs.num_cqs; ++j) {
+        for (j = 0; j < vqp_ib_cq_pool_count(&rail->cqs); ++j) {
             count = vqp_ib_poll(&rail->cqs.cqs[j],
                                 iface->stash + iface->stash_count,
                                 UCT_VQP_MAX_POLL - (int)iface->stash_count);

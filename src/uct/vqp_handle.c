@@ -150,6 +150,19 @@ static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
     }
 }
 
+static int uct_vqp_uses_rail(const uct_vqp_t *vqp, unsigned rail)
+{
+    unsigned i;
+
+    for (i = 0; i < vqp->tx.num_paths; ++i) {
+        if (vqp->paths[i].rail == rail) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
 /* A port that came back at once is ridden out by the transport's retries */
 static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 {
@@ -165,7 +178,7 @@ static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (uct_vqp_is_connected(vqp)) {
+            if (uct_vqp_is_connected(vqp) && uct_vqp_uses_rail(vqp, i)) {
                 uct_vqp_fail(vqp, VQP_ERR_IO);
             }
         }

@@ -98,6 +98,17 @@ uct_vqp_iface_init_rails(uct_vqp_iface_t *iface, uct_vqp_md_t *md,
         }
 
         ++iface->num_rails;
+        if ((rail->gid.type != iface->rails[0].gid.type) ||
+            (rail->gid.is_ipv4 != iface->rails[0].gid.is_ipv4) ||
+            (rail->pkey != iface->rails[0].pkey)) {
+            ucs_error("rails %s:%u and %s:%u of a bond have different types of "
+                      "GIDs or partition keys", iface->rails[0].dev->name,
+                      iface->rails[0].port.num, rail->dev->name,
+                      rail->port.num);
+            status = UCS_ERR_UNSUPPORTED;
+            goto err_cleanup;
+        }
+
         status = uct_vqp_probe_qp(iface, rail, config);
         if (status != UCS_OK) {
             goto err_cleanup;

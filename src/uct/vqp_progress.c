@@ -106,7 +106,8 @@ uct_vqp_recv(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
     vqp_credit_t credit;
     int passed;
 
-    --ib->recv_posted;
+    /* 0: the path was given up, and this completion came all the same */
+    ib->recv_posted -= (ib->recv_posted > 0);
     if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
         uct_vqp_recv_failed(vqp, path, wc);
         return;
@@ -415,6 +416,10 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
         return 0;
     }
 
+    if (vqp_unlikely(cq->failures != 0)) {
+        cq->failures = 0;
+    }
+
     for (i = 0; i < count; ++i) {
         uct_vqp_iface_handle_wc(iface, &wcs[i]);
     }
@@ -427,13 +432,14 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
 static inline unsigned
 uct_vqp_poll_rail(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail, unsigned max)
 {
-    unsigned count = 0;
+    unsigned num_cqs = vqp_ib_cq_pool_count(&rail->cqs);
+    unsigned count   = 0;
     unsigned i;
 
-    for (i = 0; (i < rail->cqs.num_cqs) && (count < max); ++i) {
+    for (i = 0; (i < num_cqs) && (count < max); ++i) {
         count += uct_vqp_poll_cq(iface, &rail->cqs.cqs[rail->next_cq],
                                  max - count);
-        if (++rail->next_cq >= rail->cqs.num_cqs) {
+        if (++rail->next_cq >= num_cqs) {
             rail->next_cq = 0;
         }
     }

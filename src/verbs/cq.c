@@ -70,6 +70,10 @@ unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan)
         }
     }
 
+    if (count > 0) {
+        chan->failures = 0;
+    }
+
     if ((errno != EAGAIN) && (errno != EWOULDBLOCK) && (errno != EINTR)) {
         ++chan->failures;
         vqp_ib_error("%s: ibv_get_cq_event() failed: %s", chan->dev_name,

@@ -169,7 +169,7 @@ void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
 
 vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool)
 {
-    unsigned num_cqs = __atomic_load_n(&pool->num_cqs, __ATOMIC_ACQUIRE);
+    unsigned num_cqs = vqp_ib_cq_pool_count(pool);
     vqp_status_t status;
     unsigned index;
 

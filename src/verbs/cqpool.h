@@ -64,4 +64,10 @@ void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
 /** Arm all CQs (see @ref vqp_ib_cq_arm). @return VQP_OK or VQP_ERR_IO */
 vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool);
 
+/** CQs that may be polled. Any thread: those below the number are there. */
+static inline unsigned vqp_ib_cq_pool_count(const vqp_ib_cq_pool_t *pool)
+{
+    return __atomic_load_n(&pool->num_cqs, __ATOMIC_ACQUIRE);
+}
+
 #endif
