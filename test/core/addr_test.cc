@@ -207,6 +207,21 @@ TEST(reachable, infiniband_subnet_must_be_equal)
               "0xfe80000000000002", why_not(a, b));
 }
 
+TEST(reachable, every_two_rails_that_may_meet_are_in_one_subnet)
+{
+    vqp_dev_addr_t a = ib_addr(0), b = ib_addr(0);
+
+    a.num_rails              = 2;
+    a.rails[1]               = a.rails[0];
+    a.rails[1].subnet_prefix = 0xfe80000000000002;
+    EXPECT_NE("", why_not(a, b)); /* path 1 would go from rail 1 to rail 0 */
+    b.num_rails = 2;
+    b.rails[1]  = a.rails[1];
+    EXPECT_EQ("", why_not(a, b));
+    std::swap(b.rails[0], b.rails[1]);
+    EXPECT_NE("", why_not(a, b));
+}
+
 TEST(reachable, partition_must_be_equal_and_not_both_limited)
 {
     vqp_dev_addr_t a = roce_addr(), b = roce_addr();

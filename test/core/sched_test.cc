@@ -302,6 +302,18 @@ TEST_F(left, an_unknown_one_counts_as_good_as_the_best) {
     EXPECT_GE(choose(VQP_SCHED_LEFT), 0);
 }
 
+TEST_F(left, does_not_wait_for_one_that_it_may_not_take) {
+    const vqp_want_t want = {CAP, 8, 8, m_now, VQP_NEED_RAIL, 0};
+
+    for (unsigned i = 0; i < NUM; ++i) {
+        cost(i, (i == 0) ? 1000000 : 1000);
+        m_paths[i].peer_rail = (i != 0);
+        m_paths[i].bytes     = (i == 0) ? 0 : CAP;
+    }
+    EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_LEFT, m_paths, NUM, &m_next,
+                                      &want));
+}
+
 TEST_F(left, rotates_over_equals) {
     for (int i = 0; i < 9; ++i) {
         EXPECT_EQ(i % (int)NUM, choose(VQP_SCHED_LEFT));

@@ -34,17 +34,14 @@ protected:
         setenv("UCX_VQP_RAILS", rails.c_str(), 1);
     }
 
-    /* Names of the memory domains, or of none after an error */
-    static std::vector<std::string> domains(ucs_status_t expected = UCS_OK)
+    /* Names of the memory domains */
+    static std::vector<std::string> domains()
     {
         uct_component_attr_t attr;
         std::vector<std::string> names;
 
         attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
-        EXPECT_EQ(expected, uct_component_query(component(), &attr));
-        if (expected != UCS_OK) {
-            return names;
-        }
+        EXPECT_EQ(UCS_OK, uct_component_query(component(), &attr));
 
         std::vector<uct_md_resource_desc_t> mds(attr.md_resource_count);
         attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
@@ -101,8 +98,9 @@ TEST_F(bond_test, a_wrong_text_is_an_error_that_quotes_it)
 {
     log_capture log;
 
+    /* no domains: an error would end UCP for all transports */
     set_rails(devices()[0] + ",nosuch*");
-    domains(UCS_ERR_INVALID_PARAM);
+    EXPECT_TRUE(domains().empty());
     EXPECT_TRUE(log_capture::has("UCX_VQP_RAILS=" + devices()[0] +
                                  ",nosuch*: 'nosuch*' matches no active port"))
             << log_capture::text();

@@ -168,6 +168,7 @@ TEST_P(nth_verb, fails)
         }
     }
 
+    EXPECT_GT(n, 1u) << "it is never called";
     printf("    %u calls\n", n - 1);
 }
 
@@ -187,11 +188,9 @@ INSTANTIATE_TEST_SUITE_P(
                           nth_verb_param{"resize_cq", "ENOMEM", 99, 0},
                           nth_verb_param{"req_notify_cq", "EIO", 60, 0},
                           nth_verb_param{"get_cq_event", "EIO", 60, 0},
-                          nth_verb_param{"get_async_event", "EIO", 60, 0},
                           nth_verb_param{"poll_cq", "EIO", 60, 0},
                           nth_verb_param{"create_qp", "ENOMEM", 99, 0},
                           nth_verb_param{"modify_qp", "EINVAL", 99, 0},
-                          nth_verb_param{"query_qp", "EIO", 99, 0},
                           nth_verb_param{"post_send", "ENOMEM", 99, 0},
                           nth_verb_param{"post_recv", "ENOMEM", 400, 0},
                           nth_verb_param{"create_ah", "ENOMEM", 99, 0},
@@ -241,7 +240,8 @@ TEST_F(nth, allocation_fails)
 #define NTH_WR_TEST(_name, _script, _excuse, _most) \
     TEST_F(nth, _name) \
     { \
-        for (unsigned n = 1; n <= (_most); ++n) { \
+        unsigned n; \
+        for (n = 1; n <= (_most); ++n) { \
             if (!survives(std::string(_script) + " nth=" + \
                           std::to_string(n) + "; garbage count=all", \
                           _excuse) || \
@@ -249,6 +249,7 @@ TEST_F(nth, allocation_fails)
                 break; \
             } \
         } \
+        EXPECT_GT(n, 1u) << "it met nothing"; \
     }
 
 NTH_WR_TEST(send_is_not_answered, "wr status=RETRY_EXC_ERR", NONE, 40)
