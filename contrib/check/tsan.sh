@@ -3,8 +3,7 @@
 # threads in one UCP worker; all of ours, and the fabric, with the thread
 # sanitizer.
 
-export TSAN_OPTIONS=suppressions=$CHECK_SRC/contrib/check/tsan.supp
-TSAN_OPTIONS+=:second_deadlock_stack=1:print_suppressions=0
+export TSAN_OPTIONS=second_deadlock_stack=1
 # UCX's hook of madvise() takes a lock in threads that the sanitizer has ended
 export UCX_MEM_MMAP_HOOK_MODE=none
 

@@ -1,6 +1,6 @@
 # Builds UCX's own test programs, gtest_uct and gtest_ucp, in the directory where
 # make runs, from the sources of the installed UCX, against its libraries; UCX
-# itself is not built. test/conformance/prepare calls it with:
+# itself is not built. test/conformance/lib.sh calls it with:
 #   UCX=DIR      the sources, with the edits of edit.sh
 #   CONFIG=DIR   where the config.h is that describes the installed UCX
 #   LIBDIR=DIR   the directory of the installed UCX's libuct_ib
