@@ -187,7 +187,7 @@ ended() {
         result FAIL "$name" "it took more than $limit s"
     elif [ "$2" != 0 ]; then
         result FAIL "$name" "its status is $2"
-    elif ! grep -qE '^(ok|FAIL|skip) ' "$out"; then
+    elif ! grep -qE '^(ok|FAIL|skip|----) ' "$out"; then
         result FAIL "$name" "it said nothing"
     fi
 }

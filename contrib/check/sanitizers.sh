@@ -8,6 +8,9 @@ LSAN_OPTIONS+=:print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
 
+# What can not be destroyed leaks: that is what these tests make happen
+leaving='*nth_verb.fails/de*:*nth_verb.fails/close_device'
+
 if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
    run "sanitizers: test programs" make -C "$CHECK_DIR/sanitizers" -s \
        -j"$CHECK_JOBS" check TESTS=; then
@@ -20,7 +23,7 @@ if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
     gtest "sanitizers: test_verbs" on_fabric sanitizers -- \
         "$CHECK_DIR/sanitizers/test_verbs"
     gtest "sanitizers: test_uct" on_fabric sanitizers -- \
-        "$CHECK_DIR/sanitizers/test_uct" --gtest_filter=-large.*
+        "$CHECK_DIR/sanitizers/test_uct" --gtest_filter="-large.*:$leaving"
     suite "sanitizers: sim" "$CHECK_DIR/sanitizers/test/sim/vqp_sim" \
         --seeds "$CHECK_SRC/test/sim/seeds.txt" --seconds 20
     # the suite is not built with a sanitizer, and leaks of its own
