@@ -8,11 +8,18 @@
 #include "uct_fixture.h"
 
 #include <algorithm>
+#include <ostream>
 
 struct setting {
     const char *name;
     options     config;
 };
+
+/* googletest would print its bytes, and those between its members */
+inline void PrintTo(const setting &which, std::ostream *os)
+{
+    *os << which.name;
+}
 
 class ops : public uct_test,
             public ::testing::WithParamInterface<setting> {
