@@ -13,16 +13,16 @@ limit=1500 # seconds, for a step that hangs
 # The steps that follow the first build: NAME:SECONDS:NEEDS. The seconds are
 # those on one CPU: the longest begin first, so that the last ones end together.
 # b: needs the first build. d: and Soft-RoCE devices.
-steps="conformance:1000:bd rxe:700:bd sanitizers:550: fuzz:460:b mutants:300:b
-       tsan:200: valgrind:200:b clang:180: package:120:b fabric:90:b sim:65:b
-       tools:60:b unit:60:b form:20:b"
+steps="conformance:770:bd rxe:420:bd sanitizers:410: fuzz:440:b mutants:150:b
+       tsan:90: valgrind:60:b clang:100: package:120:b fabric:107:b sim:66:b
+       tools:50:b unit:25:b form:5:b"
 
 usage() {
     cat <<EOT
 Usage: contrib/check.sh [--no-install] [--only STEP[,STEP]...] [--dir DIR]
 
-Builds and tests everything; about half an hour on two cores, some minutes more
-the first time: packages, and the kernel of the virtual machine. The last line
+Builds and tests everything; about 25 minutes on two cores, 30 the first time:
+packages, and the kernel of the virtual machine. The last line
 is "N passed, N failed, N skipped"; the status is 1 when something failed. A skip
 says its reason.
 
