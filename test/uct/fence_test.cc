@@ -5,11 +5,18 @@
  */
 #include "uct_fixture.h"
 
+#include <ostream>
+
 struct fence_setting {
     const char *name;
     options     config;
     bool        explicit_fence;
 };
+
+static void PrintTo(const fence_setting &which, std::ostream *os)
+{
+    *os << which.name;
+}
 
 static const fence_setting settings[] = {
     {"one_path",  {{"NUM_PATHS", "1"}}, true},
