@@ -128,8 +128,8 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
 
 static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 {
-    return (iface->stash_next < iface->stash_count) || uct_vqp_iface_has_events(iface) ||
-           (iface->touched != NULL) ||
+    return (iface->stash_next < iface->stash_count) ||
+           uct_vqp_iface_has_events(iface) || (iface->touched != NULL) ||
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);
 }
 
