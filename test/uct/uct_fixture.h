@@ -8,6 +8,8 @@
 #ifndef VQP_TEST_UCT_FIXTURE_H
 #define VQP_TEST_UCT_FIXTURE_H
 
+#include "test/lib/process.h"
+
 #include <uct/api/uct.h>
 #include <ucs/async/async_fwd.h>
 
@@ -198,35 +200,6 @@ public:
     ~remote_key() { uct_rkey_release(component(), &bundle); }
     uct_rkey_bundle_t bundle;
 };
-
-/* Another process of this program, which runs a role: a function that was
- * registered with VQP_ROLE. Both talk by lines. It dies with the object. */
-class process {
-public:
-    explicit process(const std::string &role);
-    ~process();
-    std::string read(); /* one line; empty at the end */
-    void write(const std::string &line);
-    void kill();        /* SIGKILL, and wait for the end */
-    int wait();         /* exit status */
-
-private:
-    pid_t pid;
-    int   in, out;
-};
-
-/* In the other process: a line from, or to, the test */
-std::string role_read();
-void role_write(const std::string &line);
-
-typedef int (*role_func)();
-int role_register(const char *name, role_func func);
-int role_run(const std::string &name);
-
-#define VQP_ROLE(_name) \
-    static int role_##_name(); \
-    static int role_registered_##_name = role_register(#_name, role_##_name); \
-    static int role_##_name()
 
 std::string to_hex(const std::string &bytes);
 std::string from_hex(const std::string &hex);

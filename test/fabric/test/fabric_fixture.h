@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 
 #include "../fabric.h"
+#include "test/lib/process.h"
 
 #include <gtest/gtest.h>
 #include <errno.h>
@@ -151,34 +152,5 @@ protected:
     std::unique_ptr<device>   dev;
     std::unique_ptr<endpoint> a, b;
 };
-
-/* Another process of this program, which runs a role: a function that was
- * registered with FABRIC_ROLE. Both talk by lines. It dies with the object. */
-class process {
-public:
-    explicit process(const std::string &role);
-    ~process();
-    std::string read(); /* one line; empty at the end */
-    void write(const std::string &line);
-    void kill();        /* SIGKILL, and wait for the end */
-    int wait();         /* exit status */
-
-private:
-    pid_t pid;
-    int   in, out;
-};
-
-/* In the other process: a line from, or to, the test */
-std::string role_read();
-void role_write(const std::string &line);
-
-typedef int (*role_func)();
-int role_register(const char *name, role_func func);
-int role_run(const std::string &name);
-
-#define FABRIC_ROLE(_name) \
-    static int role_##_name(); \
-    static int role_registered_##_name = role_register(#_name, role_##_name); \
-    static int role_##_name()
 
 #endif

@@ -296,9 +296,9 @@ static int one_mistake(const char *level)
     return 0;
 }
 
-FABRIC_ROLE(warned) { return one_mistake("warn"); }
-FABRIC_ROLE(failed) { return one_mistake("fail"); }
-FABRIC_ROLE(aborted) { return one_mistake("abort"); }
+VQP_ROLE(warned) { return one_mistake("warn"); }
+VQP_ROLE(failed) { return one_mistake("fail"); }
+VQP_ROLE(aborted) { return one_mistake("abort"); }
 
 TEST(manners_level, decides_how_the_process_ends)
 {

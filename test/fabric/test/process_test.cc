@@ -37,7 +37,7 @@ static void connect(endpoint &e, const remote &r)
 
 /* A peer with receives posted, that answers each immediate by one of its own,
  * with what it found in its buffer */
-FABRIC_ROLE(echo)
+VQP_ROLE(echo)
 {
     device dev;
     endpoint e(dev);
@@ -191,7 +191,7 @@ TEST_F(two_processes, another_takes_the_place_of_a_dead_one)
 }
 
 /* Adds one to a word of the test, many times */
-FABRIC_ROLE(adder)
+VQP_ROLE(adder)
 {
     device dev;
     endpoint e(dev);
