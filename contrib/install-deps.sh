@@ -11,7 +11,7 @@ build="autoconf automake libtool make gcc g++ pkg-config dpkg-dev xz-utils
 # is for backtraces of tests that hang
 check="clang libclang-rt-14-dev shellcheck rdma-core ibverbs-providers
        ibverbs-utils perftest iproute2 kmod openmpi-bin libopenmpi-dev valgrind
-       gdb flex bison bc python3-minimal"
+       gdb flex bison bc python3"
 
 usage() {
     cat <<EOF

@@ -10,3 +10,6 @@ need "scripts: shellcheck" shellcheck shellcheck &&
 
 run "docs/config.md is current" \
     "$CHECK_SRC/contrib/gen-config-doc.sh" --check "$CHECK_DIR/gcc"
+
+# the pictures of the pages
+need "plots" python3 python3 && suite plots "$CHECK_SRC/test/perf/plot-test"

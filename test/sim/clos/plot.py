@@ -4,8 +4,13 @@
 A column for each scenario, a row for throughput and one for the tail, a line
 for each policy over the number of paths. Standard library only.
 """
-import math
+import os
 import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)),
+                                "../../perf"))
+import chart  # noqa: E402
 
 SCENARIOS = [
     ("full", "all hosts send 8 MiB puts"),
@@ -13,62 +18,23 @@ SCENARIOS = [
     ("slow", "... and one spine of 16 is at a tenth"),
     ("small-slow", "... and puts are of 1 MiB"),
 ]
-POLICIES = [  # name, label, colour, dashes: rr and least mostly coincide
-    ("fixed", "fixed split", "#777777", ""),
-    ("rr", "rr", "#1f77b4", ""),
-    ("least", "least", "#ff7f0e", "5 4"),
-    ("left", "left", "#2ca02c", ""),
+POLICIES = [  # rr and least mostly coincide
+    ("fixed", "fixed split", chart.STYLES[4]),
+    ("rr", "rr", chart.STYLES[0]),
+    ("least", "least", chart.STYLES[5]),
+    ("left", "left", chart.STYLES[2]),
 ]
 WIDTH, HEIGHT = 250, 190   # of a panel
 LEFT, TOP, GAP = 62, 64, 24
-FONT = 'font-family="sans-serif" font-size="12"'
-
-
-class Panel:
-    """Axes at (x, y): log2 of the paths, and a value."""
-
-    def __init__(self, x, y, low, high, is_log):
-        self.x, self.y = x, y
-        self.low, self.high, self.is_log = low, high, is_log
-        self.parts = []
-
-    def at(self, paths, value):
-        part = math.log2(paths) / 6
-        if self.is_log:
-            share = math.log(value / self.low) / math.log(self.high / self.low)
-        else:
-            share = (value - self.low) / (self.high - self.low)
-        share = min(max(share, 0), 1)
-        return (self.x + 8 + part * (WIDTH - 16),
-                self.y + HEIGHT * (1 - share))
-
-    def text(self, x, y, words, anchor="middle", extra=""):
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" {FONT} '
-                          f'text-anchor="{anchor}"{extra}>{words}</text>')
-
-    def frame(self, ticks, with_labels, unit):
-        self.parts.append(
-            f'<rect x="{self.x}" y="{self.y}" width="{WIDTH}" '
-            f'height="{HEIGHT}" fill="none" stroke="#999"/>')
-        for tick in ticks:
-            y = self.at(1, tick)[1]
-            self.parts.append(
-                f'<path d="M{self.x} {y:.1f}h{WIDTH}" stroke="#ddd"/>')
-            if with_labels:
-                self.text(self.x - 6, y + 4, f"{tick:g}{unit}", "end")
-        for power in range(7):
-            x = self.at(2 ** power, self.low)[0]
-            self.text(x, self.y + HEIGHT + 16, str(2 ** power))
-
-    def line(self, points, colour, dashes):
-        where = [self.at(*point) for point in sorted(points)]
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in where)
-        dash = f' stroke-dasharray="{dashes}"' if dashes else ""
-        self.parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" '
-                          f'stroke-width="2"{dash}/>')
-        for x, y in where:
-            self.parts.append(
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>')
+PATHS = [2 ** power for power in range(7)]
+ROWS = [  # column, factor, axis, title
+    ("mean", 100,
+     chart.Axis(0, 100, show=lambda value: f"{value:g}%"),
+     "mean throughput, of the link"),
+    ("p99", 1,
+     chart.Axis(1, 20, 10, lambda value: f"{value:g}x", [1, 2, 5, 10, 20]),
+     "p99 of a put, of the ideal time"),
+]
 
 
 def read(name):
@@ -84,26 +50,23 @@ def read(name):
     return table
 
 
-def series(table, scenario, policy, column, factor=1):
+def series(table, scenario, policy, column, factor):
     """Means over the seeds: [(paths, value)...]"""
     return [(paths, factor * sum(float(row[column]) for row in rows) / len(rows))
             for paths, rows in table.get((scenario, policy), {}).items()]
 
 
-def draw_row(table, y, column, axis, title):
-    low, high, is_log, factor, ticks, unit = axis
-    parts = []
+def draw_row(table, y, column, factor, axis, title):
+    parts = [chart.sideways(16, y + HEIGHT / 2, title)]
+    across = chart.Axis(1, 64, 2, ticks=PATHS)
     for i, (scenario, _) in enumerate(SCENARIOS):
-        panel = Panel(LEFT + i * (WIDTH + GAP), y, low, high, is_log)
-        panel.frame(ticks, i == 0, unit)
-        for policy, _, colour, dashes in POLICIES:
+        panel = chart.Panel(LEFT + i * (WIDTH + GAP), y, WIDTH, HEIGHT, across,
+                            axis)
+        panel.frame(with_labels=i == 0)
+        for policy, _, style in POLICIES:
             points = series(table, scenario, policy, column, factor)
             if points:
-                panel.line(points, colour, dashes)
-        if i == 0:
-            middle = y + HEIGHT / 2
-            panel.text(16, middle, title, "middle",
-                       f' transform="rotate(-90 16 {middle})"')
+                panel.line(points, style)
         parts += panel.parts
     return parts
 
@@ -111,35 +74,21 @@ def draw_row(table, y, column, axis, title):
 def draw(table):
     width = LEFT + len(SCENARIOS) * (WIDTH + GAP)
     height = TOP + 2 * (HEIGHT + 44) + 8
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" '
-             f'height="{height}" viewBox="0 0 {width} {height}">',
-             f'<rect width="{width}" height="{height}" fill="white"/>']
-    for i, (_, label, colour, dashes) in enumerate(POLICIES):
-        x = LEFT + i * 130
-        dash = f' stroke-dasharray="{dashes}"' if dashes else ""
-        parts.append(f'<path d="M{x} 20h28" stroke="{colour}" '
-                     f'stroke-width="2"{dash}/><text x="{x + 34}" y="24" '
-                     f'{FONT}>{label}</text>')
+    parts, _ = chart.legend(LEFT, 20, [entry[1:] for entry in POLICIES], width)
     for i, (_, title) in enumerate(SCENARIOS):
-        x = LEFT + i * (WIDTH + GAP) + WIDTH / 2
-        parts.append(f'<text x="{x}" y="{TOP - 12}" {FONT} '
-                     f'text-anchor="middle">{title}</text>')
-    parts += draw_row(table, TOP, "mean",
-                      (0, 100, False, 100, [0, 20, 40, 60, 80, 100], "%"),
-                      "mean throughput, of the link")
-    parts += draw_row(table, TOP + HEIGHT + 44, "p99",
-                      (1, 20, True, 1, [1, 2, 5, 10, 20], "x"),
-                      "p99 of a put, of the ideal time")
-    parts.append(f'<text x="{width / 2}" y="{height - 6}" {FONT} '
-                 'text-anchor="middle">paths of each endpoint</text></svg>')
-    return "\n".join(parts) + "\n"
+        parts.append(chart.text(LEFT + i * (WIDTH + GAP) + WIDTH / 2, TOP - 12,
+                                title))
+    for i, row in enumerate(ROWS):
+        parts += draw_row(table, TOP + i * (HEIGHT + 44), *row)
+    parts.append(chart.text(width / 2, height - 6, "paths of each endpoint"))
+    return chart.document(width, height, parts)
 
 
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     picture = draw(read(sys.argv[1]))
-    with open(sys.argv[2], "w", encoding="ascii") as file:
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
         file.write(picture)
 
 
