@@ -10,6 +10,10 @@
  *   contrib/fabric-run --manners off -o YIELD=0 -- \
  *       contrib/vqp-run test/perf/cost [--rounds N] [--only OPERATION]
  *
+ * With --config NAME --only OPERATION --count N it makes N such operations
+ * (rounded up to slices), or N calls of progress for OPERATION "idle", on that
+ * configuration alone, and prints nothing: for callgrind, with N and 2 N.
+ *
  * Prints CSV: bench,config,parameter,value,unit,ratio. The ratio is to
  * rc_verbs. The value is of one operation, or of one part of it, where
  * rc_verbs takes several calls for the same.
@@ -255,6 +259,38 @@ static void close_all(void)
     }
 }
 
+/* Without turns, for who counts instructions */
+static void repeat(const char *name, const char *only, unsigned long count)
+{
+    const cost_operation_t *op = cost_operations;
+    int is_idle                = !strcmp(only, "idle");
+    uint64_t spent[PHASES]     = {0};
+    unsigned long i;
+    unsigned c = 0;
+
+    while ((c < NUM_CONFIGS) && strcmp(configs[c].name, name)) {
+        ++c;
+    }
+    while (!is_idle && (op->name != NULL) && strcmp(op->name, only)) {
+        ++op;
+    }
+    perf_check((c < NUM_CONFIGS) && (configs[c].tl != NULL) &&
+               (op->name != NULL), "no configuration '%s', or no operation "
+               "'%s'", name, only);
+
+    cost_config_open(&configs[c], !is_idle && (op->parts > 1));
+    if (is_idle) {
+        for (i = 0; i < count; ++i) {
+            uct_worker_progress(configs[c].a.worker);
+        }
+    } else {
+        for (i = 0; i < count; i += BATCH * BATCHES) {
+            transport_slice(&configs[c], op, spent);
+        }
+    }
+    cost_config_close(&configs[c]);
+}
+
 static void run(const char *only)
 {
     const cost_operation_t *op;
@@ -282,9 +318,13 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         {"rounds", required_argument, NULL, 'r'},
         {"only", required_argument, NULL, 'o'},
+        {"config", required_argument, NULL, 'c'},
+        {"count", required_argument, NULL, 'n'},
         {NULL, 0, NULL, 0}
     };
-    const char *only = NULL;
+    const char *only   = NULL;
+    const char *config = NULL;
+    unsigned long count = 0;
     unsigned c, phase;
     int option;
 
@@ -298,10 +338,23 @@ int main(int argc, char **argv)
         case 'o':
             only = optarg;
             break;
+        case 'c':
+            config = optarg;
+            break;
+        case 'n':
+            count = strtoul(optarg, NULL, 10);
+            break;
         default:
-            fprintf(stderr, "usage: cost [--rounds N] [--only OPERATION]\n");
+            fprintf(stderr, "usage: cost [--rounds N] [--only OPERATION] "
+                    "[--config NAME --count N]\n");
             return 2;
         }
+    }
+
+    if (config != NULL) {
+        perf_check(only != NULL, "--config wants --only");
+        repeat(config, only, count);
+        return 0;
     }
 
     for (c = 0; c < NUM_CONFIGS; ++c) {
