@@ -24,9 +24,11 @@ static uint64_t fab_timed_wire(uint64_t length, uint64_t mbps)
     return (mbps == 0) ? 0 : ((length * 8 * 1000) / mbps);
 }
 
-/* Reserve the port from when it is free, @return when the sending begins */
+/* Take the port's time, @return when the sending begins: not before @a from,
+ * when the queue pair has sent what is ahead. The port goes on with what other
+ * queue pairs have until then: its own queue has no such gaps. */
 static uint64_t fab_timed_port(struct fab_port *port, uint64_t from,
-                               uint64_t length)
+                               uint64_t length, uint64_t now)
 {
     uint64_t mbps = (fab_config.port_mbps != 0) ?
                             fab_config.port_mbps :
@@ -35,12 +37,12 @@ static uint64_t fab_timed_port(struct fab_port *port, uint64_t from,
     uint64_t start;
 
     do {
-        start = (busy > from) ? busy : from;
+        start = (busy > now) ? busy : now;
     } while (!__atomic_compare_exchange_n(&port->busy_till, &busy,
                                           start + fab_timed_wire(length, mbps),
                                           0, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
-    return start;
+    return (start > from) ? start : from;
 }
 
 /* Who sends the data: of a READ it is the peer */
@@ -61,7 +63,7 @@ void fab_exec_schedule(struct fab_qp *qp, struct fab_swr *swr, uint64_t now)
     uint64_t jitter       = 0;
     uint64_t due;
 
-    start         = fab_timed_port(port, start, swr->length);
+    start         = fab_timed_port(port, start, swr->length, now);
     sq->wire_free = start + fab_timed_wire(swr->length, fab_config.path_mbps);
     if (fab_config.jitter != 0) {
         jitter = fab_timed_random(&sq->jitter) % (fab_config.jitter + 1);
