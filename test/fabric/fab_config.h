@@ -19,6 +19,11 @@ enum fab_mode {
     FAB_MODE_TIMED
 };
 
+enum fab_clock {
+    FAB_CLOCK_REAL,
+    FAB_CLOCK_VIRTUAL
+};
+
 enum fab_profile {
     FAB_PROFILE_CONNECTX,
     FAB_PROFILE_RXE
@@ -75,6 +80,11 @@ enum fab_manners_level {
     SET(mode, MODE, "immediate|timed", 0, 0, \
         "immediate: a post executes at once; timed: WRs take DELAY, RATE and " \
         "JITTER, and queue pairs overtake each other") \
+    SET(clock, CLOCK, "real|virtual", 0, 0, \
+        "virtual: time, as all of the process sees it, goes on by STEP with " \
+        "each poll and each post, and by nothing else; for one process") \
+    NUM(step, STEP, TIME, 1, 1000000, 100, 100, \
+        "virtual clock: what a poll takes, and a post") \
     NUM(seed, SEED, COUNT, 0, UINT64_MAX, 1, 1, \
         "of the jitter, of the garbage in undefined fields and of faults") \
     NUM(delay, DELAY, TIME, 0, 1000000000, 1000, 1000, \

@@ -169,6 +169,7 @@ int fab_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
         fab_manners_post_send(ibv, wr);
     }
 
+    fab_clock_tick();
     fab_lock_take(&qp->sq_lock);
     for (; wr != NULL; wr = wr->next) {
         ret = fab_post_one(qp, wr, &result);

@@ -40,14 +40,6 @@ static pthread_mutex_t fab_attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static char            fab_world_path[4096];
 static int             fab_first_use = 1;
 
-uint64_t fab_now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ((uint64_t)ts.tv_sec * 1000000000ULL) + (uint64_t)ts.tv_nsec;
-}
-
 /* Field 22 of /proc/PID/stat; 0: no such process, or one that has ended */
 static uint64_t fab_start_time(uint32_t pid)
 {

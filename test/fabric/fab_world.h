@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "fab_clock.h"
 #include "fab_config.h"
 #include "fab_lock.h"
 
@@ -119,8 +120,6 @@ void *fab_heap_alloc(size_t size);
 /** Give memory back; NULL is allowed. */
 void fab_heap_free(void *ptr);
 
-/** Nanoseconds of CLOCK_MONOTONIC: the same in all processes. */
-uint64_t fab_now(void);
 
 /** What a process left is nobody's any more; it has died. */
 void fab_heap_reap(uint32_t proc);

@@ -22,6 +22,8 @@ static const std::vector<layout> &layouts()
         {"", {"DEVICES=2"}},
         {"timed_", {"MODE=timed", "DELAY=200us", "JITTER=100us", "SEED=7"}},
         {"rated_", {"MODE=timed", "DELAY=10us", "JITTER=0", "PATH_RATE=1000"}},
+        {"virtual_", {"MODE=timed", "CLOCK=virtual", "DELAY=10us", "JITTER=0",
+                      "PATH_RATE=1000"}},
         {"rxe_", {"PROFILE=rxe"}},
         {"ib_", {"LINK=infiniband"}},
     };

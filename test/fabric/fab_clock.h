@@ -1,0 +1,32 @@
+/*
+ * The fabric's time: that of the machine, or a virtual one (CLOCK=virtual) that
+ * goes on by STEP with each poll and each post of the process, and by nothing
+ * else. The process sees it as CLOCK_MONOTONIC. So what a timed run measures is
+ * what the network and the transport's decisions make of it, however busy the
+ * machine is. For one process: time that several share would be nobody's.
+ * May call libc.
+ */
+#ifndef FAB_CLOCK_H
+#define FAB_CLOCK_H
+
+#include <stdint.h>
+
+#include "fab_config.h"
+
+/** Nanoseconds; of CLOCK_MONOTONIC, the same in all processes, unless virtual. */
+uint64_t fab_now(void);
+
+/** A poll or a post takes its time. Any thread. */
+void fab_clock_step(void);
+
+static inline void fab_clock_tick(void)
+{
+    if (__builtin_expect(fab_config.clock == FAB_CLOCK_VIRTUAL, 0)) {
+        fab_clock_step();
+    }
+}
+
+/** Nobody polls: virtual time goes to @a due, if it is not later already. */
+void fab_clock_skip(uint64_t due);
+
+#endif
