@@ -19,14 +19,16 @@ enum fab_config_kind {
     FAB_CONFIG_STR,
     FAB_CONFIG_SET,
     FAB_CONFIG_COUNT,
-    FAB_CONFIG_TIME
+    FAB_CONFIG_TIME,
+    FAB_CONFIG_LIST_COUNT,
+    FAB_CONFIG_LIST_TIME
 };
 
 typedef struct fab_config_option {
     const char           *name;
     enum fab_config_kind kind;
     size_t               offset;
-    const char           *str;   /* default of a string, names of a set */
+    const char           *str;   /* default of text, names of a set */
     uint64_t             def[2]; /* by profile */
     uint64_t             min;
     uint64_t             max;
@@ -43,10 +45,13 @@ typedef struct fab_config_option {
                               _rxe, _help) \
     {#_name, FAB_CONFIG_##_kind, offsetof(fab_config_t, _field), NULL, \
      {_default, _rxe}, _min, _max, _help},
+#define FAB_CONFIG_LST_OPTION(_field, _name, _kind, _max, _default, _help) \
+    {#_name, FAB_CONFIG_LIST_##_kind, offsetof(fab_config_t, _field), \
+     _default, {0, 0}, 0, _max, _help},
 
 static const fab_config_option_t fab_config_options[] = {
     FAB_CONFIG_TABLE(FAB_CONFIG_STR_OPTION, FAB_CONFIG_SET_OPTION,
-                     FAB_CONFIG_NUM_OPTION)
+                     FAB_CONFIG_NUM_OPTION, FAB_CONFIG_LST_OPTION)
 };
 
 #define FAB_CONFIG_OPTIONS \
@@ -142,8 +147,9 @@ static int fab_config_parse_num(const fab_config_option_t *option,
         return -1;
     }
 
-    suffix = (option->kind == FAB_CONFIG_TIME) ? fab_config_time_suffixes :
-                                                 fab_config_count_suffixes;
+    suffix = ((option->kind == FAB_CONFIG_TIME) ||
+              (option->kind == FAB_CONFIG_LIST_TIME)) ?
+                     fab_config_time_suffixes : fab_config_count_suffixes;
     while ((suffix->text != NULL) && strcasecmp(suffix->text, end)) {
         ++suffix;
     }
@@ -159,6 +165,52 @@ static int fab_config_parse_num(const fab_config_option_t *option,
 
     *result = n;
     return 0;
+}
+
+/* A number, or LOW-HIGH */
+static int fab_config_parse_span(const fab_config_option_t *option, char *word,
+                                 struct fab_config_span *span)
+{
+    char *dash = strchr(word, '-');
+
+    if (dash != NULL) {
+        *dash = '\0';
+    }
+    if ((fab_config_parse_num(option, word, &span->low) != 0) ||
+        (fab_config_parse_num(option, (dash == NULL) ? word : (dash + 1),
+                              &span->high) != 0)) {
+        return -1;
+    }
+    return (span->low <= span->high) ? 0 : -1;
+}
+
+static int fab_config_parse_list(const fab_config_option_t *option,
+                                 const char *value,
+                                 struct fab_config_list *list)
+{
+    char word[64];
+    size_t length;
+
+    list->text = value;
+    for (list->count = 0; list->count < FAB_CONFIG_MAX_LIST;) {
+        length = strcspn(value, ",");
+        if (length >= sizeof(word)) {
+            return -1;
+        }
+
+        memcpy(word, value, length);
+        word[length] = '\0';
+        if (fab_config_parse_span(option, word,
+                                  &list->spans[list->count++]) != 0) {
+            return -1;
+        }
+
+        value += length;
+        if (*value++ == '\0') {
+            return 0;
+        }
+    }
+    return -1;
 }
 
 static const char *fab_config_getenv(const fab_config_option_t *option)
@@ -184,6 +236,12 @@ static void fab_config_range(const fab_config_option_t *option, char *buf,
     case FAB_CONFIG_TIME:
         snprintf(buf, size, "%" PRIu64 " to %" PRIu64 "%s", option->min,
                  option->max, (option->kind == FAB_CONFIG_TIME) ? " ns" : "");
+        break;
+    case FAB_CONFIG_LIST_COUNT:
+    case FAB_CONFIG_LIST_TIME:
+        snprintf(buf, size, "0 to %" PRIu64 "%s, LOW-HIGH, or a list of these",
+                 option->max,
+                 (option->kind == FAB_CONFIG_LIST_TIME) ? " ns" : "");
         break;
     }
 }
@@ -213,6 +271,12 @@ static int fab_config_set(fab_config_t *config,
         if (value != NULL) {
             ret = fab_config_parse_num(option, value, field);
         }
+        break;
+    case FAB_CONFIG_LIST_COUNT:
+    case FAB_CONFIG_LIST_TIME:
+        ret = fab_config_parse_list(option,
+                                    (value != NULL) ? value : option->str,
+                                    field);
         break;
     }
 
@@ -336,6 +400,10 @@ static void fab_config_print_value(FILE *out, const fab_config_option_t *option,
         break;
     case FAB_CONFIG_TIME:
         fprintf(out, "%" PRIu64 "ns", *(const uint64_t*)field);
+        break;
+    case FAB_CONFIG_LIST_COUNT:
+    case FAB_CONFIG_LIST_TIME:
+        fprintf(out, "%s", ((const struct fab_config_list*)field)->text);
         break;
     }
 }

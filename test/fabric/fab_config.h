@@ -14,6 +14,9 @@
 #define FAB_CONFIG_MAX_PORTS   4
 #define FAB_CONFIG_MAX_GIDS    256
 
+/** Longest list of values */
+#define FAB_CONFIG_MAX_LIST 64
+
 enum fab_mode {
     FAB_MODE_IMMEDIATE,
     FAB_MODE_TIMED
@@ -62,6 +65,18 @@ enum fab_manners_level {
     FAB_MANNERS_ABORT
 };
 
+/* Some numbers, or ranges of them */
+struct fab_config_span {
+    uint64_t low;
+    uint64_t high;
+};
+
+struct fab_config_list {
+    const char             *text; /* as it was written */
+    unsigned               count; /* at least 1 */
+    struct fab_config_span spans[FAB_CONFIG_MAX_LIST];
+};
+
 /*
  * The table. STR(field, NAME, default, help): the variable is
  * VQP_FABRIC_<NAME>, its field a string.
@@ -70,32 +85,40 @@ enum fab_manners_level {
  * NUM(field, NAME, kind, min, max, default, default of the rxe profile, help):
  * kind COUNT takes k, m and g for powers of 1024; kind TIME is in ns and takes
  * ns, us, ms and s.
+ * LST(field, NAME, kind, max, default, help): several of them with commas
+ * between, each a number or a range LOW-HIGH.
  */
-#define FAB_CONFIG_TABLE(STR, SET, NUM) \
+#define FAB_CONFIG_TABLE(STR, SET, NUM, LST) \
     SET(profile, PROFILE, "connectx|rxe", 0, 1, \
         "whose limits and habits are the defaults of the options below") \
     STR(world, WORLD, "", \
         "name of the fabric: processes of one user that share it reach each " \
         "other (empty: one for the user)") \
     SET(mode, MODE, "immediate|timed", 0, 0, \
-        "immediate: a post executes at once; timed: WRs take DELAY, RATE and " \
-        "JITTER, and queue pairs overtake each other") \
+        "immediate: a post executes at once; timed: each RC queue pair is a " \
+        "path with DELAY, JITTER and PATH_RATE, and queue pairs overtake each " \
+        "other. Paths are numbered from 0 in each process and device, and a " \
+        "list has the value of path 0, 1 ...; at its end it begins anew. A " \
+        "range (2us-50us) is drawn for each path by the seed") \
     SET(clock, CLOCK, "real|virtual", 0, 0, \
         "virtual: time, as all of the process sees it, goes on by STEP with " \
         "each poll and each post, and by nothing else; for one process") \
     NUM(step, STEP, TIME, 1, 1000000, 100, 100, \
         "virtual clock: what a poll takes, and a post") \
     NUM(seed, SEED, COUNT, 0, UINT64_MAX, 1, 1, \
-        "of the jitter, of the garbage in undefined fields and of faults") \
-    NUM(delay, DELAY, TIME, 0, 1000000000, 1000, 1000, \
-        "timed: the way to the peer of one packet, without its transmission") \
-    NUM(jitter, JITTER, TIME, 0, 1000000000, 500, 500, \
-        "timed: at most so much is added to the delay, per WR and path") \
-    NUM(path_mbps, PATH_RATE, COUNT, 0, UINT32_MAX, 0, 0, \
-        "timed: Mb/s of each queue pair (0: what the port has)") \
-    NUM(port_mbps, PORT_RATE, COUNT, 0, UINT32_MAX, 0, 0, \
-        "timed: Mb/s that the queue pairs of a port share (0: its speed x " \
-        "width)") \
+        "of the delays, of the garbage in undefined fields and of faults") \
+    LST(delay, DELAY, TIME, 10000000000, "1us", \
+        "timed: the way to the peer of one packet, without its transmission, " \
+        "by path") \
+    LST(jitter, JITTER, TIME, 10000000000, "500ns", \
+        "timed: at most so much is added to the delay of a WR, by path") \
+    LST(path_mbps, PATH_RATE, COUNT, UINT32_MAX, "0", \
+        "timed: Mb/s of a queue pair, by path (0: what the port has)") \
+    LST(port_mbps, PORT_RATE, COUNT, UINT32_MAX, "0", \
+        "timed: Mb/s that the queue pairs of a port share, by port, through " \
+        "all devices (0: its speed x width)") \
+    LST(port_delay, PORT_DELAY, TIME, 10000000000, "0", \
+        "timed: added to the delay of what leaves a port, by port") \
     NUM(devices, DEVICES, COUNT, 0, FAB_CONFIG_MAX_DEVICES, 1, 1, \
         "number of devices: fab0, fab1, ...") \
     NUM(ports, PORTS, COUNT, 1, FAB_CONFIG_MAX_PORTS, 1, 1, \
@@ -159,10 +182,11 @@ enum fab_manners_level {
 #define FAB_CONFIG_STR_FIELD(_field, ...) const char *_field;
 #define FAB_CONFIG_SET_FIELD(_field, ...) unsigned _field;
 #define FAB_CONFIG_NUM_FIELD(_field, ...) uint64_t _field;
+#define FAB_CONFIG_LST_FIELD(_field, ...) struct fab_config_list _field;
 
 typedef struct fab_config {
     FAB_CONFIG_TABLE(FAB_CONFIG_STR_FIELD, FAB_CONFIG_SET_FIELD,
-                     FAB_CONFIG_NUM_FIELD)
+                     FAB_CONFIG_NUM_FIELD, FAB_CONFIG_LST_FIELD)
 } fab_config_t;
 
 /** The configuration; read only, and valid after fab_config_init(). */

@@ -131,6 +131,27 @@ static void control_objects(vqp_fabric_objects_t *objects)
     objects->ahs      = control_object(FAB_OBJ_AH);
 }
 
+static int control_qp_path(const char *device, uint32_t qpn,
+                           vqp_fabric_path_t *path)
+{
+    int dev = fab_device_find(device);
+    struct fab_qp *qp;
+
+    if ((dev < 0) || (fab_world == NULL) ||
+        (fab_config.mode != FAB_MODE_TIMED)) {
+        return ENOENT;
+    }
+
+    qp = fab_qp_slot((uint32_t)dev, qpn);
+    fab_lock_take(&qp->sq_lock);
+    path->number = qp->path;
+    path->mbps   = qp->sq.mbps;
+    path->delay  = qp->sq.delay;
+    path->jitter = qp->sq.jitter;
+    fab_lock_drop(&qp->sq_lock);
+    return (qp->qpn == qpn) ? 0 : ENOENT;
+}
+
 static int control_qp_traffic(const char *device, uint32_t qpn,
                               vqp_fabric_traffic_t *traffic)
 {
@@ -174,12 +195,14 @@ static int control_port_traffic(const char *device, unsigned port,
 static const vqp_fabric_t control_table = {
     .version          = VQP_FABRIC_VERSION,
     .faults           = fab_fault_set,
+    .act              = fab_fault_do,
     .fault_hits       = fab_fault_hits,
     .calls            = control_calls,
     .qp_error         = control_qp_error,
     .port             = fab_port_set,
     .event            = control_event,
     .objects          = control_objects,
+    .qp_path          = control_qp_path,
     .qp_traffic       = control_qp_traffic,
     .port_traffic     = control_port_traffic,
     .manners          = fab_manners_set,

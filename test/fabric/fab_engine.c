@@ -25,6 +25,7 @@ static struct fab_engine {
     uint32_t             size;
     struct fab_qp_handle **heap; /* the earliest first */
     uint64_t             next;   /* its due time, 0: none; read without lock */
+    uint64_t             sleep;  /* the thread sleeps till then; 0: it is awake */
 } fab_engine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void fab_engine_put(uint32_t pos, struct fab_qp_handle *handle)
@@ -131,6 +132,31 @@ static struct fab_qp_handle *fab_engine_take(uint64_t now)
     return handle;
 }
 
+/* The thread is woken if it would sleep too long; with the lock held. While the
+   heap is worked off that is only known at the end. */
+static void fab_engine_wake(void)
+{
+    uint64_t next = fab_engine.next;
+
+    if ((next != 0) && (next < fab_engine.sleep)) {
+        fab_engine.sleep = 0; /* once is enough */
+        pthread_cond_signal(&fab_engine.cond);
+    }
+}
+
+/* An entry for this QP, not later than @a due; with the lock held */
+static void fab_engine_add(struct fab_qp_handle *handle, uint64_t due)
+{
+    if ((handle->engine_due == 0) || (due < handle->engine_due)) {
+        fab_engine_remove(handle);
+        if (!fab_engine_insert(handle, due)) {
+            fab_log("out of memory: a WR of QP 0x%x will not go on",
+                    handle->qp->qpn);
+        }
+        fab_engine_set_next();
+    }
+}
+
 /* It may be gone afterwards; else nobody but the heap knows of it */
 static void fab_engine_ghost(struct fab_qp_handle *handle, uint64_t now)
 {
@@ -158,10 +184,10 @@ static void fab_engine_run(uint64_t now)
         }
 
         due = fab_exec_progress(handle->qp, now);
-        if (due != 0) {
-            fab_engine_at(handle->qp, due);
-        }
         pthread_mutex_lock(&fab_engine.lock);
+        if (due != 0) {
+            fab_engine_add(handle, due);
+        }
         --handle->engine_busy;
     }
 }
@@ -190,8 +216,9 @@ static void *fab_engine_thread(void *arg)
     pthread_mutex_lock(&fab_engine.lock);
     for (;;) {
         fab_engine_run(fab_now());
-        next = fab_engine.next;
-        if ((next == 0) || (next == UINT64_MAX)) {
+        next             = fab_engine.next;
+        fab_engine.sleep = (next == 0) ? UINT64_MAX : next;
+        if (fab_engine.sleep == UINT64_MAX) {
             pthread_cond_wait(&fab_engine.cond, &fab_engine.lock);
         } else if (fab_config.clock == FAB_CLOCK_VIRTUAL) {
             fab_engine_skip(next);
@@ -200,6 +227,7 @@ static void *fab_engine_thread(void *arg)
             ts.tv_nsec = (long)(next % 1000000000ULL);
             pthread_cond_timedwait(&fab_engine.cond, &fab_engine.lock, &ts);
         }
+        fab_engine.sleep = 0;
     }
     return NULL;
 }
@@ -229,25 +257,13 @@ static void fab_engine_start(void)
 
 void fab_engine_at(struct fab_qp *qp, uint64_t due)
 {
-    struct fab_qp_handle *handle = (struct fab_qp_handle*)(uintptr_t)qp->user;
-    uint64_t before;
-
     pthread_mutex_lock(&fab_engine.lock);
     if (!fab_engine.running) {
         fab_engine_start();
     }
 
-    before = fab_engine.next;
-    if ((handle->engine_due == 0) || (due < handle->engine_due)) {
-        fab_engine_remove(handle);
-        if (!fab_engine_insert(handle, due)) {
-            fab_log("out of memory: a WR of QP 0x%x will not go on", qp->qpn);
-        }
-        fab_engine_set_next();
-    }
-    if ((fab_engine.next != 0) && ((before == 0) || (fab_engine.next < before))) {
-        pthread_cond_signal(&fab_engine.cond);
-    }
+    fab_engine_add((struct fab_qp_handle*)(uintptr_t)qp->user, due);
+    fab_engine_wake();
     pthread_mutex_unlock(&fab_engine.lock);
 }
 
@@ -264,6 +280,7 @@ void fab_engine_poll(void)
     now = fab_now();
     if ((next <= now) && (pthread_mutex_trylock(&fab_engine.lock) == 0)) {
         fab_engine_run(now);
+        fab_engine_wake();
         pthread_mutex_unlock(&fab_engine.lock);
     }
 }
@@ -291,5 +308,6 @@ void fab_engine_forked(void)
     fab_engine.running = 0;
     fab_engine.num     = 0;
     fab_engine.next    = 0;
+    fab_engine.sleep   = 0;
     pthread_mutex_init(&fab_engine.lock, NULL);
 }

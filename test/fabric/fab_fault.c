@@ -328,6 +328,26 @@ int fab_fault_set(const char *script, char *error, size_t size)
     return (rc == 0) ? 0 : -1;
 }
 
+int fab_fault_do(const char *script, char *error, size_t size)
+{
+    fab_fault_rule_t rules[FAB_SCRIPT_MAX_RULES];
+    int count = fab_script_parse_now(script, rules, error, size);
+    int rc, i;
+
+    for (i = 0; i < count; ++i) {
+        rc = fab_fault_time_act(&rules[i], false);
+        if (rc != 0) {
+            if (error != NULL) {
+                snprintf(error, size, "%s: %s",
+                         fab_fault_kind_name(rules[i].kind), strerror(rc));
+            }
+            return -1;
+        }
+    }
+
+    return (count < 0) ? -1 : 0;
+}
+
 void fab_fault_init(const char *script, uint64_t seed)
 {
     char error[128];

@@ -27,21 +27,28 @@
  *   qp           a QP goes to ERR, at=TIME
  *   port         a port goes down, at=TIME, and up again, for=TIME; never if
  *                for= is left out; dev=, port=N (1)
+ *   rate         (timed mode) paths of this process, or a port of the world,
+ *                have another rate, at=TIME, to=Mb/s; with for=TIME only for
+ *                so long, then the configured one. port=N, or path=N, or
+ *                path=N/M: all with number N modulo M; dev=, qpn=; all if left
+ *                out. Numbers are those of the lists of fabric-run --options
+ *   delay        the same for the delay, to=TIME
  *
  * The kinds of a QP or a completion take dev=NAME and qpn=N, and are about any
  * device and QP if these are left out.
- * When: all but qp and port count what they match, in this process.
+ * When: all but qp, port, rate and delay count what they match, in this process.
  *   nth=N    the first that is hit; 1 if left out
  *   count=N  how many in a row are hit, from there on; 1 if left out, or "all"
  *   every=N  the next run of hits begins N after the last began
  *   p=X      instead: each is hit with this probability, by the seed
  * TIME is a number with ns, us, ms or s; it counts from the moment when the
- * script came into force. every=TIME repeats a qp or a port rule.
+ * script came into force. every=TIME repeats a rule.
  * Random numbers come from VQP_FABRIC_SEED; a seed=N rule of its own ("seed
  * value=7") overrides it.
  *
  *   call verb=reg_mr nth=3 errno=EINVAL; wr op=RDMA_READ nth=10
  *   rnr p=0.1; garbage count=all; port dev=fab0 at=5ms for=20ms
+ *   rate at=500ms dev=fab1 port=1 to=5000; rate at=1s path=2/4 to=1000
  *
  * Without a script, a hook is one load and one branch that is never taken.
  */
@@ -171,6 +178,14 @@ void fab_fault_init(const char *script, uint64_t seed);
  * @return 0, or -1 with the reason in @a error: the old one stays then.
  */
 int fab_fault_set(const char *script, char *error, size_t size);
+
+/**
+ * Do what the rules of a kind with a time say, now and once; at=, for= and
+ * every= are not looked at. The script in force stays. at= may be left out.
+ *
+ * @return 0, or -1 with the reason in @a error; rules before it are done then.
+ */
+int fab_fault_do(const char *script, char *error, size_t size);
 
 /* Faults made, and calls of one verb (FAB_NUM_CALLS: of all), since the script
  * came into force; calls are counted only while one with rules is. */

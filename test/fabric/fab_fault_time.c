@@ -1,10 +1,11 @@
 /*
  * Faults that happen at a time, from a thread that sleeps in between. May call
- * libc and fab_control.
+ * libc, fab_control and fab_path.
  */
 #include "fab_fault_time.h"
 #include "fab_config.h"
 #include "fab_control.h"
+#include "fab_path.h"
 #include "fab_world.h"
 
 #include <pthread.h>
@@ -16,7 +17,7 @@
 typedef struct time_rule {
     fab_fault_rule_t rule;
     uint64_t         next; /* when it happens */
-    uint64_t         up;   /* when the port that it took down comes back */
+    uint64_t         undo; /* when what it did ends */
 } time_rule_t;
 
 /* All under the lock */
@@ -29,45 +30,53 @@ static struct {
     uint64_t        hits;
 } timed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-typedef struct time_act {
-    fab_fault_kind_t kind;
-    uint32_t         dev, qpn, port;
-    int              up;
-} time_act_t;
+static int time_change(const fab_fault_rule_t *rule, bool undo)
+{
+    const struct fab_path_select select = {
+        .dev    = rule->dev,
+        .qpn    = rule->qpn,
+        .number = rule->path,
+        .modulo = rule->modulo,
+        .port   = rule->port
+    };
 
-static void time_act(const time_act_t *act)
+    return fab_path_change(&select, (rule->kind == FAB_FAULT_RATE) ?
+                                    FAB_PATH_MBPS : FAB_PATH_DELAY,
+                           undo ? NULL : &rule->value);
+}
+
+int fab_fault_time_act(const fab_fault_rule_t *rule, bool undo)
 {
     int rc;
 
-    if (act->kind == FAB_FAULT_QP) {
-        rc = fab_control_qp_error(act->dev, act->qpn);
+    if (rule->kind == FAB_FAULT_QP) {
+        rc = fab_control_qp_error(rule->dev, rule->qpn);
+    } else if (rule->kind == FAB_FAULT_PORT) {
+        rc = fab_control_port(rule->dev, rule->port, undo);
     } else {
-        rc = fab_control_port(act->dev, act->port, act->up);
+        rc = time_change(rule, undo);
     }
 
-    fab_verbose(1, "fault: %s%s: %s", fab_fault_kind_name(act->kind),
-                act->up ? " up" : "", strerror(rc));
+    fab_verbose(1, "fault: %s%s: %s", fab_fault_kind_name(rule->kind),
+                undo ? " ends" : "", strerror(rc));
+    return rc;
 }
 
 /* What this rule does now, if anything, and when it does something next */
-static bool time_due(time_rule_t *timer, uint64_t now, time_act_t *act,
+static bool time_due(time_rule_t *timer, uint64_t now, bool *undo,
                      uint64_t *next)
 {
     const fab_fault_rule_t *rule = &timer->rule;
     bool is_due                  = true;
 
-    act->kind = rule->kind;
-    act->dev  = rule->dev;
-    act->qpn  = rule->qpn;
-    act->port = rule->port;
-    act->up   = 0;
-    if (timer->up <= now) {
-        act->up   = 1;
-        timer->up = FAB_SCRIPT_NEVER;
+    *undo = false;
+    if (timer->undo <= now) {
+        *undo       = true;
+        timer->undo = FAB_SCRIPT_NEVER;
     } else if (timer->next <= now) {
         ++timed.hits;
         if (rule->until != FAB_SCRIPT_NEVER) {
-            timer->up = now + rule->until;
+            timer->undo = now + rule->until;
         }
         timer->next = (rule->every == 0) ? FAB_SCRIPT_NEVER :
                                            timer->next + rule->every;
@@ -75,7 +84,7 @@ static bool time_due(time_rule_t *timer, uint64_t now, time_act_t *act,
         is_due = false;
     }
 
-    *next = (timer->up < timer->next) ? timer->up : timer->next;
+    *next = (timer->undo < timer->next) ? timer->undo : timer->next;
     return is_due;
 }
 
@@ -83,16 +92,18 @@ static bool time_due(time_rule_t *timer, uint64_t now, time_act_t *act,
 static uint64_t time_run(void)
 {
     uint64_t first = FAB_SCRIPT_NEVER;
+    fab_fault_rule_t rule;
     uint64_t next, now;
-    time_act_t act;
+    bool undo;
     int i;
 
     for (i = 0; i < timed.count; ++i) {
         now = fab_now();
-        if (time_due(&timed.rules[i], now, &act, &next)) {
+        if (time_due(&timed.rules[i], now, &undo, &next)) {
             /* It completes requests: not under a lock of ours */
+            rule = timed.rules[i].rule;
             pthread_mutex_unlock(&timed.lock);
-            time_act(&act);
+            (void)fab_fault_time_act(&rule, undo);
             pthread_mutex_lock(&timed.lock);
             next = now; /* the rules may be others: look again */
         }
@@ -148,18 +159,17 @@ static int time_start_thread(void)
     return rc;
 }
 
-/* The rules go: ports that they hold down come up. Under the lock. */
+/* The rules go: what they did for some time ends now. Under the lock. */
 static void time_clear(void)
 {
-    uint32_t dev, port;
+    fab_fault_rule_t rule;
 
     while (timed.count > 0) {
         --timed.count;
-        if (timed.rules[timed.count].up != FAB_SCRIPT_NEVER) {
-            dev  = timed.rules[timed.count].rule.dev;
-            port = timed.rules[timed.count].rule.port;
+        if (timed.rules[timed.count].undo != FAB_SCRIPT_NEVER) {
+            rule = timed.rules[timed.count].rule;
             pthread_mutex_unlock(&timed.lock);
-            fab_control_port(dev, port, 1);
+            (void)fab_fault_time_act(&rule, true);
             pthread_mutex_lock(&timed.lock);
         }
     }
@@ -180,7 +190,7 @@ int fab_fault_time_set(const fab_fault_rule_t *rules, int count)
             timer       = &timed.rules[timed.count++];
             timer->rule = rules[i];
             timer->next = now + rules[i].at;
-            timer->up   = FAB_SCRIPT_NEVER;
+            timer->undo = FAB_SCRIPT_NEVER;
         }
     }
 

@@ -1,6 +1,6 @@
 /*
  * The rules of a script that happen at a time: a QP goes to ERR, a port goes
- * down and up.
+ * down and up, a path is another.
  */
 #ifndef FAB_FAULT_TIME_H
 #define FAB_FAULT_TIME_H
@@ -9,11 +9,19 @@
 
 /**
  * Those of these rules that have a time come into force; the ones before do no
- * more. A port that would have come up again does so now.
+ * more. A port that would have come up again does so now, and a changed value
+ * ends.
  *
  * @return 0, or an errno: no thread could be started.
  */
 int fab_fault_time_set(const fab_fault_rule_t *rules, int count);
+
+/**
+ * Do what one of them says, or end it.
+ *
+ * @return 0 or an errno.
+ */
+int fab_fault_time_act(const fab_fault_rule_t *rule, bool undo);
 
 /* How often one of them happened, since then */
 uint64_t fab_fault_time_hits(void);

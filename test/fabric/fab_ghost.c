@@ -103,7 +103,6 @@ void fab_ghost_make(struct fab_qp *qp, uint64_t now)
 {
     struct fab_ghost *ghost    = NULL;
     struct fab_ghost_wr **link = NULL;
-    uint32_t reads             = qp->sq.reads;
     const struct fab_swr *swr;
     uint32_t i;
 
@@ -115,12 +114,9 @@ void fab_ghost_make(struct fab_qp *qp, uint64_t now)
 
     for (i = qp->sq.exec; i != qp->sq.head; ++i) {
         swr = fab_sq_slot(&qp->sq, i);
-        if ((swr->due_send > now) ||
-            ((swr->wr.send_flags & IBV_SEND_FENCE) && (reads > 0)) ||
-            (fab_wr_is_read(&swr->wr) && (reads >= qp->attr.max_rd_atomic))) {
+        if (swr->due_send > now) {
             break; /* this one has not left yet */
         }
-        reads += (uint32_t)fab_wr_is_read(&swr->wr);
 
         if (ghost == NULL) {
             ghost = fab_ghost_of(qp);

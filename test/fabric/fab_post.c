@@ -87,6 +87,7 @@ static struct fab_swr *fab_post_queue(struct fab_qp *qp,
     swr->wr       = *wr;
     swr->wr.next  = NULL;
     swr->length   = length;
+    swr->posted   = 0;
     swr->due_send = UINT64_MAX;
     swr->due_exec = 0;
     swr->executed = 0;
@@ -129,6 +130,7 @@ static int fab_post_one(struct fab_qp *qp, const struct ibv_send_wr *wr,
     length = (length > UINT32_MAX) ? UINT32_MAX : length;
     ++sq->head;
     if (__builtin_expect(qp->state == IBV_QPS_ERR, 0)) {
+        sq->sent = sq->head;
         sq->exec = sq->head;
         sq->done = sq->head;
         fab_qp_complete_send(qp, wr, index, (uint32_t)length,

@@ -1,6 +1,6 @@
 /*
  * Queue pairs: made, changed, queried, destroyed. May call libc, fab_world,
- * fab_cq, fab_rq, fab_gid, the engine and the hooks. Errors and flushes are in
+ * fab_cq, fab_rq, fab_gid, fab_path, the engine and the hooks. Errors and flushes are in
  * fab_qp_error.c.
  */
 #include "fab_qp.h"
@@ -15,6 +15,7 @@
 #include "fab_ghost.h"
 #include "fab_manners.h"
 #include "fab_mr.h"
+#include "fab_path.h"
 #include "fab_ud.h"
 
 enum {
@@ -195,7 +196,6 @@ static void fab_qp_init(struct fab_qp *qp, struct fab_qp_handle *handle,
     qp->user       = (uintptr_t)&handle->ibv;
     qp->peer_dev   = ~0u;
     qp->cap        = attr->cap;
-    qp->sq.jitter  = fab_config.seed ^ ((uint64_t)qpn << 20) ^ qp->dev;
 
     handle->qp             = qp;
     handle->ibv.context    = pd->context;
@@ -242,6 +242,7 @@ struct ibv_qp *fab_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     }
 
     qp->cap = attr->cap;
+    fab_path_init(qp);
     fab_qp_use(qp, pd, 1);
     __atomic_store_n(&qp->qpn, qpn, __ATOMIC_RELEASE);
     fab_lock_drop(&qp->rq_lock);
@@ -333,6 +334,7 @@ static void fab_qp_reset(struct fab_qp *qp)
     if ((fab_config.mode == FAB_MODE_TIMED) && (qp->sq.exec != qp->sq.head)) {
         fab_ghost_make(qp, fab_now());
     }
+    qp->sq.sent   = qp->sq.head;
     qp->sq.exec   = qp->sq.head;
     qp->sq.done   = qp->sq.head;
     qp->sq.freed  = qp->sq.head;
@@ -433,6 +435,7 @@ int fab_qp_destroy(struct ibv_qp *ibv)
     fab_rq_cleanup(&qp->rq);
     fab_heap_free(fab_ptr(void, qp->sq.ring));
     fab_qp_use(qp, ibv->pd, (uint32_t)-1);
+    fab_path_release(qp);
     fab_qp_give_slot(qp);
     fab_async_forget(ibv->context, ibv);
     free(ibv);

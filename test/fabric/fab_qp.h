@@ -21,7 +21,8 @@ struct fab_cqe;
 /* A send WR that could not be executed when it was posted */
 struct fab_swr {
     struct ibv_send_wr wr;       /* sg_list is not used: see sge */
-    uint64_t           due_send; /* ns: has left (timed mode) */
+    uint64_t           posted;   /* ns (timed mode, as the next ones) */
+    uint64_t           due_send; /* ns: leaves; UINT64_MAX: waits */
     uint64_t           due_exec; /* ns: arrives at the peer */
     uint64_t           due_ack;  /* ns: its ACK arrives */
     uint32_t           length;   /* bytes of data */
@@ -39,18 +40,22 @@ struct fab_sq {
     uint32_t  max_sge;
     uint32_t  max_inline;
     uint32_t  head;     /* WRs ever posted */
+    uint32_t  sent;     /* next to leave (timed mode) */
     uint32_t  exec;     /* next to execute */
     uint32_t  done;     /* next to complete: exec unless in timed mode */
     uint32_t  freed;    /* all before it are free: a later CQE was polled */
     uint32_t  psn;      /* of the next WR to execute */
-    uint32_t  reads;    /* READs and atomics executed and not completed */
+    uint32_t  reads;    /* READs and atomics that left and are not completed */
     uint32_t  rnrs;     /* RNR NAKs that the next to execute has got */
     uint32_t  losses;   /* its attempts that got no answer */
     uint32_t  failed;   /* timed mode: a WR before exec ended in an error */
     uint64_t  due;      /* ns: when to try again; 0: now */
     uint64_t  wire_free; /* ns: when this QP's path is free (timed mode) */
     uint64_t  last_exec; /* ns: due_exec of the last one queued */
-    uint64_t  jitter;    /* state of the random numbers */
+    uint64_t  mbps;      /* the path's rate, 0: the port's (fab_path.h) */
+    uint64_t  delay;     /* ns to the peer */
+    uint64_t  jitter;    /* ns: at most so much more */
+    uint64_t  random;    /* state of its random numbers */
 };
 
 struct fab_qp {
@@ -63,6 +68,7 @@ struct fab_qp {
     uint8_t         flush; /* in ERR, and not yet flushed */
     uint32_t        pd;
     uint32_t        taken; /* the slot is in use; the device's lock */
+    uint32_t        path;  /* number of the path (timed mode) */
     fab_off_t       send_cq;
     fab_off_t       recv_cq;
     fab_off_t       srq;

@@ -101,6 +101,7 @@ void fab_qp_flush_locked(struct fab_qp *qp)
         fab_qp_complete_send(qp, &swr->wr, sq->done, swr->length,
                              IBV_WC_WR_FLUSH_ERR);
     }
+    sq->sent   = sq->head;
     sq->exec   = sq->head;
     sq->reads  = 0;
     sq->failed = 0;

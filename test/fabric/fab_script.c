@@ -102,6 +102,7 @@ typedef struct script_reader {
     const char *pos;
     char       *error;
     size_t     size;
+    bool       now; /* only what is done at once */
 } script_reader_t;
 
 static bool script_fail(const script_reader_t *reader, const char *what,
@@ -172,9 +173,15 @@ static bool script_time(const char *word, uint64_t *value)
     return true;
 }
 
+bool fab_fault_is_change(fab_fault_kind_t kind)
+{
+    return (kind == FAB_FAULT_RATE) || (kind == FAB_FAULT_DELAY);
+}
+
 static bool script_is_timed(const fab_fault_rule_t *rule)
 {
-    return (rule->kind == FAB_FAULT_QP) || (rule->kind == FAB_FAULT_PORT);
+    return (rule->kind == FAB_FAULT_QP) || (rule->kind == FAB_FAULT_PORT) ||
+           fab_fault_is_change(rule->kind);
 }
 
 static bool script_count(const char *word, uint64_t *value)
@@ -207,12 +214,27 @@ static bool script_device(const char *word, uint32_t *index)
     return !strncmp(word, "fab", 3) && script_number32(word + 3, index);
 }
 
+/* N, or N/M: those that are N modulo M */
+static bool script_path(const char *word, fab_fault_rule_t *rule)
+{
+    char number[SCRIPT_WORD];
+    const char *slash = strchr(word, '/');
+
+    snprintf(number, sizeof(number), "%.*s",
+             (slash == NULL) ? SCRIPT_WORD : (int)(slash - word), word);
+    rule->modulo = 0;
+    return script_number32(number, &rule->path) &&
+           ((slash == NULL) || (script_number32(slash + 1, &rule->modulo) &&
+                                (rule->modulo > rule->path)));
+}
+
 /* Which kinds know a key, as a set of bits */
 #define K(_kind)  (1u << FAB_FAULT_##_kind)
 #define K_WR      (K(WR) | K(UNACKED) | K(RNR))
 #define K_CQE     (K(WITHHOLD) | K(DUPLICATE) | K(GARBAGE))
 #define K_COUNTED (K(CALL) | K_WR | K_CQE)
-#define K_TIMED   (K(QP) | K(PORT))
+#define K_CHANGE  (K(RATE) | K(DELAY))
+#define K_TIMED   (K(QP) | K(PORT) | K_CHANGE)
 
 static uint32_t script_key_kinds(const char *key)
 {
@@ -223,10 +245,12 @@ static uint32_t script_key_kinds(const char *key)
         {"op", K_WR},
         {"dir", K_CQE},
         {"dev", K_WR | K_CQE | K_TIMED},
-        {"qpn", K_WR | K_CQE | K(QP)},
-        {"port", K(PORT)},
+        {"qpn", K_WR | K_CQE | K(QP) | K_CHANGE},
+        {"port", K(PORT) | K_CHANGE},
+        {"path", K_CHANGE},
+        {"to", K_CHANGE},
         {"at", K_TIMED},
-        {"for", K(PORT)},
+        {"for", K(PORT) | K_CHANGE},
         {"nth", K_COUNTED},
         {"count", K_COUNTED},
         {"p", K_COUNTED},
@@ -264,6 +288,12 @@ static bool script_set(fab_fault_rule_t *rule, const char *key,
         return script_number32(word, &rule->qpn);
     } else if (!strcmp(key, "port")) {
         return script_number32(word, &rule->port) && (rule->port > 0);
+    } else if (!strcmp(key, "path")) {
+        return script_path(word, rule);
+    } else if (!strcmp(key, "to")) {
+        return (rule->kind == FAB_FAULT_DELAY) ?
+                       script_time(word, &rule->value) :
+                       script_number(word, &rule->value);
     } else if (!strcmp(key, "at")) {
         return script_time(word, &rule->at);
     } else if (!strcmp(key, "for")) {
@@ -289,7 +319,9 @@ static void script_defaults(fab_fault_rule_t *rule, fab_fault_kind_t kind)
     rule->kind   = kind;
     rule->dev    = FAB_SCRIPT_ANY;
     rule->qpn    = FAB_SCRIPT_ANY;
-    rule->port   = 1;
+    rule->port   = fab_fault_is_change(kind) ? 0 : 1;
+    rule->path   = FAB_SCRIPT_ANY;
+    rule->value  = FAB_SCRIPT_NEVER;
     rule->verb   = FAB_SCRIPT_ANY;
     rule->opcode = FAB_SCRIPT_ANY;
     rule->status = ((kind == FAB_FAULT_WR) || (kind == FAB_FAULT_UNACKED)) ?
@@ -352,6 +384,23 @@ static bool script_pair(const script_reader_t *reader, fab_fault_rule_t *rule,
     return good || script_fail(reader, "value not understood", word);
 }
 
+/* It needs a value, and a port has neither a number nor a QP */
+static bool script_change(const script_reader_t *reader,
+                          const fab_fault_rule_t *rule)
+{
+    if (rule->value == FAB_SCRIPT_NEVER) {
+        return script_fail(reader, "needs a value: to=",
+                           fab_fault_kind_name(rule->kind));
+    }
+    if ((rule->port != 0) &&
+        ((rule->path != FAB_SCRIPT_ANY) || (rule->qpn != FAB_SCRIPT_ANY))) {
+        return script_fail(reader, "of a port or of a path",
+                           fab_fault_kind_name(rule->kind));
+    }
+
+    return true;
+}
+
 /* One rule that is not empty; its first word has been read */
 static bool script_rule(script_reader_t *reader, fab_fault_rule_t *rule,
                         char *word)
@@ -369,38 +418,61 @@ static bool script_rule(script_reader_t *reader, fab_fault_rule_t *rule,
         }
     }
 
-    if (script_is_timed(rule) && (rule->at == FAB_SCRIPT_NEVER)) {
-        return script_fail(reader, "needs a time: at=", "qp, port");
+    if (reader->now && !script_is_timed(rule)) {
+        return script_fail(reader, "not to be done at once",
+                           fab_fault_kind_name(rule->kind));
+    }
+    if (script_is_timed(rule) && !reader->now &&
+        (rule->at == FAB_SCRIPT_NEVER)) {
+        return script_fail(reader, "needs a time: at=",
+                           fab_fault_kind_name(rule->kind));
+    }
+    if (fab_fault_is_change(rule->kind)) {
+        return script_change(reader, rule);
     }
 
     return true;
 }
 
-int fab_script_parse(const char *script, fab_fault_rule_t *rules, char *error,
-                     size_t size)
+static int script_parse(script_reader_t *reader, fab_fault_rule_t *rules)
 {
-    script_reader_t reader = {script, error, size};
     char word[SCRIPT_WORD];
-    int count              = 0;
+    int count = 0;
 
     for (;;) {
-        if (script_word(&reader, word)) {
+        if (script_word(reader, word)) {
             if (count == FAB_SCRIPT_MAX_RULES) {
-                script_fail(&reader, "too many rules", word);
+                script_fail(reader, "too many rules", word);
                 return -1;
             }
-            if (!script_rule(&reader, &rules[count], word)) {
+            if (!script_rule(reader, &rules[count], word)) {
                 return -1;
             }
             ++count;
         }
 
-        script_skip(&reader);
-        if (*reader.pos == '\0') {
+        script_skip(reader);
+        if (*reader->pos == '\0') {
             return count;
         }
-        ++reader.pos; /* ';' or the end of a line */
+        ++reader->pos; /* ';' or the end of a line */
     }
+}
+
+int fab_script_parse(const char *script, fab_fault_rule_t *rules, char *error,
+                     size_t size)
+{
+    script_reader_t reader = {script, error, size, false};
+
+    return script_parse(&reader, rules);
+}
+
+int fab_script_parse_now(const char *script, fab_fault_rule_t *rules,
+                         char *error, size_t size)
+{
+    script_reader_t reader = {script, error, size, true};
+
+    return script_parse(&reader, rules);
 }
 
 enum fab_call fab_fault_call_by_name(const char *name)

@@ -22,6 +22,8 @@
     _X(GARBAGE, garbage) \
     _X(QP, qp) \
     _X(PORT, port) \
+    _X(RATE, rate) \
+    _X(DELAY, delay) \
     _X(SEED, seed)
 
 #define FAB_FAULT_KIND_ENUM(_upper, _lower) FAB_FAULT_##_upper,
@@ -42,6 +44,7 @@ typedef struct fab_fault_rule {
     uint32_t           dev;    /* index of the device */
     uint32_t           qpn;
     uint32_t           port;
+    uint32_t           path, modulo;
     uint32_t           verb;       /* enum fab_call */
     uint32_t           opcode;     /* enum ibv_wr_opcode */
     uint32_t           status;     /* enum ibv_wc_status */
@@ -51,10 +54,13 @@ typedef struct fab_fault_rule {
     uint64_t           nth, count;
     uint64_t           every;      /* matches, or ns; 0: once */
     uint64_t           at, until;  /* ns; until counts from at */
-    uint64_t           value;
+    uint64_t           value; /* of seed=; to=, in Mb/s or ns */
 } fab_fault_rule_t;
 
 const char *fab_fault_kind_name(fab_fault_kind_t kind);
+
+/** rate, delay: a value that changes. */
+bool fab_fault_is_change(fab_fault_kind_t kind);
 
 /**
  * @param rules  Room for FAB_SCRIPT_MAX_RULES.
@@ -63,5 +69,12 @@ const char *fab_fault_kind_name(fab_fault_kind_t kind);
  */
 int fab_script_parse(const char *script, fab_fault_rule_t *rules, char *error,
                      size_t size);
+
+/**
+ * The same for rules that are done at once: all of a kind with a time, which
+ * need none.
+ */
+int fab_script_parse_now(const char *script, fab_fault_rule_t *rules,
+                         char *error, size_t size);
 
 #endif

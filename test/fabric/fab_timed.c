@@ -1,22 +1,18 @@
 /*
  * Timed mode: when WRs leave, arrive and are acknowledged. Each QP is a path
  * with a delay, a jitter and a rate of its own; the QPs of a port share its
- * rate. May call fab_exec, fab_qp.
+ * rate, a WR each in turn. May call fab_exec, fab_qp, fab_path.
+ *
+ * A WR leaves when the one before it has left, not when it is posted: so QPs
+ * with much to send do not keep others from the port, and a change of a rate
+ * is felt by all that waits. The engine calls for one departure at a time, the
+ * earliest of all QPs first, and what it is late for has its time all the same:
+ * so rates hold on a busy machine.
  */
 #include "fab_exec.h"
 
 #include "fab_config.h"
-
-static uint64_t fab_timed_random(uint64_t *state)
-{
-    uint64_t z;
-
-    *state += 0x9e3779b97f4a7c15ULL;
-    z       = *state;
-    z       = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z       = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-}
+#include "fab_path.h"
 
 /* ns that so many bytes take; headers are left out */
 static uint64_t fab_timed_wire(uint64_t length, uint64_t mbps)
@@ -24,60 +20,148 @@ static uint64_t fab_timed_wire(uint64_t length, uint64_t mbps)
     return (mbps == 0) ? 0 : ((length * 8 * 1000) / mbps);
 }
 
-/* Take the port's time, @return when the sending begins: not before @a from,
- * when the queue pair has sent what is ahead. The port goes on with what other
- * queue pairs have until then: its own queue has no such gaps. */
-static uint64_t fab_timed_port(struct fab_port *port, uint64_t from,
-                               uint64_t length, uint64_t now)
+static uint64_t fab_timed_max(uint64_t a, uint64_t b)
 {
-    uint64_t mbps = (fab_config.port_mbps != 0) ?
-                            fab_config.port_mbps :
-                            fab_config_link_mbps(&fab_config);
+    return (a > b) ? a : b;
+}
+
+/* Reserve the port from when it is free, @return when the sending begins */
+static uint64_t fab_timed_port(struct fab_port *port, uint64_t from,
+                               uint64_t length)
+{
+    uint64_t wire = fab_timed_wire(length, fab_path_port_mbps(port));
     uint64_t busy = __atomic_load_n(&port->busy_till, __ATOMIC_RELAXED);
     uint64_t start;
 
     do {
-        start = (busy > now) ? busy : now;
+        start = fab_timed_max(busy, from);
     } while (!__atomic_compare_exchange_n(&port->busy_till, &busy,
-                                          start + fab_timed_wire(length, mbps),
-                                          0, __ATOMIC_RELAXED,
+                                          start + wire, 0, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
-    return (start > from) ? start : from;
+    return start;
 }
 
-/* Who sends the data: of a READ it is the peer */
-static struct fab_port *fab_timed_source(const struct fab_qp *qp,
-                                         const struct ibv_send_wr *wr)
+static struct fab_port *fab_timed_here(const struct fab_qp *qp)
 {
-    if ((wr->opcode == IBV_WR_RDMA_READ) && (qp->peer != 0)) {
-        return &fab_world->devs[qp->peer_dev].ports[qp->peer_port - 1];
-    }
     return &fab_world->devs[qp->dev].ports[qp->attr.port_num - 1];
+}
+
+/* The peer's port; the own one if nobody is there */
+static struct fab_port *fab_timed_there(const struct fab_qp *qp)
+{
+    return (qp->peer == 0) ?
+                   fab_timed_here(qp) :
+                   &fab_world->devs[qp->peer_dev].ports[qp->peer_port - 1];
+}
+
+static uint64_t fab_timed_delay(const struct fab_qp *qp,
+                                const struct fab_port *from)
+{
+    return qp->sq.delay + __atomic_load_n(&from->delay, __ATOMIC_RELAXED);
+}
+
+/* Whether the next WR to leave has to wait for READs before it */
+static int fab_timed_blocked(const struct fab_qp *qp, const struct fab_swr *swr)
+{
+    uint32_t depth = qp->attr.max_rd_atomic;
+
+    if ((swr->wr.send_flags & IBV_SEND_FENCE) && (qp->sq.reads > 0)) {
+        return 1;
+    }
+    return fab_wr_is_read(&swr->wr) && (depth > 0) && (qp->sq.reads >= depth);
+}
+
+/* When the next WR can leave. @return UINT64_MAX: not before something else
+   has happened */
+static uint64_t fab_timed_ready(const struct fab_qp *qp)
+{
+    const struct fab_sq *sq   = &qp->sq;
+    const struct fab_swr *swr = fab_sq_slot(sq, sq->sent);
+
+    if ((sq->sent == sq->head) || (qp->state != IBV_QPS_RTS) ||
+        fab_timed_blocked(qp, swr)) {
+        return UINT64_MAX;
+    }
+    return fab_timed_max(sq->wire_free, swr->posted);
+}
+
+/* The next WR leaves, and its times are known. Data of a READ comes from the
+   peer's port. */
+static void fab_timed_depart(struct fab_qp *qp, uint64_t ready)
+{
+    struct fab_sq *sq     = &qp->sq;
+    struct fab_swr *swr   = fab_sq_slot(sq, sq->sent);
+    struct fab_port *from = (swr->wr.opcode == IBV_WR_RDMA_READ) ?
+                                    fab_timed_there(qp) : fab_timed_here(qp);
+    uint64_t jitter       = 0;
+    uint64_t due;
+
+    swr->due_send = fab_timed_port(from, ready, swr->length);
+    sq->wire_free = swr->due_send + fab_timed_wire(swr->length, sq->mbps);
+    if (sq->jitter != 0) {
+        jitter = fab_path_random(&sq->random) % (sq->jitter + 1);
+    }
+
+    /* RC: what left later arrives later. The slower of the two wires counts. */
+    due = fab_timed_max(sq->wire_free,
+                        swr->due_send +
+                        fab_timed_wire(swr->length, fab_path_port_mbps(from)));
+    due          += fab_timed_delay(qp, fab_timed_here(qp)) + jitter;
+    swr->due_exec = fab_timed_max(due, sq->last_exec);
+    sq->last_exec = swr->due_exec;
+    if (fab_wr_is_read(&swr->wr)) {
+        ++sq->reads;
+    }
+    ++sq->sent;
+}
+
+/* When there is something to do next; 0: never */
+static uint64_t fab_timed_due(const struct fab_qp *qp)
+{
+    const struct fab_sq *sq = &qp->sq;
+    uint64_t due            = UINT64_MAX;
+    uint64_t ready;
+
+    if (sq->done == sq->head) {
+        return 0;
+    }
+
+    if (sq->done != sq->exec) {
+        due = fab_sq_slot(sq, sq->done)->due_ack;
+    }
+    if (!sq->failed && (qp->state == IBV_QPS_RTS)) {
+        if ((sq->exec != sq->sent) &&
+            (fab_sq_slot(sq, sq->exec)->due_exec < due)) {
+            due = fab_sq_slot(sq, sq->exec)->due_exec;
+        }
+        ready = fab_timed_ready(qp);
+        due   = (ready < due) ? ready : due;
+    }
+    return due;
 }
 
 void fab_exec_schedule(struct fab_qp *qp, struct fab_swr *swr, uint64_t now)
 {
-    struct fab_port *port = fab_timed_source(qp, &swr->wr);
-    struct fab_sq *sq     = &qp->sq;
-    uint64_t start        = (sq->wire_free > now) ? sq->wire_free : now;
-    uint64_t jitter       = 0;
-    uint64_t due;
+    uint64_t ready;
 
-    start         = fab_timed_port(port, start, swr->length, now);
-    sq->wire_free = start + fab_timed_wire(swr->length, fab_config.path_mbps);
-    if (fab_config.jitter != 0) {
-        jitter = fab_timed_random(&sq->jitter) % (fab_config.jitter + 1);
+    swr->posted = now;
+    ready       = fab_timed_ready(qp);
+    if (ready <= now) {
+        fab_timed_depart(qp, ready);
     }
+    qp->sq.due = fab_timed_due(qp);
+}
 
-    /* RC: what left later arrives later */
-    due           = sq->wire_free + fab_config.delay + jitter;
-    swr->due_send = start;
-    swr->due_exec = (due > sq->last_exec) ? due : sq->last_exec;
-    sq->last_exec = swr->due_exec;
-    if ((sq->due == 0) ||
-        ((sq->exec == (sq->head - 1)) && (swr->due_exec < sq->due))) {
-        sq->due = swr->due_exec;
+/* An acknowledged READ: what waited for it waits no longer */
+static void fab_timed_read_done(struct fab_qp *qp, uint64_t at)
+{
+    struct fab_sq *sq = &qp->sq;
+
+    if ((sq->sent != sq->head) &&
+        fab_timed_blocked(qp, fab_sq_slot(sq, sq->sent))) {
+        sq->wire_free = fab_timed_max(sq->wire_free, at);
     }
+    --sq->reads;
 }
 
 /* The acknowledged ones complete; @return nonzero if the QP has failed */
@@ -93,7 +177,7 @@ static int fab_timed_complete(struct fab_qp *qp, uint64_t now)
         }
 
         if (fab_wr_is_read(&swr->wr)) {
-            --sq->reads;
+            fab_timed_read_done(qp, swr->due_ack);
         }
         fab_qp_complete_send(qp, &swr->wr, sq->done, swr->length,
                              (enum ibv_wc_status)swr->status);
@@ -106,22 +190,11 @@ static int fab_timed_complete(struct fab_qp *qp, uint64_t now)
     return 0;
 }
 
-/* Whether the next WR has to wait for READs before it */
-static int fab_timed_blocked(const struct fab_qp *qp, const struct fab_swr *swr)
-{
-    uint32_t depth = qp->attr.max_rd_atomic;
-
-    if ((swr->wr.send_flags & IBV_SEND_FENCE) && (qp->sq.reads > 0)) {
-        return 1;
-    }
-    return fab_wr_is_read(&swr->wr) && (depth > 0) && (qp->sq.reads >= depth);
-}
-
 /* The next WR arrives at the peer; @return 0 if it has to be tried again */
 static int fab_timed_arrive(struct fab_qp *qp, struct fab_swr *swr,
-                            uint64_t now, struct fab_exec_result *result)
+                            struct fab_exec_result *result)
 {
-    struct fab_sq *sq         = &qp->sq;
+    struct fab_sq *sq = &qp->sq;
     enum ibv_wc_status status;
 
     fab_exec_wr(qp, &swr->wr, swr->sge, swr->length, result);
@@ -136,13 +209,13 @@ static int fab_timed_arrive(struct fab_qp *qp, struct fab_swr *swr,
 
     swr->executed = 1;
     swr->status   = (uint8_t)status;
-    swr->due_ack  = (qp->type == IBV_QPT_UD) ? now : (now + fab_config.delay);
+    swr->due_ack  = (qp->type == IBV_QPT_UD) ?
+                            swr->due_exec :
+                            (swr->due_exec +
+                             fab_timed_delay(qp, fab_timed_there(qp)));
     sq->rnrs      = 0;
     sq->losses    = 0;
     sq->failed    = (status != IBV_WC_SUCCESS);
-    if (fab_wr_is_read(&swr->wr)) {
-        ++sq->reads;
-    }
     ++sq->exec;
     return 1;
 }
@@ -152,32 +225,23 @@ void fab_exec_timed(struct fab_qp *qp, uint64_t now,
 {
     struct fab_sq *sq = &qp->sq;
     struct fab_swr *swr;
+    uint64_t ready;
 
-    for (;;) {
-        sq->due = 0;
-        if (fab_timed_complete(qp, now) || (sq->done == sq->head)) {
-            return;
-        }
+    sq->due = 0;
+    if (fab_timed_complete(qp, now)) {
+        return;
+    }
 
-        /* due: the next ACK, or the next arrival, whatever is first */
-        if (sq->done != sq->exec) {
-            sq->due = fab_sq_slot(sq, sq->done)->due_ack;
-        }
-        if ((sq->exec == sq->head) || sq->failed ||
-            (qp->state != IBV_QPS_RTS)) {
-            return;
-        }
-
+    ready = fab_timed_ready(qp);
+    if (!sq->failed && (ready <= now)) {
+        fab_timed_depart(qp, ready);
+    }
+    while (!sq->failed && (qp->state == IBV_QPS_RTS) &&
+           (sq->exec != sq->sent)) {
         swr = fab_sq_slot(sq, sq->exec);
-        if (fab_timed_blocked(qp, swr)) {
-            return;
-        }
-
-        if ((swr->due_exec > now) || !fab_timed_arrive(qp, swr, now, result)) {
-            if ((sq->due == 0) || (swr->due_exec < sq->due)) {
-                sq->due = swr->due_exec;
-            }
-            return;
+        if ((swr->due_exec > now) || !fab_timed_arrive(qp, swr, result)) {
+            break;
         }
     }
+    sq->due = fab_timed_due(qp);
 }

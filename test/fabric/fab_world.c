@@ -23,11 +23,12 @@
 #include "fab_async.h"
 #include "fab_engine.h"
 #include "fab_mr.h"
+#include "fab_path.h"
 #include "fab_qp.h"
 #include "fab_sysfs.h"
 
 /* Changes with the layout of what is in the world */
-#define FAB_WORLD_MAGIC 0x6661622d76717031ULL
+#define FAB_WORLD_MAGIC 0x6661622d76717032ULL
 /* Of address space: the file is sparse */
 #define FAB_WORLD_SIZE  (16ULL << 30)
 /* Of memory: what a few processes with some hundred QPs may come to use */
@@ -153,14 +154,15 @@ static int fab_world_others(const struct fab_world *world)
 /* What all processes of a world must agree on */
 static uint64_t fab_world_config(void)
 {
-    char text[512];
+    char text[2048];
     uint64_t hash = 14695981039346656037ULL;
     int i;
 
-    snprintf(text, sizeof(text), "%u %lu %lu %u %lu %lu %s", fab_config.mode,
+    snprintf(text, sizeof(text), "%u %lu %lu %u %lu %lu %s %s %s", fab_config.mode,
              (unsigned long)fab_config.devices, (unsigned long)fab_config.ports,
              fab_config.link, (unsigned long)fab_config.mtu,
-             (unsigned long)fab_config.gid_tbl_len, fab_config.gids);
+             (unsigned long)fab_config.gid_tbl_len, fab_config.gids,
+             fab_config.port_mbps.text, fab_config.port_delay.text);
     for (i = 0; text[i] != '\0'; ++i) {
         hash = (hash ^ (uint8_t)text[i]) * 1099511628211ULL;
     }
@@ -184,6 +186,7 @@ static void fab_world_make(struct fab_world *world)
         world->devs[i].qps      = pos;
         pos += sizeof(struct fab_qp) * (uint64_t)FAB_QP_SLOTS;
     }
+    fab_path_init_ports(world);
     world->heap_first = pos;
     world->heap_end   = pos;
     __atomic_store_n(&world->magic, FAB_WORLD_MAGIC, __ATOMIC_RELEASE);

@@ -40,7 +40,9 @@ struct fab_proc {
 
 struct fab_port {
     uint32_t down;      /* not 0: the port is down (a fault) */
-    uint32_t pad;
+    uint32_t index;     /* among the ports of all devices */
+    uint64_t mbps;      /* 0: speed x width (fab_path.h) */
+    uint64_t delay;     /* ns, of all that leaves it */
     uint64_t busy_till; /* ns, CLOCK_MONOTONIC: when the wire is free again */
     uint64_t wrs;       /* sent from this port */
     uint64_t bytes;

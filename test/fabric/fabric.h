@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VQP_FABRIC_VERSION 1
+#define VQP_FABRIC_VERSION 2
 
 /* What this process has open */
 typedef struct vqp_fabric_objects {
@@ -38,6 +38,14 @@ typedef struct vqp_fabric_traffic {
     uint64_t cqes;     /* of a QP only: polled; 0 if manners are off */
 } vqp_fabric_traffic_t;
 
+/* What the way of a queue pair is like now (timed mode) */
+typedef struct vqp_fabric_path {
+    unsigned number; /* of the path: see fabric-run --options */
+    uint64_t mbps;   /* 0: the port's */
+    uint64_t delay;  /* ns */
+    uint64_t jitter; /* ns: at most so much more */
+} vqp_fabric_path_t;
+
 typedef struct vqp_fabric {
     unsigned version; /* VQP_FABRIC_VERSION */
 
@@ -49,6 +57,15 @@ typedef struct vqp_fabric {
      * @return 0, or -1 if it is wrong: the one in force stays.
      */
     int (*faults)(const char *script, char *error, size_t size);
+
+    /**
+     * Do now what a script's rules with a time say: "qp", "port", "rate",
+     * "delay", without at=. The script in force stays. To slow down path 2 of
+     * each four that this process has: act("rate path=2/4 to=1000", ...).
+     *
+     * @return 0, or -1 with the reason in @a error.
+     */
+    int (*act)(const char *script, char *error, size_t size);
 
     /* Faults made since faults() */
     uint64_t (*fault_hits)(void);
@@ -80,6 +97,9 @@ typedef struct vqp_fabric {
     int (*event)(void *context, int type, uintptr_t object);
 
     void (*objects)(vqp_fabric_objects_t *objects);
+
+    /* @return 0, or ENOENT: also if the mode is not timed */
+    int (*qp_path)(const char *device, uint32_t qpn, vqp_fabric_path_t *path);
 
     /* @return 0 or ENOENT */
     int (*qp_traffic)(const char *device, uint32_t qpn,

@@ -30,7 +30,10 @@ TEST_F(fault_script, takes_rules_blanks_and_comments)
                              "unacked every=10\nrnr count=all # often",
                              "withhold dir=recv; duplicate dir=send nth=2",
                              "garbage count=all status=WR_FLUSH_ERR",
-                             "seed value=9"}) {
+                             "seed value=9",
+                             "rate at=1ms to=100; delay at=0s to=1ms for=2ms",
+                             "rate path=3/4 dev=fab0 at=1s every=1s to=0",
+                             "rate port=1 at=1s to=5; delay qpn=17 at=1s to=0s"}) {
         EXPECT_EQ("", error(good)) << good;
     }
 }
@@ -48,11 +51,17 @@ TEST_F(fault_script, says_what_is_wrong)
                             "wr dev=mlx5_0", "wr dev=fab", "wr qpn=any"}) {
         EXPECT_NE(std::string::npos, error(bad).find("not understood")) << bad;
     }
-    for (const char *bad : {"qp at=5", "port at=1h", "port for=1ms at=-1ms"}) {
+    for (const char *bad : {"rate at=1s path=4/4 to=1", "rate at=1s to=1ms",
+                            "rate at=1s path=/4 to=1", "delay at=1s to=5",
+                            "qp at=5", "port at=1h", "port for=1ms at=-1ms"}) {
         EXPECT_NE(std::string::npos, error(bad).find("not understood")) << bad;
     }
     EXPECT_NE("", error("port for=1ms"));
     EXPECT_NE("", error("qp"));
+    EXPECT_EQ("needs a time: at=: 'rate'", error("rate to=5"));
+    EXPECT_EQ("needs a value: to=: 'rate'", error("rate at=1s"));
+    EXPECT_EQ("of a port or of a path: 'rate'",
+              error("rate at=1s to=5 port=1 path=0"));
 }
 
 TEST_F(fault_script, a_wrong_one_leaves_the_one_in_force)
@@ -90,6 +99,21 @@ TEST_F(fault_script, survives_noise)
         script += std::string((bits >> 50) % 200, 'y');
         error(script);
     }
+}
+
+TEST_F(fault_script, acts_at_once_or_says_why_not)
+{
+    char text[128] = "";
+
+    EXPECT_EQ(-1, fabric().act("wr", text, sizeof(text)));
+    EXPECT_STREQ("not to be done at once: 'wr'", text);
+    EXPECT_EQ(-1, fabric().act("rate to=5", text, sizeof(text)));
+    EXPECT_STREQ("rate: No such file or directory", text); /* not timed */
+    EXPECT_EQ(-1, fabric().act("port dev=fab9", text, sizeof(text)));
+    EXPECT_STREQ("port: No such device", text);
+    open();
+    ASSERT_EQ(0, fabric().act("qp", text, sizeof(text))) << text;
+    EXPECT_EQ(IBV_QPS_ERR, a->state());
 }
 
 /* ---- calls ---- */
