@@ -71,6 +71,9 @@ mkdir -p "$work/log" || exit 2
 : >"$work/times"
 export CHECK_DIR=$work CHECK_SRC=$work/src CHECK_UCX=$top/ucx-src
 export CHECK_JOBS=${#cpu[@]} CHECK_CPU=${cpu[0]} CHECK_MUST=$install CHECK_RXE=yes
+# the copy has no history: who fails in it says what it was made of
+VQP_COMMIT=$(git -C "$top" describe --always --dirty 2>/dev/null)
+export VQP_COMMIT
 # shellcheck source-path=SCRIPTDIR source=check/lib.sh
 . "$top/contrib/check/lib.sh"
 

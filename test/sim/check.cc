@@ -85,6 +85,14 @@ void world::close_all()
     }
 }
 
+/* Where nothing cuts a program off */
+uint64_t world::planned_batches() const
+{
+    uint64_t users = (base.senders > 0) ? base.senders : base.nodes;
+
+    return users * base.eps * base.lives * base.batches;
+}
+
 void world::check_end()
 {
     if (failed()) {
@@ -112,6 +120,10 @@ void world::check_end()
         fail("slots", "queue pairs are left");
     }
 
+    if (base.is_complete() && (batches != planned_batches())) {
+        fail("progress", std::to_string(batches) + " batches of " +
+                         std::to_string(planned_batches()) + " were done");
+    }
     for (auto &one : m_channels) {
         one->check_ended();
         one->check_delivered();

@@ -219,6 +219,7 @@ void ep::batch()
         return;
     }
     --m_todo;
+    ++m_world.batches;
 }
 
 /* Pending requests first, in their order; then the program may go on */

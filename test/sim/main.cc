@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -31,7 +33,10 @@ struct options {
 };
 
 struct totals {
-    uint64_t passed = 0, failed = 0, events = 0;
+    uint64_t passed = 0, failed = 0, events = 0, ams = 0;
+    /* runs in which immediates overtook each other, and those in which they did
+     * while the 24 bits of their numbers wrapped */
+    uint64_t overtaken = 0, wrapped = 0;
     double   seconds = 0;
 };
 
@@ -97,11 +102,11 @@ void explain(uint64_t seed, const std::string &config)
     again.run();
     printf("FAIL seed %lu: checker %s: %s\n", (unsigned long)seed,
            again.checker().c_str(), again.failure().c_str());
-    printf("  the last of its trace:\n");
+    printf("    the last of its trace:\n");
     last.print();
-    printf("  %s\n", again.base.str().c_str());
-    printf("  commit %s\n", VQP_SIM_COMMIT);
-    printf("  replay: vqp_sim --seed %lu%s%s --trace\n", (unsigned long)seed,
+    printf("    %s\n", again.base.str().c_str());
+    printf("    commit %s\n", VQP_SIM_COMMIT);
+    printf("    replay: vqp_sim --seed %lu%s%s --trace\n", (unsigned long)seed,
            config.empty() ? "" : " --config ", config.c_str());
 }
 
@@ -109,12 +114,16 @@ bool run_one(const options &opts, uint64_t seed, const std::string &config,
              totals *sum)
 {
     print_all printer;
-    double start = clock_now();
+    double start   = clock_now();
+    uint64_t ahead = sim::overtakings(), wraps = sim::wraps();
     sim::world w(seed, config, opts.trace ? &printer : nullptr);
     bool good    = w.run();
 
     sum->seconds += clock_now() - start;
     sum->events  += w.events();
+    sum->ams     += w.ams_delivered();
+    sum->wrapped += sim::wraps() != wraps;
+    sum->overtaken += sim::overtakings() != ahead;
     ++(good ? sum->passed : sum->failed);
     if (!good && !opts.trace) {
         explain(seed, config);
@@ -136,28 +145,50 @@ void run_range(const options &opts, totals *sum)
     }
 }
 
-/* Lines: SEED [CONFIG] [# COMMENT] */
+/* One line: SEED [CONFIG] [# COMMENT], or nothing. A line that is something
+ * else fails: a seed that does not run as it was kept proves nothing.
+ * @return whether it named a seed. */
+bool run_line(const options &opts, std::string line, totals *sum)
+{
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string seed, config, rest, error;
+    sim::params check {};
+    char *end = nullptr;
+    uint64_t number;
+
+    if (!(words >> seed)) {
+        return false;
+    }
+
+    words >> config >> rest;
+    number = strtoull(seed.c_str(), &end, 0);
+    error  = (*end != '\0') ? "\"" + seed + "\" is no seed" :
+             !rest.empty()   ? "what is \"" + rest + "\"?" :
+                               check.set(config);
+    if (!error.empty()) {
+        printf("FAIL %s: %s (%s)\n", opts.seeds_file.c_str(), line.c_str(),
+               error.c_str());
+        ++sum->failed;
+    } else {
+        run_one(opts, number, config, sum);
+    }
+    return true;
+}
+
 void run_file(const options &opts, totals *sum)
 {
-    FILE *file = fopen(opts.seeds_file.c_str(), "r");
-    char line[1024];
+    std::ifstream file(opts.seeds_file);
+    bool any = false;
+    std::string line;
 
-    if (file == nullptr) {
-        fprintf(stderr, "vqp_sim: can not read %s\n", opts.seeds_file.c_str());
+    while (std::getline(file, line)) {
+        any |= run_line(opts, line, sum);
+    }
+    if (!any) {
+        printf("FAIL %s: there is no seed in it, or it can not be read\n",
+               opts.seeds_file.c_str());
         ++sum->failed;
-        return;
     }
-
-    while (fgets(line, sizeof(line), file) != nullptr) {
-        char config[1024] = "";
-        unsigned long long seed;
-
-        line[strcspn(line, "#\n")] = '\0';
-        if (sscanf(line, "%llu %1023s", &seed, config) >= 1) {
-            run_one(opts, seed, config, sum);
-        }
-    }
-    fclose(file);
 }
 
 void add_config(options *opts, const std::string &text)
@@ -241,10 +272,19 @@ int main(int argc, char **argv)
         run_range(opts, &sum);
     }
 
-    printf("%lu runs, %lu events, %.0f per second\n",
+    printf("%lu runs, %lu events, %.0f per second, %lu messages delivered\n",
            (unsigned long)(sum.passed + sum.failed),
            (unsigned long)sum.events,
-           (double)sum.events / (sum.seconds > 0 ? sum.seconds : 1));
+           (double)sum.events / (sum.seconds > 0 ? sum.seconds : 1),
+           (unsigned long)sum.ams);
+    printf("immediates overtook each other in %lu, in %lu of these while their "
+           "numbers wrapped\n", (unsigned long)sum.overtaken,
+           (unsigned long)sum.wrapped);
+    if (opts.config.empty() && (sum.overtaken >= 100) &&
+        (2 * sum.wrapped <= sum.overtaken)) {
+        printf("FAIL numbers wrap in too few runs\n");
+        ++sum.failed;
+    }
     if (opts.marks) {
         ++(sim::print_marks() ? sum.passed : sum.failed);
     }

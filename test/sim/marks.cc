@@ -12,6 +12,16 @@ uint64_t vqp_marks[VQP_MARK_LAST];
 
 namespace sim {
 
+uint64_t overtakings()
+{
+    return vqp_marks[VQP_MARK_WINDOW_AHEAD];
+}
+
+uint64_t wraps()
+{
+    return vqp_marks[VQP_MARK_WINDOW_WRAP];
+}
+
 bool print_marks()
 {
     static const struct {

@@ -33,7 +33,7 @@ const named_config scenarios[] = {
     {"many_to_one", "clean,senders=100,batches=1000,batch=4,paths=4,eps=1,"
                     "lives=1,window=64,ring=16384,depth=32,imms=64,am_ops=64,"
                     "rma_ops=16,rma=5,big=12,echo=0,fence=2,flush=2,cap=1048576,"
-                    "delay=5000,poll=500,think=2000,stall=0,fsn_before_wrap=500,"
+                    "delay=5000,poll=500,think=2000,stall=0,hasty=0,fsn_before_wrap=500,"
                     "min_shift=9,frag_shift=12,heap=65536,audit=64,slow_qps=0",
      "100 senders of 1000 batches over 4 paths into one receiver"},
     {"handshake", "batches=1,batch=2,nodes=3,eps=6,lives=6,kills=0,evil=0,"
@@ -94,7 +94,7 @@ void params::draw_world(rng &random)
     batch           = random.pick<uint64_t>({1, 4, 16});
     window          = random.pick<uint64_t>({8, 16, 16, 64, 256});
     ring            = random.pick<uint64_t>({4096, 4096, 16384, 65536});
-    fsn_before_wrap = random.pick<uint64_t>({0, 1, 5, 40, 100, 300, 1000});
+    fsn_before_wrap = random.pick<uint64_t>({0, 1, 2, 3, 4, 5, 10, 30, 100});
     first_pos       = random.pick<uint64_t>({0, (uint32_t)-8192,
                                              0x80000000u - 4096});
     rma             = random.pick<uint64_t>({0, 20, 50, 90});

@@ -22,7 +22,7 @@ namespace sim {
     _(batch, "operations of a batch, at most") \
     _(window, "fsns") \
     _(ring, "bytes of an AM ring") \
-    _(fsn_before_wrap, "fsns until 24 bits wrap; 0: start at 0") \
+    _(fsn_before_wrap, "fsns until 24 bits wrap, at most; 0: start at 0") \
     _(first_pos, "ring position and op number to start with") \
     _(delay, "ns that a frag or an acknowledgement is late, at most") \
     _(slow_path, "path that is 10 times slower, if there is such a one") \
@@ -107,6 +107,9 @@ struct params {
         return kills + post_fails + aborts + evil + crashes + cancel + garble +
                refuse > 0 || ud_loss > 40 || ud_jitter > 500000000;
     }
+
+    /* Does every program come to its end? */
+    bool is_complete() const { return !may_fail() && (hasty == 0); }
 
     std::string str() const;
 

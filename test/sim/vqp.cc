@@ -50,14 +50,14 @@ vqp::~vqp()
 void vqp::make_info()
 {
     const params &p = owner.p;
+    uint32_t before = (p.fsn_before_wrap == 0) ? 0 :
+                      1 + (uint32_t)owner.w.work.below(p.fsn_before_wrap);
 
     info.ring_addr  = (uintptr_t)m_ring.data();
     info.cell_addr  = (uintptr_t)m_cells_in.data();
     info.ring_size  = (uint32_t)p.ring;
     info.fsn_window = (uint32_t)p.window;
-    info.first_fsn  = (p.fsn_before_wrap == 0) ? 0 :
-                      (VQP_FSN_MASK + 1 - (uint32_t)p.fsn_before_wrap) &
-                      VQP_FSN_MASK;
+    info.first_fsn  = (0 - before) & VQP_FSN_MASK;
     info.rx_depth   = (uint32_t)p.imms;
     info.max_reads  = (uint8_t)p.reads;
     info.num_rails  = RAILS;

@@ -82,6 +82,16 @@ void world::trace(const char *format, ...)
     m_trace->line(line);
 }
 
+uint64_t world::ams_delivered() const
+{
+    uint64_t sum = 0;
+
+    for (auto &one : m_channels) {
+        sum += one->ams_seen;
+    }
+    return sum;
+}
+
 channel *world::new_channel(bool comp_post, bool order_all,
                             std::shared_ptr<channel> *out)
 {

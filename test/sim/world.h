@@ -62,6 +62,8 @@ public:
     const std::string &failure() const { return m_failure; }
     const std::string &checker() const { return m_checker; }
     uint64_t events() const { return m_events; }
+    /* Messages that came as they were sent, on all connections */
+    uint64_t ams_delivered() const;
 
     /* Do faults still happen? */
     bool may_disturb() const { return !m_calm; }
@@ -80,6 +82,7 @@ public:
     void added(const char *remote, uint64_t value);
 
     params   base;
+    uint64_t batches = 0; /* of all programs, to their end */
     rng      net, work, fault;
     uint64_t now = 1000000000;
     datagrams ud;
@@ -126,6 +129,7 @@ private:
     void probe_all();
     void check_rest();
     void check_agreement();
+    uint64_t planned_batches() const;
     void check_end();
     void close_all();
 
