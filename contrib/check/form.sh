@@ -13,3 +13,5 @@ run "docs/config.md is current" \
 
 # the pictures of the pages
 need "plots" python3 python3 && suite plots "$CHECK_SRC/test/perf/plot-test"
+
+run "each named defect has its mutant" "$CHECK_SRC/test/mutants/run" --check-named
