@@ -4,6 +4,9 @@
 
 run "layer check" "$CHECK_SRC/contrib/layer-check.sh"
 
+run "each sentence of docs/ordering.md has a test" \
+    "$CHECK_SRC/contrib/order-doc-check.sh"
+
 need "scripts: shellcheck" shellcheck shellcheck &&
     run "scripts: shellcheck" env -C "$CHECK_SRC" sh -c 'shellcheck -x $(
         grep -rlE "^#!/bin/(ba)?sh" autogen.sh .ci contrib test) contrib/check/*.sh'
