@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # What the benchmarks share: the configurations that are compared, and a table
-# of medians.  Sourced by compare and instr; PERF_BUILD is the build tree.
+# of medians.  Sourced by instr; PERF_BUILD is the build tree.
 
 # name, command in front, environment
 PERF_CONFIGS=(rc_verbs vqp-1 vqp-2 vqp-4)

@@ -207,17 +207,14 @@ void perf_flush(perf_side_t *a, perf_side_t *b, uct_ep_h ep)
     check(status, "flush");
 }
 
-void perf_connect(perf_side_t *a, perf_side_t *b, int two_way,
-                  perf_pair_t *pair)
+void perf_connect_begin(perf_side_t *a, perf_side_t *b, int two_way,
+                        perf_pair_t *pair)
 {
     pair->b_to_a = NULL;
     if (a->attr.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE) {
         pair->a_to_b = connect_to_iface(a, b);
-        /* flush is not OK before the endpoint is connected */
-        perf_flush(a, b, pair->a_to_b);
         if (two_way) {
             pair->b_to_a = connect_to_iface(b, a);
-            perf_flush(b, a, pair->b_to_a);
         }
         return;
     }
@@ -226,6 +223,17 @@ void perf_connect(perf_side_t *a, perf_side_t *b, int two_way,
     pair->b_to_a = half(b);
     join(pair->a_to_b, b, pair->b_to_a);
     join(pair->b_to_a, a, pair->a_to_b);
+}
+
+void perf_connect(perf_side_t *a, perf_side_t *b, int two_way,
+                  perf_pair_t *pair)
+{
+    perf_connect_begin(a, b, two_way, pair);
+    /* flush is not OK before an endpoint is connected */
+    perf_flush(a, b, pair->a_to_b);
+    if (pair->b_to_a != NULL) {
+        perf_flush(b, a, pair->b_to_a);
+    }
 }
 
 void perf_disconnect(perf_side_t *a, perf_side_t *b, perf_pair_t *pair)

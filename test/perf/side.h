@@ -66,6 +66,10 @@ void perf_side_close(perf_side_t *side);
 void perf_connect(perf_side_t *a, perf_side_t *b, int two_way,
                   perf_pair_t *pair);
 
+/* The same without waiting: perf_flush does, for each endpoint */
+void perf_connect_begin(perf_side_t *a, perf_side_t *b, int two_way,
+                        perf_pair_t *pair);
+
 void perf_disconnect(perf_side_t *a, perf_side_t *b, perf_pair_t *pair);
 
 /* Both sides' progress. @return how much was done */
