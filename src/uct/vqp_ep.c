@@ -437,6 +437,7 @@ ucs_status_t uct_vqp_iface_flush(uct_iface_h tl_iface, unsigned flags,
 
     flush = ucs_malloc(sizeof(*flush), "uct_vqp_iface_flush");
     if (flush == NULL) {
+        ucs_error("failed to allocate a flush of an interface");
         return UCS_ERR_NO_MEMORY;
     }
 

@@ -157,9 +157,15 @@ vqp_status_t vqp_ib_port_query(const vqp_ib_dev_t *dev, uint8_t num,
 int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num)
 {
     struct ibv_port_attr attr;
+    int ret = ibv_query_port(dev->ctx, num, &attr);
 
-    return (ibv_query_port(dev->ctx, num, &attr) == 0) &&
-           vqp_ib_port_state_is_active(attr.state);
+    if (ret != 0) { /* or the port would be missing without a word */
+        vqp_ib_error("%s:%u: ibv_query_port() failed: %s", dev->name, num,
+                     strerror(ret));
+        return 0;
+    }
+
+    return vqp_ib_port_state_is_active(attr.state);
 }
 
 double vqp_ib_port_payload_bandwidth(const vqp_ib_dev_t *dev,

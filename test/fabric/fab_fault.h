@@ -187,7 +187,7 @@ int fab_fault_set(const char *script, char *error, size_t size);
  */
 int fab_fault_do(const char *script, char *error, size_t size);
 
-/* Faults made, and calls of one verb (FAB_NUM_CALLS: of all), since the script
+/* Faults made, without garbage, and calls of one verb (FAB_NUM_CALLS: of all), since the script
  * came into force; calls are counted only while one with rules is. */
 uint64_t fab_fault_hits(void);
 uint64_t fab_fault_calls(enum fab_call call);

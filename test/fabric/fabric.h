@@ -67,7 +67,7 @@ typedef struct vqp_fabric {
      */
     int (*act)(const char *script, char *error, size_t size);
 
-    /* Faults made since faults() */
+    /* Faults made since faults(); garbage in undefined fields is none */
     uint64_t (*fault_hits)(void);
 
     /**

@@ -31,7 +31,8 @@
 /* The transport's code: set before the first failure is asked for */
 static uintptr_t code_begin, code_end;
 static std::atomic<unsigned> countdown(0);
-static std::atomic<bool> failed(false);
+static std::atomic<bool> failed(false), in_ucx(false);
+static std::atomic<long> live(0), mapped(0);
 
 static int find_code(struct dl_phdr_info *info, size_t, void *)
 {
@@ -59,12 +60,28 @@ bool nth_alloc_possible()
 void nth_alloc_fail(unsigned n)
 {
     failed    = false;
+    in_ucx    = false;
     countdown = n;
 }
 
 bool nth_alloc_failed()
 {
     return failed;
+}
+
+bool nth_alloc_failed_in_ucx()
+{
+    return in_ucx;
+}
+
+long nth_alloc_live()
+{
+    return live;
+}
+
+long nth_alloc_mapped()
+{
+    return mapped;
 }
 
 #if NTH_ALLOC
@@ -87,13 +104,30 @@ static bool is_the_one()
     return left == 1;
 }
 
-/* The same for a call that may be anybody's */
-static bool fails(const void *caller)
+static bool is_transport(const void *caller)
 {
     uintptr_t address = (uintptr_t)caller;
 
-    return (countdown != 0) && (address >= code_begin) &&
-           (address < code_end) && is_the_one();
+    return (address >= code_begin) && (address < code_end);
+}
+
+/* Whether a call, which may be anybody's, is the one */
+static bool fails(const void *caller)
+{
+    return (countdown != 0) && is_transport(caller) && is_the_one();
+}
+
+/* A piece that was allocated, or none */
+static void *counted(void *piece)
+{
+    live += (piece != NULL);
+    return piece;
+}
+
+static bool fails_in_ucx(bool is_one)
+{
+    in_ucx = in_ucx || is_one;
+    return is_one;
 }
 
 #define FAILS() fails(__builtin_return_address(0))
@@ -110,20 +144,48 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
+void __libc_free(void *piece);
 
 void *malloc(size_t size)
 {
-    return FAILS() ? NULL : __libc_malloc(size);
+    return FAILS() ? NULL : counted(__libc_malloc(size));
 }
 
 void *calloc(size_t count, size_t size)
 {
-    return FAILS() ? NULL : __libc_calloc(count, size);
+    return FAILS() ? NULL : counted(__libc_calloc(count, size));
 }
 
 void *realloc(void *old, size_t size)
 {
-    return FAILS() ? NULL : __libc_realloc(old, size);
+    void *piece;
+
+    if (FAILS()) {
+        return NULL;
+    }
+
+    piece = __libc_realloc(old, size);
+    if (old == NULL) {
+        return counted(piece);
+    }
+    live -= (size == 0) && (piece == NULL); /* it was freed */
+    return piece;
+}
+
+void free(void *piece)
+{
+    live -= (piece != NULL);
+    __libc_free(piece);
+}
+
+void *memalign(size_t alignment, size_t size)
+{
+    return FAILS() ? NULL : counted(__libc_memalign(alignment, size));
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return FAILS() ? NULL : counted(__libc_memalign(alignment, size));
 }
 
 int posix_memalign(void **result, size_t alignment, size_t size)
@@ -132,14 +194,15 @@ int posix_memalign(void **result, size_t alignment, size_t size)
         return ENOMEM;
     }
 
-    *result = __libc_memalign(alignment, size);
+    *result = counted(__libc_memalign(alignment, size));
     return (*result == NULL) ? ENOMEM : 0;
 }
 
 char *strdup(const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy  = FAILS() ? NULL : (char*)__libc_malloc(size);
+    char *copy  = FAILS() ? NULL :
+                                    (char*)counted(__libc_malloc(size));
 
     return (copy == NULL) ? NULL : (char*)memcpy(copy, text, size);
 }
@@ -147,12 +210,28 @@ char *strdup(const char *text)
 void *mmap(void *address, size_t length, int protection, int flags, int fd,
            off_t offset)
 {
+    void *piece;
+
     if (FAILS()) {
         return MAP_FAILED;
     }
 
-    return (void*)syscall(SYS_mmap, address, length, protection, flags, fd,
-                          offset);
+    piece = (void*)syscall(SYS_mmap, address, length, protection, flags, fd,
+                           offset);
+    if ((piece != MAP_FAILED) && is_transport(__builtin_return_address(0))) {
+        mapped += (long)length;
+    }
+    return piece;
+}
+
+int munmap(void *address, size_t length)
+{
+    int status = (int)syscall(SYS_munmap, address, length);
+
+    if ((status == 0) && is_transport(__builtin_return_address(0))) {
+        mapped -= (long)length;
+    }
+    return status;
 }
 
 /* UCX's own, which the transport calls */
@@ -191,7 +270,7 @@ void *ucs_class_malloc(void *type)
 {
     static auto real = next(ucs_class_malloc, "ucs_class_malloc");
 
-    return FAILS() ? NULL : real(type);
+    return fails_in_ucx(FAILS()) ? NULL : real(type);
 }
 
 /* Of the transport's pools, from inside UCX: the transport gave it this name */
@@ -199,7 +278,8 @@ int ucs_mpool_chunk_malloc(void *pool, size_t *size, void **chunk)
 {
     static auto real = next(ucs_mpool_chunk_malloc, "ucs_mpool_chunk_malloc");
 
-    return is_the_one() ? -4 : real(pool, size, chunk); /* NO_MEMORY */
+    return fails_in_ucx(is_the_one()) ? -4 /* NO_MEMORY */ :
+                                        real(pool, size, chunk);
 }
 
 } /* extern "C" */

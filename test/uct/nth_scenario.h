@@ -54,6 +54,7 @@ public:
     ucs_status_t take(const char *data, size_t length);
 
     bool                  failed   = false; /* an error was reported */
+    bool                  absent   = false; /* the device has no active port */
     unsigned              received = 0;
     bool                  disorder = false;
     uint64_t              last     = 0;
@@ -82,6 +83,9 @@ public:
 
     /* The transport reported no error at any step */
     bool clean() const { return !m_a.failed && !m_b.failed && m_whole; }
+
+    /* There was nothing to open: that is no error, and nothing is logged */
+    bool absent() const { return m_a.absent || m_b.absent; }
 
     unsigned endpoints = 1;     /* of the first side; one carries the traffic */
     bool     goes_on   = false; /* sends on while it waits, and no fences */

@@ -71,8 +71,9 @@ bool nth_side::open_iface(const options &config)
         return false;
     }
     uct_release_tl_resource_list(resources);
-    if ((num_resources == 0) ||
-        !ok(uct_md_iface_config_read(md, "vqp", NULL, NULL, &iface_config))) {
+    absent = num_resources == 0;
+    if (absent || !ok(uct_md_iface_config_read(md, "vqp", NULL, NULL,
+                                               &iface_config))) {
         failed = true;
         return false;
     }

@@ -4,6 +4,7 @@
 #include "test/fabric/fabric.h"
 
 #include <ucs/async/async.h>
+#include <ucs/config/global_opts.h>
 #include <ucs/debug/log.h>
 
 #include <sched.h>
@@ -83,10 +84,16 @@ uct_component_h component()
 /* ---- log ---- */
 
 static std::mutex log_mutex;
-static std::string log_text;
+static std::string log_text, log_complaints;
+
+static bool is_of_transport(const char *file)
+{
+    return (strstr(file, "src/verbs/") != NULL) ||
+           (strstr(file, "src/uct/vqp") != NULL);
+}
 
 static ucs_log_func_rc_t
-log_handler(const char *, unsigned, const char *, ucs_log_level_t,
+log_handler(const char *file, unsigned, const char *, ucs_log_level_t level,
             const ucs_log_component_config_t *, const char *format, va_list ap)
 {
     char line[4096];
@@ -94,20 +101,38 @@ log_handler(const char *, unsigned, const char *, ucs_log_level_t,
     vsnprintf(line, sizeof(line), format, ap);
     std::lock_guard<std::mutex> lock(log_mutex);
     log_text += std::string(line) + "\n";
+    if ((level <= UCS_LOG_LEVEL_DIAG) && is_of_transport(file)) {
+        log_complaints += std::string(line) + "\n";
+    }
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-log_capture::log_capture()
+log_capture::log_capture() : log_capture(ucs_global_opts.log_component.log_level)
+{
+}
+
+log_capture::log_capture(ucs_log_level_t level) :
+    before(ucs_global_opts.log_component.log_level)
 {
     std::lock_guard<std::mutex> lock(log_mutex);
 
     log_text.clear();
+    log_complaints.clear();
+    ucs_global_opts.log_component.log_level = level;
     ucs_log_push_handler(log_handler);
 }
 
 log_capture::~log_capture()
 {
     ucs_log_pop_handler();
+    ucs_global_opts.log_component.log_level = before;
+}
+
+std::string log_capture::complaints()
+{
+    std::lock_guard<std::mutex> lock(log_mutex);
+
+    return log_complaints;
 }
 
 std::string log_capture::text()

@@ -12,6 +12,7 @@
 
 #include <uct/api/uct.h>
 #include <ucs/async/async_fwd.h>
+#include <ucs/config/types.h>
 
 #include <gtest/gtest.h>
 #include <stdint.h>
@@ -34,13 +35,19 @@ uct_component_h component();
 typedef std::map<std::string, std::string> options;
 
 /* All that was logged between construction and destruction, at any level that
- * UCX_LOG_LEVEL lets through; nothing of it is printed */
+ * UCX_LOG_LEVEL lets through, or at @a level; nothing of it is printed */
 class log_capture {
 public:
     log_capture();
+    explicit log_capture(ucs_log_level_t level);
     ~log_capture();
     static bool has(const std::string &part);
     static std::string text();
+    /* Of it, what the transport's own sources logged as diag or worse */
+    static std::string complaints();
+
+private:
+    ucs_log_level_t before;
 };
 
 class endpoint;
