@@ -37,6 +37,13 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
      "auto: the active ports of each NUMA node and link layer. Empty: no bonds.",
      ucs_offsetof(uct_vqp_md_config_t, rails), UCS_CONFIG_TYPE_STRING},
 
+    {"REG_PARALLEL", "64m",
+     "Memory of so many bytes and more is registered on all rails of a bond at\n"
+     "once, and deregistered, by a short-lived thread for each further one.\n"
+     "inf: one after the other.",
+     ucs_offsetof(uct_vqp_md_config_t, reg_parallel),
+     UCS_CONFIG_TYPE_MEMUNITS},
+
     {NULL}
 };
 
@@ -210,6 +217,7 @@ uct_vqp_md_open(uct_component_t *component, const char *md_name,
     md->super.ops        = &uct_vqp_md_ops;
     md->super.component  = component;
     md->relaxed_ordering = config->relaxed_ordering;
+    md->reg_parallel     = config->reg_parallel;
     ucs_list_head_init(&md->ifaces);
     pthread_mutex_init(&md->lock, NULL);
     vqp_ib_fork_init();

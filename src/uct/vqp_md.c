@@ -123,7 +123,8 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
         .address   = address,
         .length    = length,
         .log_level = (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ?
-                             VQP_IB_LOG_DIAG : VQP_IB_LOG_ERROR
+                             VQP_IB_LOG_DIAG : VQP_IB_LOG_ERROR,
+        .parallel  = md->reg_parallel
     };
     uct_vqp_mem_t *mem;
     vqp_status_t status;

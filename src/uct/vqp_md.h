@@ -15,6 +15,7 @@ typedef struct uct_vqp_md_config {
     uct_md_config_t super;
     int             relaxed_ordering; /* ucs_ternary_auto_value_t */
     char           *rails;            /* UCX_VQP_RAILS, see core/bond.h */
+    size_t          reg_parallel;     /* bytes */
 } uct_vqp_md_config_t;
 
 #define UCT_VQP_DEV_MAX_PORTS 16u
@@ -29,6 +30,7 @@ typedef struct uct_vqp_md {
     uint64_t        bonded;      /* ports of devs[0] that bonds have, by bits */
     uint16_t        key_layout;  /* of remote keys: which devices; 0: one */
     int             relaxed_ordering;
+    size_t          reg_parallel; /* bytes from which rails register at once */
     pthread_mutex_t lock;        /* guards ifaces */
     ucs_list_link_t ifaces;      /* interfaces that want the async events */
 } uct_vqp_md_t;

@@ -5,6 +5,8 @@
 #include "verbs/mr.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -164,22 +166,126 @@ static vqp_status_t vqp_ib_mr_check(const vqp_ib_dev_t *dev,
     return VQP_OK;
 }
 
-/* Register on one device; errno as the result */
-static int vqp_ib_mr_reg_rail(vqp_ib_mr_t *mr, vqp_ib_dev_t *dev,
-                              unsigned rail, const vqp_ib_mr_params_t *params,
-                              unsigned access)
+/* What one rail does, in a thread of its own or not */
+typedef struct vqp_ib_mr_job {
+    vqp_ib_mr_t              *mr;
+    vqp_ib_dev_t             *dev;    /* NULL: deregister */
+    unsigned                 rail;
+    const vqp_ib_mr_params_t *params;
+    unsigned                 access;
+    int                      err;     /* an errno */
+    int                      is_thread;
+    pthread_t                thread;
+} vqp_ib_mr_job_t;
+
+static void vqp_ib_mr_reg_rail(vqp_ib_mr_job_t *job)
 {
+    vqp_ib_mr_t *mr = job->mr;
     struct ibv_mr *ibv_mr;
 
-    ibv_mr = ibv_reg_mr(dev->pd, params->address, params->length,
-                        vqp_ib_mr_ibv_access(access));
+    ibv_mr = ibv_reg_mr(job->dev->pd, job->params->address, job->params->length,
+                        vqp_ib_mr_ibv_access(job->access));
     if (ibv_mr == NULL) {
-        return (errno != 0) ? errno : EIO;
+        job->err = (errno != 0) ? errno : EIO;
+        return;
     }
 
-    mr->mr[rail]   = ibv_mr;
-    mr->lkey[rail] = ibv_mr->lkey;
-    mr->rkey[rail] = ibv_mr->rkey;
+    mr->mr[job->rail]   = ibv_mr;
+    mr->lkey[job->rail] = ibv_mr->lkey;
+    mr->rkey[job->rail] = ibv_mr->rkey;
+}
+
+static void *vqp_ib_mr_do(void *arg)
+{
+    vqp_ib_mr_job_t *job = arg;
+
+    if (job->dev != NULL) {
+        vqp_ib_mr_reg_rail(job);
+    } else if (job->mr->mr[job->rail] != NULL) {
+        job->err = ibv_dereg_mr(job->mr->mr[job->rail]);
+    }
+
+    return NULL;
+}
+
+/* All at once: the first one here, the others in threads that take no signals.
+ * Without a thread it is done here too. */
+static void vqp_ib_mr_do_parallel(vqp_ib_mr_job_t *jobs, unsigned count)
+{
+    sigset_t all, old;
+    unsigned i;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    for (i = 1; i < count; ++i) {
+        jobs[i].is_thread = pthread_create(&jobs[i].thread, NULL, vqp_ib_mr_do,
+                                           &jobs[i]) == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+
+    for (i = 0; i < count; ++i) {
+        if (!jobs[i].is_thread) {
+            vqp_ib_mr_do(&jobs[i]);
+        }
+    }
+
+    for (i = 1; i < count; ++i) {
+        if (jobs[i].is_thread) {
+            pthread_join(jobs[i].thread, NULL);
+        }
+    }
+}
+
+/* Each in turn, up to the first that fails: for memory that is not large */
+static void vqp_ib_mr_do_serial(vqp_ib_mr_job_t *jobs, unsigned count)
+{
+    unsigned i;
+
+    for (i = 0; i < count; ++i) {
+        vqp_ib_mr_do(&jobs[i]);
+        if ((jobs[i].dev != NULL) && (jobs[i].err != 0)) {
+            return;
+        }
+    }
+}
+
+/* Register on all rails or on none; 0, or the errno of the rail that failed */
+static int vqp_ib_mr_reg_all(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
+                             unsigned num_rails,
+                             const vqp_ib_mr_params_t *params, unsigned access,
+                             unsigned *failed)
+{
+    vqp_ib_mr_job_t jobs[VQP_MAX_RAILS];
+    unsigned i;
+
+    memset(mr, 0, sizeof(*mr));
+    memset(jobs, 0, sizeof(jobs));
+    for (i = 0; i < num_rails; ++i) {
+        jobs[i].mr     = mr;
+        jobs[i].dev    = devs[i];
+        jobs[i].rail   = i;
+        jobs[i].params = params;
+        jobs[i].access = access;
+    }
+
+    mr->num_rails   = (uint8_t)num_rails;
+    mr->access      = (uint8_t)access;
+    mr->is_parallel = (num_rails > 1) && (params->parallel != 0) &&
+                      (params->length >= params->parallel);
+    if (mr->is_parallel) {
+        vqp_ib_mr_do_parallel(jobs, num_rails);
+    } else {
+        vqp_ib_mr_do_serial(jobs, num_rails);
+    }
+
+    for (i = 0; i < num_rails; ++i) {
+        if (jobs[i].err != 0) {
+            vqp_ib_mr_dereg(mr);
+            *failed = i;
+            return jobs[i].err;
+        }
+    }
+
     return 0;
 }
 
@@ -190,54 +296,54 @@ vqp_status_t vqp_ib_mr_reg(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
     unsigned required = vqp_ib_mr_complete_access(params->access);
     unsigned access   = vqp_ib_mr_complete_access(params->access |
                                                   params->optional);
+    unsigned failed   = 0;
     vqp_status_t status;
     unsigned rail;
     int err;
 
     vqp_assert((num_rails > 0) && (num_rails <= VQP_MAX_RAILS));
-    memset(mr, 0, sizeof(*mr));
-
+    mr->num_rails = 0;
     for (rail = 0; rail < num_rails; ++rail) {
         status = vqp_ib_mr_check(devs[rail], params);
         if (status != VQP_OK) {
-            goto err_dereg;
+            return status;
         }
-
-        err = vqp_ib_mr_reg_rail(mr, devs[rail], rail, params, access);
-        if ((err != 0) && (rail == 0) && (access != required) &&
-            ((err == EFAULT) || (err == EACCES) || (err == EPERM))) {
-            /* A read-only mapping; the first rail decides for all */
-            access = required;
-            err    = vqp_ib_mr_reg_rail(mr, devs[rail], rail, params, access);
-        }
-
-        if (err != 0) {
-            status = vqp_ib_mr_explain(devs[rail], params, access, err);
-            goto err_dereg;
-        }
-
-        mr->num_rails = (uint8_t)(rail + 1);
     }
 
-    mr->access = (uint8_t)access;
-    return VQP_OK;
+    err = vqp_ib_mr_reg_all(mr, devs, num_rails, params, access, &failed);
+    if ((access != required) &&
+        ((err == EFAULT) || (err == EACCES) || (err == EPERM))) {
+        /* A read-only mapping: for all rails */
+        access = required;
+        err    = vqp_ib_mr_reg_all(mr, devs, num_rails, params, access, &failed);
+    }
 
-err_dereg:
-    vqp_ib_mr_dereg(mr);
-    return status;
+    return (err == 0) ? VQP_OK :
+                        vqp_ib_mr_explain(devs[failed], params, access, err);
 }
 
 vqp_status_t vqp_ib_mr_dereg(vqp_ib_mr_t *mr)
 {
+    vqp_ib_mr_job_t jobs[VQP_MAX_RAILS];
     vqp_status_t status = VQP_OK;
     unsigned rail;
-    int ret;
+
+    memset(jobs, 0, sizeof(jobs));
+    for (rail = 0; rail < mr->num_rails; ++rail) {
+        jobs[rail].mr   = mr;
+        jobs[rail].rail = rail;
+    }
+
+    if (mr->is_parallel) {
+        vqp_ib_mr_do_parallel(jobs, mr->num_rails);
+    } else {
+        vqp_ib_mr_do_serial(jobs, mr->num_rails);
+    }
 
     for (rail = 0; rail < mr->num_rails; ++rail) {
-        ret = ibv_dereg_mr(mr->mr[rail]);
-        if (ret != 0) {
+        if (jobs[rail].err != 0) {
             vqp_ib_error("rail %u: ibv_dereg_mr(lkey 0x%x) failed: %s", rail,
-                         mr->lkey[rail], strerror(ret));
+                         mr->lkey[rail], strerror(jobs[rail].err));
             status = VQP_ERR_IO;
         }
     }

@@ -23,6 +23,8 @@ typedef struct vqp_ib_mr_params {
     unsigned           optional;   /* wanted too, but dropped when the mapping
                                       is read-only */
     vqp_ib_log_level_t log_level;  /* of failures; VQP_IB_LOG_NONE: silent */
+    size_t             parallel;   /* bytes from which on all rails register at
+                                      once, and deregister; 0: never */
 } vqp_ib_mr_params_t;
 
 typedef struct vqp_ib_mr {
@@ -31,10 +33,13 @@ typedef struct vqp_ib_mr {
     uint32_t      rkey[VQP_MAX_RAILS];
     uint8_t       num_rails;
     uint8_t       access;          /* bits that were granted */
+    uint8_t       is_parallel;     /* a thread for each rail pays */
 } vqp_ib_mr_t;
 
 /**
- * Register memory on every rail, or on none. Any thread.
+ * Register memory on every rail, or on none. Any thread. Large memory is
+ * registered on the further rails by a thread each, which is gone on return:
+ * most of the time goes into pinning pages, for each device anew.
  *
  * @param devs  The rails' devices; a device may occur twice, and then is
  *              registered once per rail.

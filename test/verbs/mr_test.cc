@@ -3,6 +3,8 @@
  */
 #include "verbs_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,7 +29,7 @@ protected:
                      unsigned optional = 0, unsigned num_rails = 1)
     {
         vqp_ib_mr_params_t params = {address, length, access, optional,
-                                     VQP_IB_LOG_ERROR};
+                                     VQP_IB_LOG_ERROR, parallel};
         vqp_ib_dev_t *devs[] = {&a->dev, &b->dev};
 
         return vqp_ib_mr_reg(&memh, devs, num_rails, &params);
@@ -39,6 +41,7 @@ protected:
                                 VQP_IB_ACCESS_REMOTE_ATOMIC;
 
     vqp_ib_mr_t memh;
+    size_t      parallel = 0; /* as in the parameters */
 };
 
 TEST_F(mr, each_rail_has_its_own_keys)
@@ -71,6 +74,71 @@ TEST_F(mr, failure_on_the_second_rail_undoes_the_first)
     delete a;
     a = nullptr;
     EXPECT_FALSE(log.has("failed"));
+    munmap(p, LENGTH);
+}
+
+TEST_F(mr, large_memory_is_registered_on_all_rails_at_once)
+{
+    void *p = map(PROT_READ | PROT_WRITE);
+
+    parallel = LENGTH;
+    ASSERT_EQ(VQP_OK, reg(p, LENGTH, all, 0, 2));
+    EXPECT_TRUE(memh.is_parallel);
+    EXPECT_EQ(2, memh.num_rails);
+    EXPECT_EQ(memh.mr[0]->lkey, memh.lkey[0]);
+    EXPECT_EQ(memh.mr[1]->rkey, memh.rkey[1]);
+    EXPECT_EQ(a->dev.pd, memh.mr[0]->pd);
+    EXPECT_EQ(b->dev.pd, memh.mr[1]->pd);
+    EXPECT_EQ(VQP_OK, vqp_ib_mr_dereg(&memh));
+
+    ASSERT_EQ(VQP_OK, reg(p, LENGTH - 1, all, 0, 2));
+    EXPECT_FALSE(memh.is_parallel);
+    EXPECT_EQ(VQP_OK, vqp_ib_mr_dereg(&memh));
+    ASSERT_EQ(VQP_OK, reg(p, LENGTH, all, 0, 1));
+    EXPECT_FALSE(memh.is_parallel);
+    EXPECT_EQ(VQP_OK, vqp_ib_mr_dereg(&memh));
+    munmap(p, LENGTH);
+}
+
+TEST_F(mr, read_only_memory_registered_at_once_drops_the_writes_on_all_rails)
+{
+    void *p = map(PROT_READ);
+
+    parallel = LENGTH;
+    ASSERT_EQ(VQP_OK, reg(p, LENGTH, VQP_IB_ACCESS_REMOTE_READ,
+                          VQP_IB_ACCESS_LOCAL_WRITE, 2));
+    EXPECT_EQ((unsigned)VQP_IB_ACCESS_REMOTE_READ, memh.access);
+    EXPECT_EQ(VQP_OK, vqp_ib_mr_dereg(&memh));
+    munmap(p, LENGTH);
+}
+
+/* The fabric fails the first or the second registration of the two */
+TEST_F(mr, one_that_fails_undoes_the_other_one_after_the_other_or_at_once)
+{
+    const vqp_fabric_t *fabric = vqp_fabric();
+    void *p                    = map(PROT_READ | PROT_WRITE);
+    vqp_fabric_objects_t before, after;
+
+    if (fabric == nullptr) {
+        GTEST_SKIP() << "needs the software fabric";
+    }
+
+    fabric->objects(&before);
+    for (size_t from : {0, 1}) {
+        for (std::string nth : {"1", "2"}) {
+            log_capture log;
+
+            parallel = from;
+            ASSERT_EQ(0, fabric->faults(("call verb=reg_mr nth=" + nth +
+                                         " errno=EINVAL").c_str(), nullptr, 0));
+            EXPECT_NE(VQP_OK, reg(p, LENGTH, all, 0, 2));
+            EXPECT_EQ(1u, fabric->fault_hits());
+            EXPECT_TRUE(log.has("failed to register")) << log.text();
+            fabric->faults(nullptr, nullptr, 0);
+            fabric->objects(&after);
+            EXPECT_EQ(before.mrs, after.mrs);
+        }
+    }
     munmap(p, LENGTH);
 }
 
@@ -128,7 +196,7 @@ TEST_F(mr, hidden_errors_are_silent)
 {
     log_capture log;
     vqp_ib_dev_t *devs[]      = {&a->dev};
-    vqp_ib_mr_params_t params = {nullptr, 4096, all, 0, VQP_IB_LOG_NONE};
+    vqp_ib_mr_params_t params = {nullptr, 4096, all, 0, VQP_IB_LOG_NONE, 0};
 
     EXPECT_NE(VQP_OK, vqp_ib_mr_reg(&memh, devs, 1, &params));
     EXPECT_EQ("", log.text());
@@ -143,7 +211,7 @@ static int register_beyond_memlock(const std::string &name)
     vqp_ib_dev_t dev, *devs[] = {&dev};
     vqp_ib_mr_t memh;
     vqp_ib_mr_params_t params = {nullptr, 1 << 20, VQP_IB_ACCESS_LOCAL_WRITE, 0,
-                                 VQP_IB_LOG_ERROR};
+                                 VQP_IB_LOG_ERROR, 0};
     log_capture log;
 
     if ((vqp_ib_dev_open(&dev, name.c_str()) != VQP_OK) ||
