@@ -133,6 +133,16 @@ static inline void vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path,
     }
 }
 
+/* A path's pace is another one: are they still even? */
+static void vqp_tx_paced(vqp_tx_t *tx)
+{
+    int is_even = vqp_sched_is_even(tx->paths, tx->num_paths, tx->now);
+
+    tx->uneven = !is_even;
+    tx->plain  = is_even && !tx->cfg.no_fast;
+    tx->paced  = tx->now;
+}
+
 unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
                        vqp_status_t status)
 {
@@ -150,9 +160,10 @@ unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     }
 
     vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), status);
-    if (tx->cfg.sched == VQP_SCHED_LEFT) {
+    if (vqp_tx_is_paced(path) &&
         vqp_pace_confirmed(&path->pace, bytes - path->bytes, path->bytes,
-                           tx->seen, tx->now);
+                           tx->seen, tx->now)) {
+        vqp_tx_paced(tx);
     }
 
     return before + 1u;

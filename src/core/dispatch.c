@@ -421,6 +421,12 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         }
     }
 
+    if (vqp_unlikely(tx->uneven) &&
+        (tx->now - tx->paced > VQP_PACE_FORGET)) {
+        tx->uneven = 0;
+        tx->plain  = !tx->cfg.no_fast;
+    }
+
     do { /* again, if what an AM waited for is out now */
         tx->am_fenced = 0;
         post          = tx->rma.post;

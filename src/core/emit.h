@@ -49,7 +49,8 @@ vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
     entry->length = length;
     entry->op     = name;
     entry->kind   = kind;
-    if ((path->bytes == 0) && (tx->cfg.sched == VQP_SCHED_LEFT)) {
+    if ((path->pace.start == 0) && (length > 0) &&
+        (tx->cfg.sched == VQP_SCHED_LEFT)) {
         vqp_pace_begin(&path->pace, tx->now);
     }
     path->bytes  += length;

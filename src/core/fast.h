@@ -18,7 +18,7 @@ vqp_tx_fast_path(vqp_tx_t *tx, const vqp_opring_t *ring)
 
     if (vqp_unlikely((tx->slow != 0) || !tx->plain ||
                      (ring->post != ring->tail) ||
-                     !vqp_path_has_room(path, tx->cfg.path_cap))) {
+                     !vqp_path_has_room(path, tx->fast_cap))) {
         return NULL;
     }
 
@@ -95,10 +95,12 @@ static inline uint16_t vqp_tx_fast_put(vqp_tx_t *tx, vqp_path_t *path,
                             flags);
 }
 
-/** Has a put with pieces no more frags than there are paths? */
+/** Has a put with pieces no more frags than there are paths, and need nobody
+ * know how long they take? */
 static inline int vqp_tx_fast_is_spread(const vqp_tx_t *tx, const vqp_op_t *op)
 {
-    return (op->length - 1) >> op->frag_shift < tx->num_paths;
+    return ((op->length - 1) >> op->frag_shift < tx->num_paths) &&
+           (op->length < tx->fast_max);
 }
 
 /**
@@ -116,7 +118,7 @@ vqp_tx_fast_put_next(vqp_tx_t *tx, vqp_op_t *op, uint16_t *pos,
 {
     vqp_path_t *path = &tx->paths[tx->next_path];
 
-    if (vqp_unlikely(!vqp_path_has_room(path, tx->cfg.path_cap))) {
+    if (vqp_unlikely(!vqp_path_has_room(path, tx->fast_cap))) {
         return NULL;
     }
 

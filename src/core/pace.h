@@ -20,7 +20,7 @@
 #define VQP_PACE_RATE_SHIFT 28         /* the rate is that in 2^28 ns */
 
 typedef struct vqp_pace {
-    uint64_t start; /* of the interval that is measured */
+    uint64_t start; /* of the interval that is measured; 0: none is */
     uint64_t last;  /* end of the last one that was measured */
     uint32_t bytes; /* confirmed since start */
     uint32_t cost;  /* ns per unit; 0: not known */
@@ -34,7 +34,7 @@ static inline void vqp_pace_set(vqp_pace_t *pace, uint32_t cost, uint64_t now)
     pace->last = now;
 }
 
-/** The path had nothing in flight, and gets a frag at @a now. */
+/** The path gets a frag at @a now, and was not measured. */
 static inline void vqp_pace_begin(vqp_pace_t *pace, uint64_t now)
 {
     pace->start = now;
@@ -59,8 +59,10 @@ static inline uint64_t vqp_pace_finish(uint32_t cost, uint64_t bytes)
  * @param [in] left  Bytes that are still in flight on the path.
  * @param [in] seen  When all that had come until then was seen, and this was not
  *                   yet there; 0 if that is not known.
+ *
+ * @return 1 if the cost is another one now.
  */
-void vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,
+int vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,
                         uint64_t seen, uint64_t now);
 
 #endif

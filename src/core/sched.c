@@ -61,6 +61,24 @@ static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
     return (best == UINT32_MAX) ? 1 : best;
 }
 
+int vqp_sched_is_even(const vqp_path_t *paths, uint32_t num_paths,
+                      uint64_t now)
+{
+    uint64_t low  = UINT32_MAX;
+    uint64_t high = 0;
+    uint32_t i, cost;
+
+    for (i = 0; i < num_paths; ++i) {
+        cost = vqp_pace_cost(&paths[i].pace, now);
+        if (cost != 0) {
+            low  = vqp_min(low, (uint64_t)cost);
+            high = vqp_max(high, (uint64_t)cost);
+        }
+    }
+
+    return high * 4 <= low * 5;
+}
+
 /* Could it take the frag at another time? */
 static inline int vqp_sched_may(const vqp_path_t *path, const vqp_want_t *want)
 {
@@ -97,6 +115,7 @@ static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
                                   uint32_t next, const vqp_want_t *want)
 {
     uint32_t best_cost = vqp_sched_best_cost(paths, num_paths, want->now);
+    uint64_t one_frag  = vqp_pace_finish(best_cost, want->length);
     uint64_t first     = UINT64_MAX;
     vqp_path_t *best   = NULL;
     int others_full    = 0;
@@ -119,8 +138,12 @@ static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
         }
     }
 
+    /* Frags are whole: who is not later than by the one that ends last is in
+     * time. Equal paths would wait for each other else, for the little that
+     * their measured paces differ */
     return (others_full && (best != NULL) &&
-            vqp_sched_too_late(paths, num_paths, first, want)) ? NULL : best;
+            vqp_sched_too_late(paths, num_paths, first - one_frag, want)) ?
+                   NULL : best;
 }
 
 /* Receives of the peer must not be waited for: what tells of new ones may stand

@@ -54,6 +54,13 @@ vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
                            uint32_t num_paths, uint32_t *next,
                            const vqp_want_t *want);
 
+/**
+ * Is no path's pace, as far as it is known, a quarter above another's? Then all
+ * of them in turn is as good as VQP_SCHED_LEFT, while little is in flight.
+ */
+int vqp_sched_is_even(const vqp_path_t *paths, uint32_t num_paths,
+                      uint64_t now);
+
 /** The same, with the common case inline: rr, and the next path has room. */
 static inline vqp_path_t *
 vqp_sched_choose(vqp_sched_t sched, vqp_path_t *paths, uint32_t num_paths,

@@ -29,7 +29,20 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     tx->fsn_path  = fsn_path;
     tx->cfg       = *cfg;
     tx->stats     = stats;
-    tx->plain     = (cfg->sched == VQP_SCHED_RR) && !cfg->no_fast;
+    if (num_paths == 1) {
+        tx->cfg.sched = VQP_SCHED_RR; /* there is nothing to choose from */
+    }
+
+    /* While paths are even and little is in flight, in turn is as good as any.
+     * What is larger is measured, and that takes a look at the clock */
+    tx->plain    = !cfg->no_fast && ((tx->cfg.sched == VQP_SCHED_RR) ||
+                                     (tx->cfg.sched == VQP_SCHED_LEFT));
+    tx->fast_cap = cfg->path_cap;
+    tx->fast_max = UINT64_MAX;
+    if (tx->cfg.sched == VQP_SCHED_LEFT) {
+        tx->fast_cap = cfg->path_cap / 2;
+        tx->fast_max = VQP_PACE_SAMPLE;
+    }
 
     while ((1u << tx->path_shift) < num_paths) {
         ++tx->path_shift;

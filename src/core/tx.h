@@ -110,6 +110,7 @@ typedef struct vqp_tx {
     vqp_path_t     *paths;
     uint32_t        num_paths;
     uint8_t         plain;         /* the way of fast.h may be gone */
+    uint8_t         uneven;        /* it may not, for the paths' paces differ */
     uint8_t         amo_needs;     /* VQP_NEED_RAIL if paths go to several */
     uint32_t        next_path;     /* rr: where the search starts */
     uint32_t        fsn_next;
@@ -120,6 +121,9 @@ typedef struct vqp_tx {
     uint32_t        ring_local;    /* confirmed by the HCA */
     uint32_t        am_pace;       /* bytes on a path that may be without a CQE */
     uint32_t        rma_pace;      /* when the next frag is of an AM; or not */
+    uint64_t        fast_cap;      /* bytes in flight on a path, and */
+    uint64_t        fast_max;      /* of an op in frags, from which on fast.h is
+                                      not the way */
     uint32_t        path_shift;    /* log2 of the number of paths, up */
     uint32_t        fsn_limit;     /* fsns that may be outstanding */
     uint32_t        am_frags_max;  /* frags that an AM may be cut into */
@@ -139,6 +143,7 @@ typedef struct vqp_tx {
                                       the immediates that it still owes */
     uint64_t        now;           /* ns, of the event that is handled: set by
                                       the caller if the scheduler is left */
+    uint64_t        paced;         /* ns: when uneven was found out */
     uint64_t        seen;          /* ns, likewise: since then, nobody has looked
                                       whether there are completions; or 0 */
     uint64_t        fence_paths;   /* paths that still need a fence frag */
@@ -330,6 +335,12 @@ static inline int vqp_tx_has_work(const vqp_tx_t *tx)
 {
     return (tx->am.post != tx->am.tail) || (tx->rma.post != tx->rma.tail) ||
            (tx->slow != 0);
+}
+
+/** Is the path's pace being measured? Then vqp_tx_retire wants the time. */
+static inline int vqp_tx_is_paced(const vqp_path_t *path)
+{
+    return path->pace.start != 0;
 }
 
 /**

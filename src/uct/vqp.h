@@ -86,8 +86,10 @@ static inline int uct_vqp_is_connected(const uct_vqp_t *vqp)
 static inline void uct_vqp_clock(uct_vqp_t *vqp)
 {
     if (vqp_unlikely(vqp->tx.cfg.sched == VQP_SCHED_LEFT)) {
-        vqp->tx.now  = uct_vqp_now();
-        vqp->tx.seen = vqp->iface->seen;
+        vqp->tx.now           = uct_vqp_now();
+        vqp->tx.seen          = vqp->iface->seen;
+        vqp->iface->paced     = vqp->tx.now;
+        vqp->iface->is_pacing = 1;
     }
 }
 

@@ -21,6 +21,13 @@ uint64_t uct_vqp_now(void)
     return ((uint64_t)ts.tv_sec * 1000000000ull) + (uint64_t)ts.tv_nsec + 1;
 }
 
+void uct_vqp_iface_saw_nothing(uct_vqp_iface_t *iface)
+{
+    iface->seen      = iface->polled; /* that was before this poll began */
+    iface->polled    = uct_vqp_now();
+    iface->is_pacing = iface->polled - iface->paced < UCT_VQP_PACING;
+}
+
 void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events)
 {
     uint64_t one = 1;

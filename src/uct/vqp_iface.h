@@ -62,6 +62,7 @@ enum {
 
 #define UCT_VQP_BAD_QPNS   16
 #define UCT_VQP_MAX_POLL   64
+#define UCT_VQP_PACING     100000000ul /* ns that nobody looks at the clock after */
 #define UCT_VQP_CHUNK      256 /* vqps per second-level table */
 
 typedef struct uct_vqp_iface {
@@ -71,6 +72,7 @@ typedef struct uct_vqp_iface {
     unsigned             num_rails;
     unsigned             next_rail;    /* to be polled first */
     uint8_t              check_gaps;   /* when nothing waits in the CQs */
+    uint8_t              is_pacing;    /* paths are measured: look at the clock */
     uct_vqp_rail_t       rails[VQP_MAX_RAILS];
     struct uct_vqp      *touched;      /* vqps that had completions */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
@@ -79,8 +81,9 @@ typedef struct uct_vqp_iface {
     unsigned             in_progress;
     unsigned             reported;     /* what progress returns, this call */
     unsigned             fences;       /* iface_fence calls */
+    uint64_t             paced;        /* ns: when paths were measured last */
     uint64_t             polled;       /* ns: end of the last poll that found
-                                          nothing; for sched left only */
+                                          nothing, while they are measured */
     uint64_t             seen;         /* ns: the one before: all that had come
                                           until then was seen */
     struct uct_vqp_ep   *pending_ep;   /* whose pending request runs now */
@@ -200,6 +203,10 @@ int uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
 
 /** Monotonic time in ns, never 0. */
 uint64_t uct_vqp_now(void);
+
+/** A poll found nothing, and paths are measured, or were until lately: note the
+ * time. */
+void uct_vqp_iface_saw_nothing(uct_vqp_iface_t *iface);
 
 static inline struct uct_vqp *
 uct_vqp_iface_find(uct_vqp_iface_t *iface, uint32_t number)

@@ -199,7 +199,9 @@ void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
         return;
     }
 
-    uct_vqp_clock(vqp);
+    if (vqp_unlikely(vqp_tx_is_paced(&vqp->paths[path]))) {
+        uct_vqp_clock(vqp);
+    }
     if (vqp_unlikely(vqp_tx_retire(&vqp->tx, &vqp->paths[path],
                                    vqp_ib_wrid_pos(wc->wr_id), VQP_OK) == 0)) {
         ++vqp->stats.stale;
@@ -476,9 +478,8 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
         }
     }
 
-    if (vqp_unlikely(iface->set.sched == VQP_SCHED_LEFT) && (count == 0)) {
-        iface->seen   = iface->polled; /* that was before this poll began */
-        iface->polled = uct_vqp_now();
+    if (vqp_unlikely(iface->is_pacing) && (count == 0)) {
+        uct_vqp_iface_saw_nothing(iface);
     }
 
     /* Only now, when all that has arrived was looked at */

@@ -259,6 +259,39 @@ TEST_F(fast_way, is_open_when_nothing_is_in_front) {
     EXPECT_TRUE(put_open());
 }
 
+/* left: in turn while that is as good */
+TEST_F(fast_way, is_open_to_left_while_paths_are_even_and_little_is_in_flight) {
+    m_cfg.sched    = VQP_SCHED_LEFT;
+    m_cfg.path_cap = 4 * VQP_PACE_SAMPLE;
+    start(2);
+    m_tx.now = 1000000000;
+    EXPECT_TRUE(put_open());
+    m_paths[0].bytes = m_cfg.path_cap / 2;
+    EXPECT_FALSE(put_open());
+    m_paths[0].bytes = 0;
+
+    /* a put of two frags, measured: one path takes three times as long */
+    rma(VQP_KIND_PUT, VQP_PACE_SAMPLE * 2);
+    std::vector<vqp_frag_t> frags = dispatch();
+    ASSERT_EQ(2u, frags.size());
+    EXPECT_TRUE(vqp_tx_is_paced(&m_paths[0]));
+    for (unsigned i : {0, 1}) {
+        m_tx.seen = m_tx.now + 1000 + 2000 * i;
+        m_tx.now  = m_tx.seen + 1;
+        retire(frags[i]);
+    }
+    done();
+    EXPECT_FALSE(vqp_tx_is_paced(&m_paths[0]));
+    EXPECT_FALSE(put_open());
+    EXPECT_FALSE(am_open());
+
+    /* what is old is forgotten */
+    m_tx.now += 2ul * VQP_PACE_FORGET;
+    EXPECT_TRUE(dispatch().empty());
+    EXPECT_TRUE(put_open());
+    EXPECT_TRUE(am_open());
+}
+
 TEST_F(fast_way, is_closed_by_what_dispatch_has_to_do_first) {
     start(2);
     vqp_tx_want_control(&m_tx);

@@ -327,6 +327,17 @@ TEST_F(left, equal_paths_give_their_sum) {
     EXPECT_GE(share(64 << 20, ns, stream(64 << 20, ns)), 0.99);
 }
 
+/* Measured paces are never quite the same: the last frags of an op must not wait
+ * for the path that seems to be a little faster */
+TEST_F(left, nearly_equal_paths_do_not_wait_for_each_other) {
+    for (unsigned i = 0; i < NUM; ++i) {
+        cost(i, 5000 + 100 * i);
+        m_paths[i].bytes = CAP;
+    }
+    m_paths[NUM - 1].bytes = CAP - FRAG;
+    EXPECT_EQ((int)NUM - 1, choose(VQP_SCHED_LEFT));
+}
+
 TEST_F(left, unequal_paths_give_their_sum_where_rr_does_not) {
     std::vector<uint64_t> ns = {8000, 4000, 2000, 1000};
 
