@@ -59,12 +59,13 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "           completions as paths, and no round trip.",
      UCT_VQP_OPTION(notify), UCS_CONFIG_TYPE_ENUM(uct_vqp_notify_names)},
 
-    {"SCHED", "rr",
+    {"SCHED", "left",
      "Which path takes the next frag:\n"
      " - rr    : in turn, over the paths that have room.\n"
      " - least : the one with the fewest bytes in flight.\n"
      " - left  : the one that would be through with it first, by bytes in flight\n"
-     "           and the measured pace of each path: for paths of unequal speed.\n"
+     "           and the measured pace of each path. As rr while all paths are\n"
+     "           even and have little in flight.\n"
      " - fixed : the first path only, as far as it goes. For comparison.",
      UCT_VQP_OPTION(sched), UCS_CONFIG_TYPE_ENUM(uct_vqp_sched_names)},
 
@@ -95,8 +96,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"PATH_BYTES", "auto",
      "Bytes in flight on a path at which it takes no further frag. Bounds the\n"
      "time that a small message waits behind bulk data; should be above the\n"
-     "bandwidth-delay product of one path. auto: 1 MiB shared by the paths, but\n"
-     "256 KiB each at least.",
+     "bandwidth-delay product of one path. auto: 512 KiB shared by the paths, but\n"
+     "two frags each at least; 1 MiB for a single path.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "128k",
@@ -302,6 +303,17 @@ static uint8_t uct_vqp_rnr_code(double seconds)
     return 0;
 }
 
+/* For several paths: enough for 200 Gb/s x 20 us, and no more than a message may
+ * wait behind on a path. For one, ops are not cut: its wire must not run empty
+ * while one of them is confirmed. */
+static uint64_t uct_vqp_path_bytes(const uct_vqp_iface_config_t *config)
+{
+    uint64_t frag = UCS_BIT(ucs_ilog2(config->frag_size));
+
+    return (config->num_paths == 1) ? UCS_MBYTE :
+           ucs_max(2 * frag, (512 * UCS_KBYTE) / config->num_paths);
+}
+
 static ucs_status_t
 uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                        const uct_vqp_iface_config_t *config)
@@ -357,9 +369,7 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->min_shift  = (uint8_t)ucs_ilog2(config->min_frag);
     set->frag_shift = (uint8_t)ucs_ilog2(config->frag_size);
     set->path_bytes = (config->path_bytes != UCS_MEMUNITS_AUTO) ?
-                              config->path_bytes :
-                              ucs_max(256 * UCS_KBYTE,
-                                      UCS_MBYTE / config->num_paths);
+                              config->path_bytes : uct_vqp_path_bytes(config);
 
     /* One path must be able to carry half a window and the control reserve of
      * both directions, so that a receiver that tells its credit by halves never

@@ -42,7 +42,8 @@ public:
         cfg.ring_size    = RING_SIZE;
         cfg.fsn_window   = FSN_WINDOW;
         cfg.path_cap     = (path_bytes > 0) ? path_bytes :
-                           std::max(256 * KIB, 1024 * KIB / paths);
+                           ((paths == 1) ? 1024 * KIB :
+                            std::max(128 * KIB, 512 * KIB / paths));
         cfg.signal_every = std::max(1u, std::min(SEND_DEPTH / 4,
                                                  NUM_OPS / (4 * paths)));
         cfg.frag_shift   = (paths == 1) ? LARGE_SHIFT : FRAG_SHIFT;
