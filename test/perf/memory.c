@@ -286,11 +286,7 @@ static void run(const char *tl, const char *options, const char *name,
         print(name, want, &opened, &now);
         fflush(stdout);
     }
-    while (have > 0) {
-        perf_disconnect(&a, &b, &pairs[--have]);
-    }
-    perf_side_close(&a);
-    perf_side_close(&b);
+    /* The end of the process takes thousands of connections down faster */
 }
 
 int main(int argc, char **argv)
