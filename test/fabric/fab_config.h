@@ -171,6 +171,8 @@ struct fab_config_list {
     STR(manners, MANNERS, "warn", \
         "misuse of verbs by the caller: off; warn: a line each; fail: and " \
         "status 86 at the end of the process; abort: at the first") \
+    NUM(manners_lines, MANNERS_LINES, COUNT, 1, UINT32_MAX, 20, 20, \
+        "lines of manners for each rule that a process prints at most") \
     NUM(yield, YIELD, COUNT, 0, UINT32_MAX, 256, 256, \
         "empty polls in a row after which a thread gives its CPU away, so " \
         "that processes that poll can share one; 0: never") \

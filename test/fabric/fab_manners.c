@@ -11,9 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Lines per rule that are printed: one mistake in a loop is enough */
-#define MANNERS_MAX_LINES 20
-
 enum fab_manners_level fab_manners_level = FAB_MANNERS_OFF;
 
 #define MANNERS_NAME(_upper, _lower, _text) #_lower,
@@ -69,7 +66,7 @@ void fab_manners_report(enum fab_rule rule, const char *device,
     pthread_mutex_lock(&manners.lock);
     memcpy(manners.last, line, sizeof(line));
     pthread_mutex_unlock(&manners.lock);
-    if (count <= MANNERS_MAX_LINES) {
+    if (count <= fab_config.manners_lines) {
         fab_log("%s", line);
     }
 

@@ -264,8 +264,7 @@ void fab_manners_destroy_qp(const struct ibv_qp *qp)
 
 /* ---- memory ---- */
 
-/* In ERR nothing touches memory any more, whether or not that was polled */
-static bool watch_is_over(const fab_watch_qp_t *book)
+bool fab_watch_is_over(const fab_watch_qp_t *book)
 {
     const struct fab_qp *qp = fab_qp_of(book->qp);
 
@@ -286,7 +285,7 @@ void fab_manners_dereg_mr(const struct ibv_mr *mr)
             if ((book->context == mr->context) &&
                 (fab_book_uses(&book->sends, mr->lkey) ||
                  fab_book_uses(&book->recvs, mr->lkey)) &&
-                !watch_is_over(book)) {
+                !fab_watch_is_over(book)) {
                 fab_manners_report(FAB_RULE_DEREG,
                                    fab_watch_device(mr->context), "qp",
                                    book->qpn, "lkey 0x%x", mr->lkey);

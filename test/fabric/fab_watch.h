@@ -46,6 +46,12 @@ fab_watch_qp_t *fab_watch_qp_get(const struct ibv_context *context,
 void fab_watch_qp_put(fab_watch_qp_t *book);
 
 /**
+ * Whether the QP is in ERR and through with it: nothing touches the memory of its
+ * requests any more, whether or not their completions were polled.
+ */
+bool fab_watch_is_over(const fab_watch_qp_t *book);
+
+/**
  * Take the count of completions that QPs which are gone have left in a CQ: it
  * is 0 afterwards.
  *

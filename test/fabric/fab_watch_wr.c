@@ -145,7 +145,7 @@ static void watch_sent(fab_watch_qp_t *book, bool is_flushed)
     const char *device         = fab_watch_device(book->context);
     uint64_t hash;
 
-    if (entry->hashed && !is_flushed) {
+    if (entry->hashed && !is_flushed && !fab_watch_is_over(book)) {
         if (fab_content_hash(entry->sge, (int)entry->num_sge, &hash) != 0) {
             fab_manners_report(FAB_RULE_UNMAPPED, device, "qp", book->qpn,
                                "wr_id 0x%llx",

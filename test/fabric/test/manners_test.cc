@@ -81,6 +81,15 @@ TEST_F(manners, a_source_may_change_after_its_completion)
     expect_none();
 }
 
+TEST_F(manners, a_source_may_change_when_the_queue_pair_is_in_error)
+{
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 300));
+    ASSERT_EQ(0, a->to(IBV_QPS_ERR));
+    a->buffer.data[299] ^= 1;
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    expect_none();
+}
+
 TEST_F(manners, inline_data_and_the_target_of_a_read_may_change)
 {
     ibv_send_wr wr = a->wr(IBV_WR_RDMA_WRITE, *b, 16);
