@@ -10,9 +10,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VQP_ADDR_PKEY_FULL 0x8000u /* membership bit */
+#define VQP_ADDR_PKEY_FULL    0x8000u /* membership bit */
+#define VQP_ADDR_PKEY_DEFAULT 0xffffu
 
-/* First half of a GID, which is in network order */
+/* The first byte */
+#define VQP_ADDR_KIND(_head)      ((_head) & 7)
+#define VQP_ADDR_NUM_RAILS(_head) ((((_head) >> 3) & 3) + 1)
+#define VQP_ADDR_HAS_PKEY         0x20u
+#define VQP_ADDR_IS_LOCAL         0x40u
+#define VQP_ADDR_FORMAT           0x80u
+
+#define VQP_IFACE_ID_HASH_BITS 24
+
+static const struct {
+    uint8_t link;
+    uint8_t gid_type;
+    uint8_t has_gid;
+} vqp_addr_kinds[] = {
+    [VQP_ADDR_IB]          = {VQP_LINK_IB, VQP_GID_IB, 0},
+    [VQP_ADDR_IB_GID]      = {VQP_LINK_IB, VQP_GID_IB, 1},
+    [VQP_ADDR_ROCE_V1]     = {VQP_LINK_ETH, VQP_GID_ROCE_V1, 1},
+    [VQP_ADDR_ROCE_V2_IP4] = {VQP_LINK_ETH, VQP_GID_ROCE_V2_IP4, 1},
+    [VQP_ADDR_ROCE_V2_IP6] = {VQP_LINK_ETH, VQP_GID_ROCE_V2_IP6, 1}
+};
+
+#define VQP_ADDR_NUM_KINDS \
+    (sizeof(vqp_addr_kinds) / sizeof(vqp_addr_kinds[0]))
+
+/* The first half of a GID, which is in network order */
 static uint64_t vqp_addr_gid_prefix(const uint8_t *gid)
 {
     uint64_t prefix = 0;
@@ -25,51 +50,95 @@ static uint64_t vqp_addr_gid_prefix(const uint8_t *gid)
     return prefix;
 }
 
-/* The bytes of a GID that travel: of ::ffff:a.b.c.d the last four */
-static inline unsigned vqp_addr_gid_len(const vqp_dev_addr_t *addr)
+static void vqp_addr_gid_set_prefix(uint8_t *gid, uint64_t prefix)
 {
-    return (addr->gid_type == VQP_GID_ROCE_V2_IP4) ? 4 : VQP_GID_LEN;
+    unsigned i;
+
+    for (i = 0; i < 8; ++i) {
+        gid[i] = (uint8_t)(prefix >> (56 - (8 * i)));
+    }
 }
 
-static size_t vqp_dev_addr_rail_len(const vqp_dev_addr_t *addr)
+/* Whether all prefixes can be left out */
+static int vqp_addr_is_local(const vqp_dev_addr_t *addr)
 {
-    size_t len = 1;
+    const vqp_dev_addr_rail_t *rail;
+    unsigned i;
 
-    if (addr->link == VQP_LINK_IB) {
-        len += 2;
+    for (i = 0; i < addr->num_rails; ++i) {
+        rail = &addr->rails[i];
+        if ((addr->has_gid ? vqp_addr_gid_prefix(rail->gid) :
+                             rail->subnet_prefix) != VQP_ADDR_LOCAL_PREFIX) {
+            return 0;
+        }
     }
 
-    return len + (addr->has_gid ? vqp_addr_gid_len(addr) : 8);
+    return addr->gid_type != VQP_GID_ROCE_V2_IP4;
+}
+
+static unsigned vqp_addr_head(const vqp_dev_addr_t *addr)
+{
+    unsigned kind = 1;
+
+    while ((kind < VQP_ADDR_NUM_KINDS - 1) &&
+           ((vqp_addr_kinds[kind].gid_type != addr->gid_type) ||
+            (vqp_addr_kinds[kind].has_gid != addr->has_gid))) {
+        ++kind;
+    }
+
+    return kind | ((addr->num_rails - 1u) << 3) |
+           ((addr->pkey == VQP_ADDR_PKEY_DEFAULT) ? 0 : VQP_ADDR_HAS_PKEY) |
+           (vqp_addr_is_local(addr) ? VQP_ADDR_IS_LOCAL : 0) | VQP_ADDR_FORMAT;
+}
+
+/* The bytes of a GID, or of the prefix in its place, that travel */
+static unsigned vqp_addr_gid_len(unsigned head)
+{
+    unsigned prefix_len = (head & VQP_ADDR_IS_LOCAL) ? 0 : 8;
+
+    switch (VQP_ADDR_KIND(head)) {
+    case VQP_ADDR_IB:
+        return prefix_len;
+    case VQP_ADDR_ROCE_V2_IP4:
+        return 4;
+    default:
+        return prefix_len + 8;
+    }
+}
+
+static size_t vqp_addr_len(unsigned head)
+{
+    unsigned lid_len = (VQP_ADDR_KIND(head) <= VQP_ADDR_IB_GID) ? 2 : 0;
+
+    return 1 + ((head & VQP_ADDR_HAS_PKEY) ? 2 : 0) +
+           (VQP_ADDR_NUM_RAILS(head) * (lid_len + vqp_addr_gid_len(head)));
 }
 
 size_t vqp_dev_addr_len(const vqp_dev_addr_t *addr)
 {
-    return 4 + (addr->num_rails * vqp_dev_addr_rail_len(addr));
+    return vqp_addr_len(vqp_addr_head(addr));
 }
 
 size_t vqp_iface_addr_len(const vqp_dev_addr_t *dev)
 {
-    return vqp_dev_addr_len(dev) + 8 + (3 * (size_t)dev->num_rails);
+    return vqp_dev_addr_len(dev) + 5 + (3 * (size_t)dev->num_rails);
 }
 
 size_t vqp_dev_addr_pack(const vqp_dev_addr_t *addr, void *buf)
 {
-    unsigned gid_len = vqp_addr_gid_len(addr);
+    unsigned head    = vqp_addr_head(addr);
+    unsigned gid_len = vqp_addr_gid_len(head);
     uint8_t *pos     = buf;
     const vqp_dev_addr_rail_t *rail;
     unsigned i;
 
-    vqp_le_put(&pos, VQP_ADDR_VERSION, 1);
-    vqp_le_put(&pos,
-                 addr->link | ((unsigned)addr->gid_type << 2) |
-                         ((unsigned)!!addr->has_gid << 5) |
-                         ((unsigned)(addr->num_rails - 1) << 6),
-                 1);
-    vqp_le_put(&pos, addr->pkey, 2);
+    vqp_le_put(&pos, head, 1);
+    if (head & VQP_ADDR_HAS_PKEY) {
+        vqp_le_put(&pos, addr->pkey, 2);
+    }
 
     for (i = 0; i < addr->num_rails; ++i) {
         rail = &addr->rails[i];
-        vqp_le_put(&pos, rail->mtu, 1);
         if (addr->link == VQP_LINK_IB) {
             vqp_le_put(&pos, rail->lid, 2);
         }
@@ -78,23 +147,41 @@ size_t vqp_dev_addr_pack(const vqp_dev_addr_t *addr, void *buf)
             memcpy(pos, rail->gid + VQP_GID_LEN - gid_len, gid_len);
             pos += gid_len;
         } else {
-            vqp_le_put(&pos, rail->subnet_prefix, 8);
+            vqp_le_put(&pos, rail->subnet_prefix, gid_len);
         }
     }
 
     return (size_t)(pos - (uint8_t*)buf);
 }
 
-static int vqp_dev_addr_head_is_valid(const vqp_dev_addr_t *addr)
+static void vqp_dev_addr_unpack_rail(const uint8_t **pos, unsigned head,
+                                     const vqp_dev_addr_t *addr,
+                                     vqp_dev_addr_rail_t *rail)
 {
-    switch (addr->link) {
-    case VQP_LINK_IB:
-        return addr->gid_type == VQP_GID_IB;
-    case VQP_LINK_ETH:
-        return addr->has_gid && (addr->gid_type >= VQP_GID_ROCE_V1) &&
-               (addr->gid_type <= VQP_GID_ROCE_V2_IP6);
-    default:
-        return 0;
+    unsigned gid_len = vqp_addr_gid_len(head);
+
+    if (addr->link == VQP_LINK_IB) {
+        rail->lid           = (uint16_t)vqp_le_get(pos, 2);
+        rail->subnet_prefix = VQP_ADDR_LOCAL_PREFIX;
+    }
+
+    if (!addr->has_gid) {
+        if (gid_len > 0) {
+            rail->subnet_prefix = vqp_le_get(pos, gid_len);
+        }
+        return;
+    }
+
+    if (addr->gid_type == VQP_GID_ROCE_V2_IP4) {
+        rail->gid[10] = rail->gid[11] = 0xff;
+    } else {
+        vqp_addr_gid_set_prefix(rail->gid, VQP_ADDR_LOCAL_PREFIX);
+    }
+
+    memcpy(rail->gid + VQP_GID_LEN - gid_len, *pos, gid_len);
+    *pos += gid_len;
+    if (addr->link == VQP_LINK_IB) {
+        rail->subnet_prefix = vqp_addr_gid_prefix(rail->gid);
     }
 }
 
@@ -102,55 +189,65 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
                                  vqp_dev_addr_t *addr)
 {
     const uint8_t *pos = buf;
-    vqp_dev_addr_rail_t *rail;
-    unsigned i, bits, gid_len;
+    unsigned i, head, kind;
 
-    if (len < 4) {
+    if (len < 1) {
         return VQP_ERR_PROTOCOL;
     }
 
-    if (vqp_le_get(&pos, 1) != VQP_ADDR_VERSION) {
+    head = (unsigned)vqp_le_get(&pos, 1);
+    kind = VQP_ADDR_KIND(head);
+    if (!(head & VQP_ADDR_FORMAT) || (kind == 0) ||
+        (kind >= VQP_ADDR_NUM_KINDS)) {
         return VQP_ERR_UNSUPPORTED;
     }
 
-    memset(addr, 0, sizeof(*addr));
-    bits            = (unsigned)vqp_le_get(&pos, 1);
-    addr->link      = bits & 3;
-    addr->gid_type  = (bits >> 2) & 7;
-    addr->has_gid   = (bits >> 5) & 1;
-    addr->num_rails = (uint8_t)((bits >> 6) + 1);
-    addr->pkey      = (uint16_t)vqp_le_get(&pos, 2);
-    if (!vqp_dev_addr_head_is_valid(addr) || (len < vqp_dev_addr_len(addr))) {
+    if (len < vqp_addr_len(head)) {
         return VQP_ERR_PROTOCOL;
     }
 
-    gid_len = vqp_addr_gid_len(addr);
+    memset(addr, 0, sizeof(*addr));
+    addr->link      = vqp_addr_kinds[kind].link;
+    addr->gid_type  = vqp_addr_kinds[kind].gid_type;
+    addr->has_gid   = vqp_addr_kinds[kind].has_gid;
+    addr->num_rails = (uint8_t)VQP_ADDR_NUM_RAILS(head);
+    addr->pkey      = (head & VQP_ADDR_HAS_PKEY) ?
+                      (uint16_t)vqp_le_get(&pos, 2) : VQP_ADDR_PKEY_DEFAULT;
     for (i = 0; i < addr->num_rails; ++i) {
-        rail      = &addr->rails[i];
-        rail->mtu = (uint8_t)vqp_le_get(&pos, 1);
-        if ((rail->mtu < 1) || (rail->mtu > 5)) {
-            return VQP_ERR_PROTOCOL;
-        }
-
-        if (addr->link == VQP_LINK_IB) {
-            rail->lid = (uint16_t)vqp_le_get(&pos, 2);
-        }
-
-        if (addr->has_gid) {
-            if (gid_len < VQP_GID_LEN) {
-                rail->gid[10] = rail->gid[11] = 0xff;
-            }
-            memcpy(rail->gid + VQP_GID_LEN - gid_len, pos, gid_len);
-            pos += gid_len;
-            if (addr->link == VQP_LINK_IB) {
-                rail->subnet_prefix = vqp_addr_gid_prefix(rail->gid);
-            }
-        } else {
-            rail->subnet_prefix = vqp_le_get(&pos, 8);
-        }
+        vqp_dev_addr_unpack_rail(&pos, head, addr, &addr->rails[i]);
     }
 
-    return VQP_OK;
+    /* there is one way to say a thing */
+    return (vqp_addr_head(addr) == head) ? VQP_OK : VQP_ERR_PROTOCOL;
+}
+
+/* FNV-1a of what tells the first rail's port from others */
+static uint64_t vqp_iface_id_hash(const vqp_dev_addr_t *dev)
+{
+    const vqp_dev_addr_rail_t *rail = &dev->rails[0];
+    uint64_t hash                   = 0xcbf29ce484222325ull;
+    uint8_t text[VQP_GID_LEN];
+    uint8_t *pos = text;
+    unsigned i;
+
+    memset(text, 0, sizeof(text));
+    if (dev->has_gid) {
+        memcpy(text, rail->gid, sizeof(text));
+    } else {
+        vqp_le_put(&pos, rail->subnet_prefix, 8);
+        vqp_le_put(&pos, rail->lid, 2);
+    }
+
+    for (i = 0; i < sizeof(text); ++i) {
+        hash = (hash ^ text[i]) * 0x100000001b3ull;
+    }
+
+    return (hash ^ (hash >> 32)) & ((1ull << VQP_IFACE_ID_HASH_BITS) - 1);
+}
+
+uint64_t vqp_iface_id(const vqp_dev_addr_t *dev, uint64_t unique)
+{
+    return (unique << VQP_IFACE_ID_HASH_BITS) | vqp_iface_id_hash(dev);
 }
 
 size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf)
@@ -158,7 +255,7 @@ size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf)
     uint8_t *pos = (uint8_t*)buf + vqp_dev_addr_pack(&addr->dev, buf);
     unsigned i;
 
-    vqp_le_put(&pos, addr->id, 8);
+    vqp_le_put(&pos, addr->id >> VQP_IFACE_ID_HASH_BITS, 5);
     for (i = 0; i < addr->dev.num_rails; ++i) {
         vqp_le_put(&pos, addr->ud_qpn[i], 3);
     }
@@ -171,6 +268,7 @@ vqp_status_t vqp_iface_addr_unpack(const void *buf, size_t len,
 {
     const uint8_t *pos;
     vqp_status_t status;
+    uint64_t unique;
     unsigned i;
 
     memset(addr, 0, sizeof(*addr));
@@ -183,12 +281,13 @@ vqp_status_t vqp_iface_addr_unpack(const void *buf, size_t len,
         return VQP_ERR_PROTOCOL;
     }
 
-    pos      = (const uint8_t*)buf + vqp_dev_addr_len(&addr->dev);
-    addr->id = vqp_le_get(&pos, 8);
-    if (addr->id == 0) {
+    pos    = (const uint8_t*)buf + vqp_dev_addr_len(&addr->dev);
+    unique = vqp_le_get(&pos, 5);
+    if (unique == 0) {
         return VQP_ERR_PROTOCOL;
     }
 
+    addr->id = vqp_iface_id(&addr->dev, unique);
     for (i = 0; i < addr->dev.num_rails; ++i) {
         addr->ud_qpn[i] = (uint32_t)vqp_le_get(&pos, 3);
         if (addr->ud_qpn[i] == 0) {

@@ -6,38 +6,40 @@
  *
  * Device address, little endian:
  *
- *    0  u8  version       VQP_ADDR_VERSION
- *    1  u8  link (bits 0-1, vqp_link_t), GID type (bits 2-4, vqp_gid_type_t),
- *           GID present (bit 5), number of rails less one (bits 6-7)
- *    2  u16 pkey
- *    4  per rail:
- *        u8 mtu            1 .. 5
- *        u16 lid           InfiniBand only
- *        gid               when present (always on Ethernet): 16 bytes, or the
- *                          last 4 when its type is RoCEv2 over IPv4
- *        u64 subnet prefix InfiniBand without a GID only
+ *    0  u8  kind          bits 0-2, vqp_addr_kind_t; others are of later formats
+ *           rails less 1  bits 3-4
+ *           pkey          bit 5: it follows; else 0xffff
+ *           local         bit 6: all prefixes are fe80::/64, and left out
+ *           1             bit 7
+ *    1  u16 pkey          if it is another than 0xffff
+ *       per rail:
+ *        u16 lid          InfiniBand only
+ *        gid              16 bytes, or the last 8 when prefixes are left out;
+ *                         RoCEv2 over IPv4: the last 4
+ *        u64 prefix       InfiniBand without a GID, if it is not left out
  *
- * that is 9 bytes for one RoCEv2/IPv4 rail, 15 for one InfiniBand rail without GRH.
- * The MTUs and GIDs of further rails come with the handshake too: they stand
- * here so that a first REQ may go out on each of them.
+ * that is 5 bytes for one RoCEv2/IPv4 rail, 11 for an InfiniBand rail with a GID.
+ * GIDs of further rails come with the handshake too: they stand here so that a
+ * first REQ may go out on each of them.
  *
  * Interface address: the device address, then
  *
- *        u64 interface id, not zero
- *        u24 per rail: control queue pair
+ *        u40              upper part of the interface id, not zero
+ *        u24 per rail     control queue pair
  *
- * It is whole by itself: where a connection manager leads two UCX workers
- * together it hands over a device address of its own making. There it has to be
- * short as well: 20 bytes for one RoCEv2/IPv4 rail.
+ * The lower 24 bits of the id are a hash of the first rail's address: see
+ * vqp_iface_id(). An address is whole by itself: where a connection manager leads
+ * two UCX workers together it hands over a device address of its own making. There
+ * it has to be short as well: 13 bytes for one RoCEv2/IPv4 rail.
  */
 #ifndef VQP_CORE_ADDR_H
 #define VQP_CORE_ADDR_H
 
 #include "core/wire.h"
 
-#define VQP_ADDR_VERSION     1
-#define VQP_DEV_ADDR_MAX_LEN (4 + (VQP_MAX_RAILS * 19))
-#define VQP_IFACE_ADDR_MAX_LEN (VQP_DEV_ADDR_MAX_LEN + 8 + (VQP_MAX_RAILS * 3))
+#define VQP_DEV_ADDR_MAX_LEN (3 + (VQP_MAX_RAILS * 18))
+#define VQP_IFACE_ADDR_MAX_LEN (VQP_DEV_ADDR_MAX_LEN + 5 + (VQP_MAX_RAILS * 3))
+#define VQP_ADDR_LOCAL_PREFIX 0xfe80000000000000ull
 
 typedef enum {
     VQP_GID_IB          = 1,
@@ -46,8 +48,16 @@ typedef enum {
     VQP_GID_ROCE_V2_IP6 = 4
 } vqp_gid_type_t;
 
+/* Link layer, GID type and whether there is a GID, in one */
+typedef enum {
+    VQP_ADDR_IB          = 1,
+    VQP_ADDR_IB_GID      = 2,
+    VQP_ADDR_ROCE_V1     = 3,
+    VQP_ADDR_ROCE_V2_IP4 = 4,
+    VQP_ADDR_ROCE_V2_IP6 = 5
+} vqp_addr_kind_t;
+
 typedef struct vqp_dev_addr_rail {
-    uint8_t  mtu;           /* 1 .. 5: 256 .. 4096 bytes */
     uint16_t lid;           /* InfiniBand */
     uint8_t  gid[VQP_GID_LEN];
     uint64_t subnet_prefix; /* InfiniBand; host order of the GID's first half */
@@ -66,9 +76,18 @@ typedef struct vqp_dev_addr {
 
 typedef struct vqp_iface_addr {
     vqp_dev_addr_t dev;
-    uint64_t       id;                    /* random, not zero */
+    uint64_t       id;                    /* vqp_iface_id() */
     uint32_t       ud_qpn[VQP_MAX_RAILS]; /* 24 bits, dev.num_rails of them */
 } vqp_iface_addr_t;
+
+/**
+ * The id of an interface, for its life.
+ *
+ * @param dev     Its device address. Hosts differ by it.
+ * @param unique  40 bits, not all zero, that no other live interface of that device
+ *                has, and none had lately.
+ */
+uint64_t vqp_iface_id(const vqp_dev_addr_t *dev, uint64_t unique);
 
 /** Length of the packed form, to be advertised before it is packed. */
 size_t vqp_dev_addr_len(const vqp_dev_addr_t *addr);

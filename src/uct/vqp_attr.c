@@ -36,8 +36,7 @@ static uint8_t uct_vqp_addr_gid_type(const vqp_ib_gid_t *gid)
     }
 }
 
-static void uct_vqp_local_dev_addr(const uct_vqp_iface_t *iface,
-                                   vqp_dev_addr_t *addr)
+void uct_vqp_local_dev_addr(const uct_vqp_iface_t *iface, vqp_dev_addr_t *addr)
 {
     const uct_vqp_rail_t *rail = &iface->rails[0];
     unsigned i;

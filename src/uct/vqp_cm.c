@@ -282,6 +282,17 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
     }
 }
 
+/* No two interfaces of a port have the same control queue pair, so that they
+ * differ for sure while they live; who comes after one does by the rest */
+static uint64_t uct_vqp_cm_new_id(uct_vqp_iface_t *iface)
+{
+    vqp_dev_addr_t addr;
+
+    uct_vqp_local_dev_addr(iface, &addr);
+    return vqp_iface_id(&addr, ((uct_vqp_cm_random(iface) & 0xffff) << 24) |
+                               iface->rails[0].ud.qpn);
+}
+
 static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
 {
     vqp_conntab_config_t config = {
@@ -293,9 +304,10 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
         .hash_order      = UCT_VQP_CM_HASH_ORDER,
         .num_idle        = UCT_VQP_CM_IDLE_PEERS
     };
+    ucs_status_t status;
 
     iface->rand        = ucs_generate_uuid((uintptr_t)iface);
-    iface->id          = uct_vqp_cm_random(iface) | 1;
+    iface->id          = uct_vqp_cm_new_id(iface);
     config.iface_id    = iface->id;
     iface->conntab_mem = ucs_calloc(1, vqp_conntab_mem_size(&config),
                                     "uct_vqp_conntab");
@@ -304,8 +316,12 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
         return UCS_ERR_NO_MEMORY;
     }
 
-    return uct_vqp_status(vqp_conntab_init(&iface->conntab, &config,
-                                           iface->conntab_mem));
+    status = uct_vqp_status(vqp_conntab_init(&iface->conntab, &config,
+                                             iface->conntab_mem));
+    if (status != UCS_OK) {
+        ucs_free(iface->conntab_mem);
+    }
+    return status;
 }
 
 static ucs_status_t uct_vqp_cm_init_ud(uct_vqp_iface_t *iface, unsigned index)
@@ -367,11 +383,6 @@ ucs_status_t uct_vqp_cm_init(uct_vqp_iface_t *iface)
     ucs_status_t status;
     unsigned i;
 
-    status = uct_vqp_cm_init_table(iface);
-    if (status != UCS_OK) {
-        goto err_free;
-    }
-
     for (i = 0; i < iface->num_rails; ++i) {
         status = uct_vqp_cm_init_ud(iface, i);
         if (status != UCS_OK) {
@@ -379,19 +390,24 @@ ucs_status_t uct_vqp_cm_init(uct_vqp_iface_t *iface)
         }
     }
 
-    status = uct_vqp_cm_start(iface);
+    status = uct_vqp_cm_init_table(iface);
     if (status != UCS_OK) {
         goto err_cleanup_ud;
     }
 
+    status = uct_vqp_cm_start(iface);
+    if (status != UCS_OK) {
+        goto err_free;
+    }
+
     return UCS_OK;
 
+err_free:
+    ucs_free(iface->conntab_mem);
 err_cleanup_ud:
     while (i-- > 0) {
         vqp_ib_ud_cleanup(&iface->rails[i].ud);
     }
-err_free:
-    ucs_free(iface->conntab_mem);
     return status;
 }
 

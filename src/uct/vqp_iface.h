@@ -191,6 +191,8 @@ void uct_vqp_iface_init_limits(uct_vqp_iface_t *iface);
 
 /* Attributes and addresses: UCT's operations */
 ucs_status_t uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr);
+/** The device address of this interface, not packed. */
+void uct_vqp_local_dev_addr(const uct_vqp_iface_t *iface, vqp_dev_addr_t *addr);
 ucs_status_t uct_vqp_iface_get_device_address(uct_iface_h tl_iface,
                                               uct_device_addr_t *buf);
 ucs_status_t uct_vqp_iface_get_address(uct_iface_h tl_iface,

@@ -11,7 +11,6 @@ static void uct_vqp_rail_fill_addr(uct_vqp_rail_t *rail)
 {
     unsigned i;
 
-    rail->addr.mtu = rail->mtu;
     rail->addr.lid = rail->port.lid;
     memcpy(rail->addr.gid, rail->gid.raw, sizeof(rail->addr.gid));
     rail->addr.subnet_prefix = 0;

@@ -25,7 +25,6 @@ vqp_dev_addr_t roce_addr(unsigned num_rails = 1)
     addr.num_rails = (uint8_t)num_rails;
     addr.pkey      = 0xffff;
     for (unsigned i = 0; i < num_rails; ++i) {
-        addr.rails[i].mtu     = 3;
         addr.rails[i].gid[10] = 0xff;
         addr.rails[i].gid[11] = 0xff;
         addr.rails[i].gid[12] = 10;
@@ -34,7 +33,25 @@ vqp_dev_addr_t roce_addr(unsigned num_rails = 1)
     return addr;
 }
 
-vqp_dev_addr_t ib_addr(int has_gid)
+vqp_dev_addr_t ip6_addr(int local)
+{
+    vqp_dev_addr_t addr = roce_addr();
+    uint8_t *gid        = addr.rails[0].gid;
+
+    addr.gid_type = VQP_GID_ROCE_V2_IP6;
+    for (unsigned i = 0; i < sizeof(addr.rails[0].gid); ++i) {
+        gid[i] = (uint8_t)(i + 1);
+    }
+    if (local) {
+        memset(gid, 0, 8);
+        gid[0] = 0xfe;
+        gid[1] = 0x80;
+    }
+    return addr;
+}
+
+/* In a subnet with the prefix that all have who do not set one, or in another */
+vqp_dev_addr_t ib_addr(int has_gid, uint8_t subnet = 1)
 {
     vqp_dev_addr_t addr {};
 
@@ -43,13 +60,12 @@ vqp_dev_addr_t ib_addr(int has_gid)
     addr.has_gid                = (uint8_t)has_gid;
     addr.num_rails              = 1;
     addr.pkey                   = 0xffff;
-    addr.rails[0].mtu           = 5;
     addr.rails[0].lid           = 0x1234;
-    addr.rails[0].subnet_prefix = 0xfe80000000000001;
+    addr.rails[0].subnet_prefix = 0xfe80000000000000 | subnet;
     if (has_gid) {
         addr.rails[0].gid[0]  = 0xfe;
         addr.rails[0].gid[1]  = 0x80;
-        addr.rails[0].gid[7]  = 0x01;
+        addr.rails[0].gid[7]  = subnet;
         addr.rails[0].gid[15] = 0x99;
     }
     return addr;
@@ -69,8 +85,12 @@ std::string why_not(const vqp_dev_addr_t &a, const vqp_dev_addr_t &b)
 
 TEST(addr, device_address_comes_back_as_it_was)
 {
+    vqp_dev_addr_t limited = roce_addr(2);
+
+    limited.pkey = 0x7fff;
     for (const vqp_dev_addr_t &addr :
-         {roce_addr(1), roce_addr(4), ib_addr(0), ib_addr(1)}) {
+         {roce_addr(1), roce_addr(4), ip6_addr(0), ip6_addr(1), ib_addr(0),
+          ib_addr(1), ib_addr(0, 0), ib_addr(1, 0), limited}) {
         std::vector<uint8_t> data(vqp_dev_addr_len(&addr));
         vqp_dev_addr_t back;
 
@@ -82,9 +102,11 @@ TEST(addr, device_address_comes_back_as_it_was)
         EXPECT_EQ(VQP_OK, vqp_dev_addr_unpack(data.data(), SIZE_MAX, &back));
     }
 
-    vqp_dev_addr_t roce = roce_addr(), ib = ib_addr(0);
-    EXPECT_EQ(9u, vqp_dev_addr_len(&roce));
-    EXPECT_EQ(15u, vqp_dev_addr_len(&ib));
+    vqp_dev_addr_t roce = roce_addr(), ip6 = ip6_addr(1), ib = ib_addr(1, 0);
+    EXPECT_EQ(5u, vqp_dev_addr_len(&roce));
+    EXPECT_EQ(9u, vqp_dev_addr_len(&ip6));
+    EXPECT_EQ(11u, vqp_dev_addr_len(&ib));
+    EXPECT_EQ(7u, vqp_dev_addr_len(&limited) - 4); /* of the second rail */
 }
 
 TEST(addr, interface_address_comes_back_as_it_was)
@@ -93,8 +115,8 @@ TEST(addr, interface_address_comes_back_as_it_was)
         vqp_iface_addr_t addr, back;
 
         memset(&addr, 0, sizeof(addr));
-        addr.id  = 0x123456789abcdef0;
         addr.dev = roce_addr(rails);
+        addr.id  = vqp_iface_id(&addr.dev, 0x123456789a);
         for (unsigned i = 0; i < rails; ++i) {
             addr.ud_qpn[i] = 0xfffff0 + i;
         }
@@ -111,12 +133,38 @@ TEST(addr, interface_address_comes_back_as_it_was)
     }
 }
 
+TEST(addr, interface_ids_of_different_ports_and_interfaces_differ)
+{
+    vqp_dev_addr_t first = roce_addr(), second = roce_addr(), ib = ib_addr(0);
+
+    second.rails[0].gid[15] = 2;
+    EXPECT_NE(vqp_iface_id(&first, 1), vqp_iface_id(&first, 2));
+    EXPECT_NE(vqp_iface_id(&first, 1), vqp_iface_id(&second, 1));
+    EXPECT_NE(0u, vqp_iface_id(&first, 1));
+    second = ib;
+    second.rails[0].lid ^= 1;
+    EXPECT_NE(vqp_iface_id(&ib, 1), vqp_iface_id(&second, 1));
+    second = ib;
+    second.rails[0].subnet_prefix ^= 1;
+    EXPECT_NE(vqp_iface_id(&ib, 1), vqp_iface_id(&second, 1));
+
+    /* the other rails and the partition have no part in it */
+    second            = roce_addr(2);
+    second.pkey       = 0x8001;
+    EXPECT_EQ(vqp_iface_id(&first, 1), vqp_iface_id(&second, 1));
+}
+
 TEST(addr, interface_address_fits_the_private_data_of_a_connection_manager)
 {
-    /* 56 bytes less UCX's own: what UCP's address has room for is 21 bytes */
-    vqp_dev_addr_t dev = roce_addr();
+    /* 56 bytes: 2 of UCX's RDMA CM, 11 of UCP's head, and around the address
+     * 22 more, and 8 with a client's id (ucp_ep_params_t) */
+    vqp_dev_addr_t roce = roce_addr(), ib = ib_addr(1, 0), two = roce_addr(2),
+                   ip6 = ip6_addr(1);
 
-    EXPECT_LE(vqp_iface_addr_len(&dev), 21u);
+    EXPECT_LE(vqp_iface_addr_len(&roce), 56u - 2 - 11 - 22 - 8);
+    EXPECT_LE(vqp_iface_addr_len(&ib), 56u - 2 - 11 - 22);
+    EXPECT_LE(vqp_iface_addr_len(&two), 56u - 2 - 11 - 22);
+    EXPECT_LE(vqp_iface_addr_len(&ip6), 56u - 2 - 11 - 22);
 }
 
 TEST(addr, malformed_addresses_are_refused)
@@ -132,23 +180,37 @@ TEST(addr, malformed_addresses_are_refused)
                   vqp_dev_addr_unpack(exact.get(), len, &back));
     }
 
-    auto refused = [&](size_t offset, unsigned value) {
+    auto refused = [&](unsigned head) {
         std::vector<uint8_t> bad = data;
-        bad[offset]              = (uint8_t)value;
+        bad[0]                   = (uint8_t)head;
         return vqp_dev_addr_unpack(bad.data(), bad.size(), &back);
     };
-    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0, VQP_ADDR_VERSION + 1));
-    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0));    /* no link layer */
-    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0x26)); /* Ethernet, GID of IB */
-    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0x0e)); /* Ethernet, no GID */
-    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(1, 0xee)); /* a rail more */
-    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(4, 0));    /* MTU */
-    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(4, 6));
+    ASSERT_EQ(0x8c, data[0]);
+    EXPECT_EQ(VQP_OK, refused(0x8c));
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x0c)); /* an earlier format */
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x88)); /* kinds that are not known */
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x8e));
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x8f));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(0x94)); /* a rail more */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(0xcc)); /* IPv4 has no prefix */
+
+    /* what may be left out has to be */
+    for (const vqp_dev_addr_t &addr : {ib_addr(1, 0), ip6_addr(1)}) {
+        std::vector<uint8_t> lengthy(VQP_DEV_ADDR_MAX_LEN);
+        vqp_dev_addr_t other = addr;
+        other.rails[0].gid[7] ^= 1;
+        other.rails[0].subnet_prefix ^= (addr.link == VQP_LINK_IB);
+        size_t len = vqp_dev_addr_pack(&other, lengthy.data());
+        ASSERT_EQ(VQP_OK, vqp_dev_addr_unpack(lengthy.data(), len, &back));
+        lengthy[len - 9] ^= 1;
+        EXPECT_EQ(VQP_ERR_PROTOCOL,
+                  vqp_dev_addr_unpack(lengthy.data(), len, &back));
+    }
 
     vqp_iface_addr_t iface, iface_back;
     memset(&iface, 0, sizeof(iface));
     iface.dev       = roce_addr();
-    iface.id        = 1;
+    iface.id        = vqp_iface_id(&iface.dev, 1);
     iface.ud_qpn[0] = 1;
     std::vector<uint8_t> idata(vqp_iface_addr_len(&iface.dev));
     vqp_iface_addr_pack(&iface, idata.data());
@@ -157,11 +219,10 @@ TEST(addr, malformed_addresses_are_refused)
         bad[offset]              = (uint8_t)value;
         return vqp_iface_addr_unpack(bad.data(), bad.size(), &iface_back);
     };
-    EXPECT_EQ(VQP_OK, irefused(9, 1));
+    EXPECT_EQ(VQP_OK, irefused(5, 1));
     EXPECT_EQ(VQP_ERR_UNSUPPORTED, irefused(0, 9));
-    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(1, 0));
-    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(9, 0));  /* id */
-    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(17, 0)); /* control queue pair */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(5, 0));  /* id */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, irefused(10, 0)); /* control queue pair */
     for (size_t len = 0; len < idata.size(); ++len) {
         std::unique_ptr<uint8_t[]> exact(new uint8_t[len]);
         std::copy(idata.begin(), idata.begin() + len, exact.get());
