@@ -13,14 +13,20 @@ usage: contrib/conformance.sh [OPTION]... uct|ucp
 Runs UCX's UCT or UCP test suite. Prints a line for each test that failed, and
 last "N passed, N failed, N skipped"; the status is 1 when something failed.
 A skip that rc_verbs does not have is a failure, unless test/conformance lists
-it. "all" runs everything in all configurations, "ci" what a change must pass.
+it. "all" runs everything in all configurations: hours; with --sample N, the
+default one whole, and of each other N tests, another part of the suite for each.
+"ci" is what a change must pass.
 
   --on fabric|rxe  the devices: the software verbs of test/fabric, or real
                    Soft-RoCE, see test/rxe/README.md [fabric]
   --tl TRANSPORT   vqp, or rc_verbs for the baseline [vqp]
+  --rails N        N devices, bonded to one [1]
+  --config P       of "all": the configurations whose names match the shell
+                   pattern P: ucp.fabric.4.tail.*, uct.rxe*
   --filter F       tests whose names match the shell pattern F, or one of
                    several with colons between
   --sample N       N of the tests, chosen by the seed
+  --from M         with --sample: from the M-th of the seed's order on [0]
   --seed S         also of the tests' own random numbers [1]
   --time-box S     begin no batch after S seconds; the seed orders the tests
   --limit S        seconds for a single test [120, on rxe 240];
@@ -29,16 +35,18 @@ it. "all" runs everything in all configurations, "ci" what a change must pass.
   --build DIR      build tree of the project [build-conformance, made if need be]
   --suites DIR     where UCX's suites are built, once for many build trees
                    [BUILD/test/conformance/suites]
+  --logs DIR       where results and logs are left [BUILD/test/conformance]
   --list           print the names of the tests
   --record         (with --tl rc_verbs) keep what was skipped as the baseline
   --verbose        a line for each test
-Results and logs are left in BUILD/test/conformance. Options of the transport
-come from the environment: UCX_VQP_NUM_PATHS=1 contrib/conformance.sh uct
+Options of the transport come from the environment:
+UCX_VQP_NUM_PATHS=1 contrib/conformance.sh uct
 EOT
 }
 
-SUITE='' ON=fabric TL=vqp FILTER='*' SAMPLE=0 SEED=1 TIME_BOX=0 LIMIT=''
-JOBS='' BUILD=$top/build-conformance SUITES='' LIST='' RECORD='' VERBOSE=''
+SUITE='' ON=fabric TL=vqp RAILS=1 CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=1
+TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES='' LOGS=''
+LIST='' RECORD='' VERBOSE=''
 
 need_number() {
     [[ $2 =~ ^[0-9]+$ ]] || die "$1 wants a number, not '$2'"
@@ -62,13 +70,17 @@ while [ $# -gt 0 ]; do
     case $1 in
         --on) ON=$2 ;;
         --tl) TL=$2 ;;
+        --rails) need_number "$@"; RAILS=$2 ;;
+        --config) CONFIG=$2 ;;
         --filter) FILTER=$2 ;;
         --sample) need_number "$@"; SAMPLE=$2 ;;
+        --from) need_number "$@"; FROM=$2 ;;
         --seed) need_number "$@"; SEED=$2 ;;
         --time-box) need_number "$@"; TIME_BOX=$2 ;;
         --limit) need_number "$@"; LIMIT=$2 ;;
         --jobs) need_number "$@"; JOBS=$2 ;;
         --suites) SUITES=$(readlink -m "$2") ;;
+        --logs) LOGS=$(readlink -m "$2") ;;
         --build) BUILD=$(readlink -m "$2") ;;
         *) die "unknown option $1 (see --help)" ;;
     esac
@@ -80,6 +92,7 @@ done
 
 # The project in $BUILD, unless it is there
 build_project() {
+    [[ $RAILS -ge 1 && $RAILS -le 4 ]] || die "--rails is 1 to 4"
     [ "$BUILD" = "$top/build-conformance" ] || {
         [ -e "$BUILD/contrib/vqp-run" ] || die "$BUILD has no module: run make"
         return
@@ -95,7 +108,8 @@ build_project() {
 }
 
 # Which tests: $WORK/wanted and rc_verbs have the names that either transport
-# has, names those that are to be run
+# has, names those that are to be run. Of those that are listed because nobody
+# can run them here, some try it.
 choose_names() {
     list_names "$TL" | matching "$FILTER" >"$WORK/wanted"
     : >"$WORK/rc_verbs"
@@ -103,89 +117,92 @@ choose_names() {
         >"$WORK/rc_verbs"
     # what is listed is in vqp's names
     paste <(as_vqp <"$WORK/wanted") "$WORK/wanted" |
-        awk -v tl="$TL" 'NR == FNR { word[$1] = $2; next }
-             word[$1] == "none" || (word[$1] == "out" && tl == "vqp") { next }
-             { print $2 }' <(listed; echo) - >"$WORK/names"
+        awk 'NR == FNR { none[$1] = $2 == "none"; next }
+             { print none[$1] ? "none" : "names", $2 }' <(listed; echo) - \
+        >"$WORK/words"
+    sed -n 's/^names //p' "$WORK/words" >"$WORK/names"
+    sed -n 's/^none //p' "$WORK/words" | shuffled | head -n 5 >"$WORK/none"
     if [ "$SAMPLE" -gt 0 ] || [ "$TIME_BOX" -gt 0 ]; then
         shuffled <"$WORK/names" >"$WORK/order"
-        head -n "$((SAMPLE > 0 ? SAMPLE : 1000000))" "$WORK/order" \
+        window "$FROM" "$((SAMPLE > 0 ? SAMPLE : 1000000))" <"$WORK/order" \
             >"$WORK/names"
     fi
-}
-
-# Keeps what rc_verbs skipped, for judge, and what other runs have found of tests
-# that did not run now
-record() {
-    local list=$CONFORMANCE/$SUITE.rc_verbs
-    as_vqp <"$WORK/names" >"$WORK/now"
-    {
-        awk '$1 == "skip" { print $2 }' "$WORK/results" | as_vqp
-        grep -v '^#' "$list" | grep -vxFf "$WORK/now"
-    } | sort >"$WORK/record"
-    {
-        echo "# Tests that rc_verbs skips itself. Made by" \
-             "contrib/conformance.sh --tl rc_verbs --record"
-        cat "$WORK/record"
-    } >"$list"
+    # in a time box the first ones run
+    cat "$WORK/none" "$WORK/names" >"$WORK/tests"
 }
 
 # run_suite NAME [K=V]...: one suite in one configuration, in a directory of
 # that name
 run_suite() {
-    local start=$SECONDS begun
+    local start=$SECONDS due
+    # shellcheck disable=SC2053 # it is a pattern
+    [[ $1 == $CONFIG || $1 == run ]] || return 0
     WORK=$LOGS/$1
     shift
     rm -rf "$WORK" && mkdir -p "$WORK" || exit 2
     # one guest comes first: it builds what has to be built
     [ "$ON" != rxe ] || "$top/test/rxe/run" --devices 1 -- true || exit 2
     choose_names
-    echo "# $SUITE on $ON: $(wc -l <"$WORK/names") tests of $TL, seed $SEED" \
-         "$(env "$@" | grep ^UCX_VQP_ | paste -sd' ')"
-    make_batches "$WORK/names"
+    echo "# ${WORK##*/}: $(wc -l <"$WORK/tests") tests of $SUITE with $TL on" \
+         "$ON, seed $SEED $(env "$@" | grep ^UCX_VQP_ | paste -sd' ')" \
+         "$([ "$RAILS" = 1 ] || rails)"
+    make_batches "$WORK/tests"
     run_batches "$@"
+    due >"$WORK/due"
     cat "$WORK"/batch/*/results >"$WORK/results"
     judge >"$WORK/verdicts"
+    [ -s "$WORK/verdicts" ] || echo "FAIL ${WORK##*/} (no test)" >"$WORK/verdicts"
     if [ -n "$VERBOSE" ]; then
         cat "$WORK/verdicts"
     else
         grep '^FAIL ' "$WORK/verdicts"
     fi
     cat "$WORK/verdicts" >>"$LOGS/verdicts"
-    begun=$(wc -l <"$WORK/results")
-    [ "$begun" -ge "$(wc -l <"$WORK/names")" ] ||
-        echo "# (time box: $begun of $(wc -l <"$WORK/names") tests run)"
+    due=$(wc -l <"$WORK/due")
+    [ "$due" -ge "$(wc -l <"$WORK/tests")" ] ||
+        echo "# (time box: $due of $(wc -l <"$WORK/tests") tests run)"
     echo "# $(counts "$WORK/verdicts") in $((SECONDS - start)) s"
     [ -z "$RECORD" ] || record
 }
 
-counts() {
-    awk '{ ++count[$1] }
-         END { printf "%d passed, %d failed, %d skipped\n",
-                      count["ok"], count["FAIL"], count["skip"] }' "$1"
-}
-
-# All configurations. rxe is slow, and wears out: a sample of UCP there.
-run_all() {
-    local paths notify order
-    for SUITE in uct ucp; do
-        ON=fabric
-        for paths in 1 4; do for notify in dqplb spray; do
-            for order in post any; do
-                run_suite "$SUITE.fabric.$paths.$notify.$order" \
-                    UCX_VQP_NUM_PATHS=$paths UCX_VQP_NOTIFY=$notify \
-                    UCX_VQP_COMP_ORDER=$order
+# All configurations: NOTIFY ORDER PATHS RAILS, the default ones first
+configurations() {
+    local notify order paths
+    for paths in 4 1; do
+        for notify in dqplb tail spray; do
+            for order in any post; do
+                echo "$notify $order $paths 1"
             done
-        done; done
+        done
     done
-    run_rxe
+    echo dqplb any 4 2
+    echo tail any 4 2
 }
 
-run_rxe() {
-    ON=rxe
-    SUITE=uct
-    run_suite uct.rxe
-    SUITE=ucp SAMPLE=132
-    run_suite ucp.rxe
+run_all() {
+    local notify order
+    for SUITE in uct ucp; do
+        run_configurations
+    done
+    ON=rxe FROM=0
+    SUITE=uct run_suite uct.rxe
+    SUITE=uct RAILS=2 run_suite uct.rxe.2rails
+    SUITE=ucp SAMPLE=$((SAMPLE > 0 ? SAMPLE : 132)) run_suite ucp.rxe
+    # the fabric has no connection manager
+    SUITE=ucp FILTER='*sockaddr*' run_suite ucp.rxe.sockaddr
+}
+
+# Of each suite on the fabric
+run_configurations() {
+    local notify order paths sample=$SAMPLE
+    SAMPLE=0 FROM=0
+    while read -r notify order paths RAILS; do
+        run_suite "$SUITE.fabric.$paths.$notify.$order.$RAILS" \
+            UCX_VQP_NUM_PATHS="$paths" UCX_VQP_NOTIFY="$notify" \
+            UCX_VQP_COMP_ORDER="$order"
+        FROM=$((FROM + SAMPLE)) SAMPLE=$sample
+    done < <(configurations)
+    RAILS=1
 }
 
 run_ci() {
@@ -195,7 +212,11 @@ run_ci() {
     SUITE=ucp TIME_BOX=300
     run_suite ucp.fabric
     TIME_BOX=0
-    run_rxe
+    ON=rxe
+    SUITE=uct
+    run_suite uct.rxe
+    SUITE=ucp SAMPLE=132
+    run_suite ucp.rxe
 }
 
 # Batches look for this file, wherever they run
@@ -212,7 +233,7 @@ stop() {
 main() {
     build_project
     SUITES=${SUITES:-$BUILD/test/conformance/suites}
-    LOGS=$BUILD/test/conformance/$SUITE.$TL
+    LOGS=${LOGS:-$BUILD/test/conformance}/$SUITE.$TL
     [[ $SUITE != uc[tp] ]] || LOGS+=.$ON
     mkdir -p "$LOGS" "${SUITES%/*}" && : >"$LOGS/verdicts" || exit 2
     (
@@ -233,7 +254,7 @@ main() {
         *) run_suite run ;;
     esac
     counts "$LOGS/verdicts"
-    ! grep -q '^FAIL ' "$LOGS/verdicts"
+    good "$LOGS/verdicts"
     exit
 }
 

@@ -1,11 +1,13 @@
 # shellcheck shell=bash
-# Runs tests of UCX's suites in batches and judges their results. Sourced by
+# Builds UCX's suites and runs tests of them in batches. Sourced by
 # contrib/conformance.sh, which sets, beside its options:
 #   top      the top of the sources      BUILD   the project's build tree
 #   WORK     a directory for this run    SUITES  where UCX's suites are built
 #   SUITE    uct|ucp                     ON      fabric|rxe
-#   TL       vqp|rc_verbs                SEED LIMIT JOBS TIME_BOX
+#   TL       vqp|rc_verbs                SEED LIMIT JOBS TIME_BOX RAILS
 CONFORMANCE=$top/test/conformance
+# shellcheck source-path=SCRIPTDIR source=judge.sh
+. "$CONFORMANCE/judge.sh"
 
 die() {
     echo "conformance: $*" >&2
@@ -71,11 +73,21 @@ test_environment() {
     if [ "$TL" = vqp ]; then
         # UCP's perf cases take the transports of the environment
         environment+=(UCX_TLS=vqp)
+        [ "$RAILS" = 1 ] || environment+=("UCX_VQP_RAILS=$(rails)")
     else
         environment+=(UCX_TLS=rc_v,self UCX_IB_GID_INDEX=1
             UCX_UD_VERBS_ETH_DGID_CHECK=n)
     fi
     echo "${environment[@]}"
+}
+
+# The devices that fabric-run and test/rxe/run make, bonded
+rails() {
+    local name=fab rail
+    [ "$ON" = fabric ] || name=rxe
+    for ((rail = 0; rail < RAILS; ++rail)); do
+        echo "$name$rail:1"
+    done | paste -sd,
 }
 
 # on_devices SLOT DIR SECONDS COMMAND...: where the devices are, with write
@@ -86,12 +98,13 @@ on_devices() {
     read -ra environment <<<"$(test_environment)"
     [ "$TL" != vqp ] || wrapper=("$BUILD/contrib/vqp-run")
     if [ "$ON" = rxe ]; then
-        exec "$top/test/rxe/run" --devices 1 --mem 3072 --timeout "$seconds" \
-            --cpu "${CPUS[slot]}" --rw "$dir" -- \
+        exec "$top/test/rxe/run" --devices "$RAILS" --mem 3072 --timeout "$seconds" \
+            --cpu "${CPUS[slot % ${#CPUS[@]}]}" --rw "$dir" -- \
             env "${environment[@]}" "${wrapper[@]}" "$@"
     else
-        exec "$top/contrib/fabric-run" --build "$BUILD" --devices 1 \
-            --timeout "$seconds" -- env "${environment[@]}" "${wrapper[@]}" "$@"
+        exec "$top/contrib/fabric-run" --build "$BUILD" --devices "$RAILS" \
+            --manners warn -o MANNERS_LINES=10k --timeout "$seconds" -- \
+            env "${environment[@]}" "${wrapper[@]}" "$@"
     fi
 }
 
@@ -116,11 +129,6 @@ list_names() {
          /^  / && group != "" { print group $1 }' "$WORK/list/$1"
 }
 
-# The names by which vqp has the tests of rc_verbs
-as_vqp() {
-    sed -E 's,^(rc_verbs|ib|rc)/,vqp/,'
-}
-
 # Filters names by the shell patterns in $1, separated by colons
 matching() {
     local name pattern patterns
@@ -143,21 +151,14 @@ shuffled() {
         { x = x * 16807 % 2147483647; print x, $0 }' | sort -n | cut -d' ' -f2-
 }
 
-# The entries of SUITE.list that hold here, one per test: "NAME WORD REASON".
-# NAME/0-3 stands for NAME/0 to NAME/3.
-listed() {
-    awk -v on="$ON" '/^[^#]/ && ($2 == "any" || $2 == on) {
-        name = $1; word = $3
-        sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "")
-        if (match(name, /\/[0-9]+-[0-9]+$/)) {
-            split(substr(name, RSTART + 1), range, "-")
-            name = substr(name, 1, RSTART)
-            for (i = range[1]; i <= range[2]; ++i)
-                print name i, word, $0
-        } else {
-            print name, word, $0
-        }
-    }' "$CONFORMANCE/$SUITE.list"
+# window FROM COUNT: that many lines from line FROM (0 is the first) on, and from
+# the first again when they end; no line twice
+window() {
+    awk -v from="$1" -v count="$2" '{ line[NR - 1] = $0 }
+        END {
+            for (i = 0; i < count && i < NR; ++i)
+                print line[(from + i) % NR]
+        }'
 }
 
 # ---- running ----
@@ -168,7 +169,7 @@ is_heavy() {
        $1 == */*.stress_connect* ]]
 }
 
-# Makes $WORK/batch/N/names of the names in a file
+# Makes $WORK/batch/N/tests of the names in a file
 make_batches() {
     local size=15 batch=1000 count=0 heavy=2000 name to
     if [ "$ON" = fabric ]; then
@@ -185,7 +186,7 @@ make_batches() {
             count=$((count + 1))
         fi
         mkdir -p "$WORK/batch/$to"
-        echo "$name" >>"$WORK/batch/$to/names"
+        echo "$name" >>"$WORK/batch/$to/tests"
     done <"$1"
 }
 
@@ -206,12 +207,12 @@ run_once() {
     cat "$dir/log" >>"$dir/all.log"
 }
 
-# run_batch SLOT DIR: until each of DIR/names has a result in DIR/results. A
+# run_batch SLOT DIR: until each of DIR/tests has a result in DIR/results. A
 # test that a guest died in gets a second try, alone in a fresh one: guests
 # have troubles of their own.
 run_batch() {
     local slot=$1 dir=$2 left again=() died
-    mapfile -t left <"$dir/names"
+    mapfile -t left <"$dir/tests"
     while [ ${#left[@]} -gt 0 ] && [ -d "$dir" ] && [ ! -e "$dir/stop" ]; do
         run_once "$slot" "$dir" "${left[@]}"
         mapfile -t left < <(printf '%s\n' "${left[@]}" |
@@ -246,6 +247,7 @@ run_batches() {
             trap - EXIT INT TERM HUP
             # shellcheck disable=SC2163 # assignments
             [ $# = 0 ] || export "$@"
+            : >"$dir/begun"
             run_batch "$slot" "$dir"
             echo "$slot" >&6
         ) &
@@ -254,47 +256,10 @@ run_batches() {
     exec 6>&-
 }
 
-# ---- judging ----
-
-# Prints verdicts, a line each: "ok|FAIL|skip NAME (REASON)". Of $WORK: results
-# (what the programs said), wanted and rc_verbs (the names that either transport
-# has). A skip that is not rc_verbs' own is a failure unless it is listed; what
-# is listed must be there, and must not pass.
-judge() {
-    listed >"$WORK/listed"
-    awk -v tl="$TL" -v all="$([ "$FILTER" != '*' ] || echo yes)" '
-        function rest() { return substr($0, length($1 $2) + 3) }
-        function verdict(word, name, why) { print word, name, "(" why ")" }
-        FILENAME ~ /\/listed$/ { word[$1] = $2; why[$1] = rest(); next }
-        FILENAME ~ /\.rc_verbs$/ { baseline[$1] = 1; next }
-        FILENAME ~ /\/rc_verbs$/ { theirs[$1] = 1; next }
-        FILENAME ~ /\/wanted$/ { ours[$1] = 1; next }
-        tl != "vqp" { print; next }
-        $1 == "ok" && ($2 in word) && word[$2] == "skip" {
-            verdict("FAIL", $2, "listed as one to be skipped, and it passes")
-            next
-        }
-        $1 == "skip" && ($2 in word) && word[$2] == "skip" {
-            verdict("skip", $2, why[$2])
-            next
-        }
-        $1 == "skip" && !($2 in baseline) {
-            verdict("FAIL", $2, "rc_verbs does not skip it: " rest())
-            next
-        }
-        { print }
-        END {
-            if (tl != "vqp")
-                exit
-            for (name in word) {
-                if (all && !(name in ours) && !(name in theirs))
-                    verdict("FAIL", name, "listed, and there is no such test")
-                else if (word[name] != "skip" && (name in ours))
-                    verdict("skip", name, why[name])
-            }
-            for (name in theirs)
-                if (!(name in ours) && !(name in word))
-                    verdict("FAIL", name, "only rc_verbs has this test")
-        }' "$WORK/listed" "$CONFORMANCE/$SUITE.rc_verbs" "$WORK/rc_verbs" \
-        "$WORK/wanted" "$WORK/results" | sort -k 2,2
+# The tests that batches have begun with: each must have a result
+due() {
+    local dir
+    for dir in "$WORK"/batch/*; do
+        [ ! -e "$dir/begun" ] || cat "$dir/tests"
+    done
 }

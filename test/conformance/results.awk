@@ -1,18 +1,33 @@
 # Reads the log of a batch, prints a line per test that began:
-# "ok NAME (MS ms)", "skip NAME (REASON)", "FAIL NAME (REASON)".
+# "ok NAME (MS ms)", "skip NAME (REASON)", "FAIL NAME (REASON)". Before that of a
+# test in which the fabric complained about the caller, for each rule of manners
+# the first complaint: "rude NAME (RULE: COMPLAINT)".
 function trimmed(text) {
     gsub(/^[[:space:]]+|[[:space:]]+$/, "", text)
     return text
 }
 function result(word, reason) {
     if (name != "")
-        print word, name, "(" reason ")"
+        says[name] = word " " name " (" reason ")"
     name = ""
+}
+# What is said at the end of a process is about its last test
+function complained(rule, text) {
+    if (last == "" || (last, rule) in rude)
+        return
+    rude[last, rule] = 1
+    rudeness[last] = rudeness[last] \
+        "rude " last " (" rule ": " substr(text, 1, 300) ")\n"
 }
 /^\[ RUN      \]/ {
     result("FAIL", "no result")
     name = last = $4
+    if (!(name in says))
+        order[++count] = name
+    else
+        twice[name] = 1
     skipped = failure = ""
+    more = 0
     next
 }
 /^\[     SKIP \]/ {
@@ -21,6 +36,27 @@ function result(word, reason) {
     if (!more && skipped !~ /^\(/)
         skipped = "(" skipped ")"
     next
+}
+# the fabric prints the first lines of a rule only, and at the end of a process
+# how many there were
+/fabric: manners: [0-9]+ mistakes/ {
+    match($0, /[0-9]+ mistakes/)
+    if (substr($0, RSTART) + 0 > complaints)
+        complained("more", substr($0, RSTART) + 0 - complaints " mistakes")
+    complaints = 0
+    next
+}
+/fabric: manners: / {
+    ++complaints
+    text = substr($0, index($0, "manners: ") + 9)
+    # DEVICE OBJECT NUMBER: RULE: WHAT IT IS: PARTICULARS
+    split(text, part, ": ")
+    complained(part[2], text)
+    next
+}
+/(ERROR|WARNING): [A-Z][A-Za-z]*Sanitizer: |: runtime error: / {
+    if (last != "" && !(last in sanitizer))
+        sanitizer[last] = substr(trimmed($0), 1, 300)
 }
 # a reason may stand on the lines after
 more && skipped == "" && !/^\[/ {
@@ -46,5 +82,17 @@ failing > 0 {
     more = 0
 }
 /^@@ died after/ { name = last }
-/^@@ (hang|died) / { result("FAIL", substr($0, 9)) }
-END { result("FAIL", "the machine ended") }
+/^@@ (hang|died)/ { result("FAIL", substr($0, 4)) }
+END {
+    result("FAIL", "the machine ended")
+    for (i = 1; i <= count; ++i) {
+        name = order[i]
+        printf "%s", rudeness[name]
+        if (name in twice)
+            print "FAIL", name, "(it ran twice)"
+        else if (name in sanitizer)
+            print "FAIL", name, "(sanitizer: " sanitizer[name] ")"
+        else
+            print says[name]
+    }
+}

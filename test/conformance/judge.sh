@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# Judges what the test programs said: from results to verdicts. Sourced by
+# contrib/conformance.sh by way of lib.sh, and by selftest, which sets:
+#   CONFORMANCE  this directory, with SUITE.list and SUITE.rc_verbs
+#   WORK         a directory for this run
+#   SUITE        uct|ucp      ON  fabric|rxe      TL  vqp|rc_verbs
+#   FILTER       '*' when all tests were wanted
+
+# The names by which vqp has the tests of rc_verbs
+as_vqp() {
+    sed -E 's,^(rc_verbs|ib|rc)/,vqp/,'
+}
+
+# The entries of SUITE.list that hold here, one per test: "NAME WORD REASON".
+# NAME/0-3 stands for NAME/0 to NAME/3. A line that says nothing is an entry
+# with the word "wrong".
+listed() {
+    awk -v on="$ON" '
+    /^#/ || /^ *$/ { next }
+    $2 !~ /^(any|fabric|rxe)$/ || NF < 4 || \
+    $3 !~ /^(skip|absent|fails|none|manners)$/ || \
+    ($3 == "manners" && $4 !~ /^[a-z_]+[?]?:$/) {
+        print $1, "wrong", "line " FNR " of the list"
+        next
+    }
+    $2 == "any" || $2 == on {
+        name = $1; word = $3
+        sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "")
+        if (match(name, /\/[0-9]+-[0-9]+$/)) {
+            split(substr(name, RSTART + 1), range, "-")
+            name = substr(name, 1, RSTART)
+            for (i = range[1]; i <= range[2]; ++i)
+                print name i, word, $0
+        } else {
+            print name, word, $0
+        }
+    }' "$CONFORMANCE/$SUITE.list"
+}
+
+# Names of the tests that rc_verbs skips on these devices
+baseline() {
+    awk -v on="$ON" '/^[^#]/ && ($2 == "any" || $2 == on) { print $1 }' \
+        "$CONFORMANCE/$SUITE.rc_verbs"
+}
+
+# Prints verdicts, a line each: "ok|FAIL|skip NAME (REASON)". Of $WORK:
+#   results   what the programs said, see results.awk
+#   due       the names of the tests that were to run
+#   wanted    the names that this transport has, as far as the filter goes
+#   rc_verbs  those that rc_verbs has, in vqp's names
+# Each test that was due has one result. A skip that is not rc_verbs' own is a
+# failure unless it is listed. What is listed must be as the list says, except
+# for tests that were not due.
+judge() {
+    listed >"$WORK/listed"
+    baseline >"$WORK/baseline"
+    awk -v tl="$TL" -v all="$([ "$FILTER" != '*' ] || echo yes)" \
+        -f "$CONFORMANCE/judge.awk" "$WORK/listed" "$WORK/baseline" \
+        "$WORK/rc_verbs" "$WORK/wanted" "$WORK/due" "$WORK/results" |
+        sort -k 2,2
+}
+
+# "N passed, N failed, N skipped" of a file of verdicts
+counts() {
+    awk '{ ++count[$1] }
+         END { printf "%d passed, %d failed, %d skipped\n",
+                      count["ok"], count["FAIL"], count["skip"] }' "$1"
+}
+
+# Whether the verdicts in a file are those of a run in which all was well:
+# nothing failed, and something ran
+good() {
+    grep -qE '^(ok|skip) ' "$1" && ! grep -qvE '^(ok|skip) ' "$1"
+}
+
+# Keeps in SUITE.rc_verbs what rc_verbs skipped on these devices, for judge, and
+# what other runs found of tests that did not run now, and on other devices.
+# "NAME any" is a skip on either.
+record() {
+    local list=$CONFORMANCE/$SUITE.rc_verbs
+    {
+        echo "# Tests that rc_verbs skips itself, and on which devices. Made by" \
+             "contrib/conformance.sh --tl rc_verbs --record"
+        awk -v on="$ON" '
+            function has(name, medium) {
+                return media[name] == "any" || media[name] == medium
+            }
+            function set(name, fabric, rxe) {
+                media[name] = fabric && rxe ? "any" : \
+                              fabric ? "fabric" : rxe ? "rxe" : ""
+            }
+            /^#/ { next }
+            FNR == NR { media[$1] = $2; next }
+            {
+                sub(/^(rc_verbs|ib|rc)\//, "vqp/", $2)
+                set($2, on == "fabric" ? $1 == "skip" : has($2, "fabric"),
+                        on == "rxe" ? $1 == "skip" : has($2, "rxe"))
+            }
+            END {
+                for (name in media)
+                    if (media[name] != "")
+                        print name, media[name]
+            }' "$list" "$WORK/results" | sort
+    } >"$WORK/record"
+    cat "$WORK/record" >"$list"
+}
