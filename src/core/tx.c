@@ -179,14 +179,16 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
     op->frag_shift = vqp_tx_frag_shift(tx, op->length);
     frags          = vqp_tx_frags(op->length, op->frag_shift);
     if (frags > 1) {
-        if (tx->cfg.notify == VQP_NOTIFY_SPRAY) {
+        switch (vqp_notify_choose((vqp_notify_t)tx->cfg.notify, frags,
+                                  tx->num_paths)) {
+        case VQP_NOTIFY_SPRAY:
             op->flags |= VQP_OP_BARE | VQP_OP_SIGNAL;
             return 1;
-        }
-
-        if (tx->cfg.notify == VQP_NOTIFY_TAIL) {
+        case VQP_NOTIFY_TAIL:
             op->flags |= VQP_OP_TAIL;
             return vqp_tx_tail_cut(tx, op, max);
+        default:
+            break;
         }
     }
 

@@ -11,6 +11,7 @@
 #define VQP_CORE_TX_H
 
 #include "core/imm.h"
+#include "core/notify.h"
 #include "core/path.h"
 #include "core/record.h"
 #include "core/sched.h"
@@ -62,12 +63,6 @@ typedef struct vqp_batch {
     unsigned   count;
     vqp_frag_t frags[VQP_BATCH_MAX];
 } vqp_batch_t;
-
-typedef enum {
-    VQP_NOTIFY_SPRAY, /* one empty immediate when all frags are confirmed */
-    VQP_NOTIFY_DQPLB, /* one with every frag */
-    VQP_NOTIFY_TAIL   /* one with the last frag on each path */
-} vqp_notify_t;
 
 /** What does not change after the connection is made. */
 typedef struct vqp_tx_config {

@@ -128,6 +128,27 @@ uct_vqp_notify(const uct_vqp_iface_t *iface, const vqp_wire_info_t *peer)
     return iface->set.notify;
 }
 
+/* What auto comes to on this connection: where dispatch chooses nothing is said.
+ * A message of up to paths x MIN_FRAG bytes has no more frags than paths. */
+static void uct_vqp_log_notify(const uct_vqp_t *vqp, unsigned num_paths)
+{
+    const vqp_tx_config_t *cfg = &vqp->tx.cfg;
+    uint64_t limit             = (uint64_t)num_paths << cfg->min_shift;
+
+    if (cfg->notify != VQP_NOTIFY_AUTO) {
+        return;
+    }
+
+    if ((num_paths == 1) || (cfg->ring_size / 2 <= limit)) {
+        ucs_debug("vqp %u: notify auto is %s", vqp->number,
+                  (num_paths == 1) ? "none: messages have one frag" : "dqplb");
+    } else {
+        ucs_debug("vqp %u: notify auto is dqplb for messages of up to %" PRIu64
+                  " bytes, tail above", vqp->number,
+                  limit - sizeof(vqp_record_t));
+    }
+}
+
 /* Longest message of all rails in use */
 static uint32_t uct_vqp_max_msg(const uct_vqp_iface_t *iface)
 {
@@ -222,5 +243,6 @@ vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 
     ucs_debug("vqp %u: connected to iface 0x%" PRIx64 " number %u, %u paths",
               vqp->number, vqp->conn.peer_id, vqp->conn.number, num_paths);
+    uct_vqp_log_notify(vqp, num_paths);
     return VQP_OK;
 }

@@ -17,7 +17,8 @@ static const char *uct_vqp_notify_names[] = {
     [VQP_NOTIFY_SPRAY] = "spray",
     [VQP_NOTIFY_DQPLB] = "dqplb",
     [VQP_NOTIFY_TAIL]  = "tail",
-    [VQP_NOTIFY_TAIL + 1] = NULL
+    [VQP_NOTIFY_AUTO]  = "auto",
+    [VQP_NOTIFY_AUTO + 1] = NULL
 };
 
 static const char *uct_vqp_sched_names[] = {
@@ -50,8 +51,10 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "The smaller number of both sides counts.",
      UCT_VQP_OPTION(num_paths), UCS_CONFIG_TYPE_UINT},
 
-    {"NOTIFY", "dqplb",
+    {"NOTIFY", "auto",
      "How the end of an active message of several frags is announced:\n"
+     " - auto  : for each message what costs least: dqplb if it has no more frags\n"
+     "           than there are paths, else tail.\n"
      " - dqplb : every frag carries an immediate, the receiver counts them.\n"
      " - spray : plain frags, and one immediate when all are acknowledged. Fewer\n"
      "           receive completions, one more round trip per message.\n"

@@ -4,6 +4,8 @@
  */
 #include "txkit.h"
 
+#include <algorithm>
+
 namespace {
 
 class dispatch : public txkit {
@@ -538,6 +540,84 @@ TEST_F(tail, on_one_path_one_immediate_announces_all_frags) {
     ASSERT_EQ(6u, frags.size());
     ASSERT_EQ(1u, immediates(frags).size());
     EXPECT_EQ(100u | VQP_IMM_LAST, frags[5].imm);
+}
+
+/* ---- auto ---- */
+
+class notify_auto : public tail {
+protected:
+    notify_auto() {
+        m_cfg.notify = VQP_NOTIFY_AUTO;
+    }
+};
+
+TEST_F(notify_auto, with_no_more_frags_than_paths_each_carries_an_immediate) {
+    start(4);
+    am(1000); /* 4 frags with the header */
+    auto frags = batch();
+    ASSERT_EQ(4u, frags.size());
+    EXPECT_EQ(4u, immediates(frags).size());
+    EXPECT_EQ(103u | VQP_IMM_LAST, frags[3].imm);
+    EXPECT_EQ(0u, m_tx.fsn_reserved);
+}
+
+TEST_F(notify_auto, with_more_the_last_on_each_path_does) {
+    start(4);
+    am(1010); /* 5 frags */
+    auto frags = batch();
+    ASSERT_EQ(5u, frags.size());
+    EXPECT_EQ(4u, immediates(frags).size());
+    EXPECT_EQ(VQP_WR_WRITE, frags[0].opcode);
+    EXPECT_EQ(0u, m_tx.fsn_reserved);
+}
+
+TEST_F(notify_auto, one_frag_is_its_own_notify) {
+    start(4);
+    am(100);
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(100u | VQP_IMM_LAST, frags[0].imm);
+}
+
+TEST_F(notify_auto, messages_announced_in_different_ways_keep_their_order) {
+    start(2);
+    am(1000); /* 4 frags: tail */
+    am(500);  /* 3 frags, as begun: tail */
+    am(400);  /* 2 frags: dqplb */
+    am(10);
+    auto frags = immediates(batch());
+    ASSERT_EQ(7u, frags.size());
+    std::sort(frags.begin(), frags.end(),
+              [](const vqp_frag_t &x, const vqp_frag_t &y) {
+        return (x.imm & VQP_FSN_MASK) < (y.imm & VQP_FSN_MASK);
+    });
+    for (unsigned i = 0; i < 7; ++i) {
+        EXPECT_EQ(100u + i, frags[i].imm & VQP_FSN_MASK);
+    }
+    for (unsigned last : {1u, 3u, 5u, 6u}) {
+        EXPECT_TRUE(frags[last].imm & VQP_IMM_LAST);
+    }
+}
+
+/* begin reserves what the longest message takes; the message that is committed
+ * may be announced in another way, and must do with it */
+TEST_F(notify_auto, a_shorter_message_than_begun_keeps_within_what_was_reserved) {
+    for (uint32_t max = 600; max <= 2000; max += 100) {
+        for (uint32_t length = 0; length <= max; length += 50) {
+            m_cfg.frag_shift = 10;
+            start(3);
+            am(length, nullptr, max);
+            auto frags = batch();
+            EXPECT_EQ(0u, m_tx.fsn_reserved) << length << " of " << max;
+            EXPECT_EQ(length + sizeof(vqp_record_t), bytes(frags));
+            EXPECT_EQ(vqp_tx_fsns_out(&m_tx), immediates(frags).size());
+            EXPECT_EQ(1u, std::count_if(frags.begin(), frags.end(),
+                                        [](const vqp_frag_t &frag) {
+                return (frag.opcode == VQP_WR_WRITE_IMM) &&
+                       (frag.imm & VQP_IMM_LAST);
+            }));
+        }
+    }
 }
 
 /* ---- completions asked for ---- */

@@ -76,7 +76,7 @@ void params::draw_node(rng &random)
     inline_max   = random.pick<uint64_t>({0, 64, 256});
     min_shift    = 6 + random.below(6);
     frag_shift   = min_shift + random.below(6);
-    notify       = random.below(3);
+    notify       = random.below(4);
     sched        = random.pick<uint64_t>({0, 0, 1, 2, 2, 3});
     order_all    = random.below(4) == 0;
     comp_post    = random.below(2);

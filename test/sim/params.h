@@ -74,7 +74,7 @@ namespace sim {
     _(inline_max, "bytes that go inline") \
     _(min_shift, "log2 of the smallest frag") \
     _(frag_shift, "log2 of the largest frag") \
-    _(notify, "0 spray, 1 dqplb, 2 tail") \
+    _(notify, "0 spray, 1 dqplb, 2 tail, 3 auto") \
     _(sched, "0 rr, 1 least, 2 left, 3 fixed") \
     _(order_all, "AM_ORDER: 0 fence, 1 all") \
     _(comp_post, "COMP_ORDER: 0 any, 1 post") \

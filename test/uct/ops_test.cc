@@ -16,6 +16,7 @@ static const setting settings[] = {
                          {"FRAG_SIZE", "512"}, {"AM_ORDER", "all"},
                          {"RING_SIZE", "16k"}}},
     {"tiny",            {{"NUM_PATHS", "4"}, {"RING_SIZE", "8k"},
+                         {"NOTIFY", "dqplb"},
                          {"FSN_WINDOW", "16"}, {"TX_QUEUE_LEN", "8"},
                          {"MAX_OPS", "8"}, {"READ_DEPTH", "1"},
                          {"TX_MIN_INLINE", "8"}, {"TX_MIN_SGE", "2"},

@@ -88,6 +88,19 @@ TEST_F(stats_test, without_trace_there_is_no_line_for_packets)
     EXPECT_FALSE(has(run({{"UCX_LOG_LEVEL", "debug"}}), "vqp trace"));
 }
 
+TEST_F(stats_test, the_log_says_what_notify_auto_comes_to)
+{
+    EXPECT_TRUE(has(run({{"UCX_LOG_LEVEL", "debug"},
+                         {"UCX_VQP_NUM_PATHS", "2"}}),
+                    "notify auto is dqplb for messages of up to 32752 bytes, "
+                    "tail above"));
+    EXPECT_TRUE(has(run({{"UCX_LOG_LEVEL", "debug"},
+                         {"UCX_VQP_NUM_PATHS", "1"}}),
+                    "notify auto is none: messages have one frag"));
+    EXPECT_FALSE(has(run({{"UCX_LOG_LEVEL", "debug"},
+                          {"UCX_VQP_NOTIFY", "tail"}}), "notify auto"));
+}
+
 TEST_F(stats_test, counters_are_printed_when_an_interface_closes)
 {
     std::string log = run({{"UCX_LOG_LEVEL", "info"}});
