@@ -1,0 +1,267 @@
+/* What the configuration comes to, checked and rounded; see vqp_options.h. */
+#include "uct/vqp_options.h"
+
+#include "core/entropy.h"
+
+#include <ucs/debug/log.h>
+#include <ucs/sys/math.h>
+#include <ucs/sys/string.h>
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define UCT_VQP_CHECK(_cond, _name, _value, _what) \
+    if (!(_cond)) { \
+        ucs_error("UCX_VQP_%s=%lu: %s", _name, (unsigned long)(_value), \
+                  _what); \
+        return UCS_ERR_INVALID_PARAM; \
+    }
+
+#define UCT_VQP_CHECK_TIME(_value, _name) \
+    if (!uct_vqp_is_time(_value)) { \
+        ucs_error("UCX_VQP_%s=%g: must be from 0 to %gs", _name, _value, \
+                  UCT_VQP_TIME_MAX); \
+        return UCS_ERR_INVALID_PARAM; \
+    }
+
+#define UCT_VQP_TIME_MAX 1e9 /* seconds: any more does not fit nanoseconds */
+
+/* No time is what UCX's parser takes as well: "inf", "nan", "-1s" */
+static inline int uct_vqp_is_time(double seconds)
+{
+    return (seconds >= 0) && (seconds <= UCT_VQP_TIME_MAX);
+}
+
+static inline int uct_vqp_in_range(size_t value, size_t low, size_t high)
+{
+    return (value >= low) && (value <= high);
+}
+
+/* InfiniBand's local ACK timeout: 4.096 us times 2^code, rounded up */
+static uint8_t uct_vqp_timeout_code(double seconds)
+{
+    uint8_t code = 1;
+
+    while ((code < 31) && (4.096e-6 * (double)(1u << code) < seconds)) {
+        ++code;
+    }
+
+    return code;
+}
+
+/* InfiniBand's RNR NAK timer field, rounded up */
+static uint8_t uct_vqp_rnr_code(double seconds)
+{
+    /* in units of 10 us, from code 1 on; code 0 is the longest */
+    static const unsigned table[] = {
+        1,    2,    3,    4,    6,    8,    12,   16,    24,    32,   48,
+        64,   96,   128,  192,  256,  384,  512,  768,   1024,  1536, 2048,
+        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152
+    };
+    unsigned i;
+
+    for (i = 0; i < ucs_static_array_size(table); ++i) {
+        if (table[i] * 1e-5 >= seconds) {
+            return (uint8_t)(i + 1);
+        }
+    }
+
+    return 0;
+}
+
+/* For several paths: enough for 200 Gb/s x 20 us, and no more than a message may
+ * wait behind on a path. For one, ops are not cut: its wire must not run empty
+ * while one of them is confirmed. */
+static uint64_t uct_vqp_path_bytes(const uct_vqp_iface_config_t *config)
+{
+    uint64_t frag = UCS_BIT(ucs_ilog2(config->frag_size));
+
+    return (config->num_paths == 1) ? UCS_MBYTE :
+           ucs_max(2 * frag, (512 * UCS_KBYTE) / config->num_paths);
+}
+
+static ucs_status_t
+uct_vqp_settings_sizes(uct_vqp_settings_t *set,
+                       const uct_vqp_iface_config_t *config)
+{
+    UCT_VQP_CHECK(uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
+                  "NUM_PATHS", config->num_paths, "must be from 1 to 64");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->ring_size, 8 * UCS_KBYTE,
+                                   UCS_GBYTE) &&
+                  ucs_is_pow2(config->ring_size),
+                  "RING_SIZE", config->ring_size,
+                  "must be a power of two from 8k to 1g");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->fsn_window, 16, 4096) &&
+                  ucs_is_pow2(config->fsn_window),
+                  "FSN_WINDOW", config->fsn_window,
+                  "must be a power of two from 16 to 4096");
+    UCT_VQP_CHECK(config->fsn_window >= 2 * config->num_paths, "FSN_WINDOW",
+                  config->fsn_window,
+                  "must be at least twice UCX_VQP_NUM_PATHS");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->max_ops, 8, 4096),
+                  "MAX_OPS", config->max_ops, "must be from 8 to 4096");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->tx_queue_len, 8, 16384),
+                  "TX_QUEUE_LEN", config->tx_queue_len,
+                  "must be from 8 to 16384");
+    UCT_VQP_CHECK(config->tx_queue_len * config->num_paths < UCS_BIT(16),
+                  "TX_QUEUE_LEN", config->tx_queue_len,
+                  "times UCX_VQP_NUM_PATHS must be below 65536");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->min_frag, 256, UCS_GBYTE),
+                  "MIN_FRAG", config->min_frag, "must be from 256 to 1g");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->frag_size, config->min_frag,
+                                   UCS_GBYTE),
+                  "FRAG_SIZE", config->frag_size,
+                  "must be from UCX_VQP_MIN_FRAG to 1g");
+    UCT_VQP_CHECK(config->path_bytes > 0, "PATH_BYTES", config->path_bytes,
+                  "must not be 0");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->rx_batch, 1, 1024), "RX_BATCH",
+                  config->rx_batch, "must be from 1 to 1024");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->poll_max, 1, 64), "POLL_MAX",
+                  config->poll_max, "must be from 1 to 64");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->seg_size, 256, UCS_GBYTE),
+                  "SEG_SIZE", config->seg_size, "must be from 256 to 1g");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->tx_min_sge, 2, VQP_FRAG_MAX_SGE),
+                  "TX_MIN_SGE", config->tx_min_sge, "must be from 2 to 16");
+
+    set->num_paths  = config->num_paths;
+    set->ring_size  = (uint32_t)config->ring_size;
+    set->fsn_window = config->fsn_window;
+    set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
+    set->send_depth = config->tx_queue_len;
+    set->inflight   = ucs_roundup_pow2((uint32_t)config->tx_queue_len);
+    set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
+    set->poll_max   = config->poll_max;
+    set->seg_size   = (uint32_t)config->seg_size;
+    set->min_shift  = (uint8_t)ucs_ilog2(config->min_frag);
+    set->frag_shift = (uint8_t)ucs_ilog2(config->frag_size);
+    set->path_bytes = (config->path_bytes != UCS_MEMUNITS_AUTO) ?
+                              config->path_bytes : uct_vqp_path_bytes(config);
+
+    /* One path must be able to carry half a window and the control reserve of
+     * both directions, so that a receiver that tells its credit by halves never
+     * leaves a sender without; see vqp_tx_init */
+    set->recv_credit = ucs_min(2 * set->fsn_window / set->num_paths,
+                               set->fsn_window + VQP_CONTROL_RESERVE);
+    set->recv_credit = ucs_max(set->recv_credit, (set->fsn_window / 2) +
+                                                 (2 * VQP_CONTROL_RESERVE));
+    set->recv_depth  = set->recv_credit + set->rx_batch;
+
+    /* Unsignaled ops hold places of the op rings: a quarter at most */
+    set->tx_moderation = ucs_min(config->tx_moderation,
+                                 ucs_min(set->send_depth / 4,
+                                         set->num_ops / (4 * set->num_paths)));
+    set->tx_moderation = ucs_max(set->tx_moderation, 1);
+    return UCS_OK;
+}
+
+/* "on", "off", or flow labels */
+static ucs_status_t
+uct_vqp_settings_entropy(uct_vqp_settings_t *set,
+                         const ucs_config_names_array_t *words)
+{
+    unsigned long label;
+    const char *word;
+    unsigned i;
+    char *end;
+
+    word = (words->count == 1) ? words->names[0] : "";
+    if (!strcasecmp(word, "on")) {
+        return UCS_OK; /* no labels: salted ones */
+    } else if (!strcasecmp(word, "off")) {
+        set->num_labels = 1;
+        return UCS_OK;
+    }
+
+    if ((words->count < 1) || (words->count > VQP_MAX_PATHS)) {
+        ucs_error("UCX_VQP_PATH_ENTROPY: must be on, off, or 1 to %u flow "
+                  "labels, here are %u", VQP_MAX_PATHS, words->count);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    for (i = 0; i < words->count; ++i) {
+        word  = words->names[i];
+        label = strtoul(word, &end, 0);
+        if (!isdigit((unsigned char)*word) || (*end != '\0') ||
+            (label > VQP_ENTROPY_LABEL_MAX)) {
+            ucs_error("UCX_VQP_PATH_ENTROPY: '%s' is neither a flow label from "
+                      "0 to 0x%x, nor on or off alone", word,
+                      VQP_ENTROPY_LABEL_MAX);
+            return UCS_ERR_INVALID_PARAM;
+        }
+        set->labels[i] = (uint32_t)label;
+    }
+
+    set->num_labels = words->count;
+    return UCS_OK;
+}
+
+/* What goes into narrower fields further on, or is a time */
+static ucs_status_t
+uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
+{
+    UCT_VQP_CHECK(config->sl <= 15, "SL", config->sl, "must be from 0 to 15");
+    UCT_VQP_CHECK(config->hop_limit <= 255, "HOP_LIMIT", config->hop_limit,
+                  "must be from 0 to 255");
+    UCT_VQP_CHECK(config->retry_count <= 7, "RETRY_COUNT", config->retry_count,
+                  "must be from 0 to 7");
+    UCT_VQP_CHECK(config->rnr_retry_count <= 7, "RNR_RETRY_COUNT",
+                  config->rnr_retry_count, "must be from 0 to 7");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->read_depth, 1, 255), "READ_DEPTH",
+                  config->read_depth, "must be from 1 to 255");
+    UCT_VQP_CHECK((config->gid_index == UCS_ULUNITS_AUTO) ||
+                  (config->gid_index <= UINT8_MAX),
+                  "GID_INDEX", config->gid_index, "must be from 0 to 255");
+    UCT_VQP_CHECK((config->traffic_class == UCS_ULUNITS_AUTO) ||
+                  (config->traffic_class <= UINT8_MAX),
+                  "TRAFFIC_CLASS", config->traffic_class,
+                  "must be from 0 to 255");
+    UCT_VQP_CHECK(config->pkey <= UINT16_MAX, "PKEY", config->pkey,
+                  "must be at most 0xffff");
+    UCT_VQP_CHECK(config->tx_min_inline <= UCS_MBYTE, "TX_MIN_INLINE",
+                  config->tx_min_inline, "must be at most 1m");
+    UCT_VQP_CHECK_TIME(config->timeout, "TIMEOUT");
+    UCT_VQP_CHECK_TIME(config->rnr_timeout, "RNR_TIMEOUT");
+    UCT_VQP_CHECK_TIME(config->connect_timeout, "CONNECT_TIMEOUT");
+    UCT_VQP_CHECK_TIME(config->probe_interval, "PROBE_INTERVAL");
+    UCT_VQP_CHECK_TIME(config->gap_timeout, "GAP_TIMEOUT");
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
+                                   const uct_vqp_iface_config_t *config)
+{
+    ucs_status_t status;
+
+    memset(set, 0, sizeof(*set));
+    status = uct_vqp_settings_sizes(set, config);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    status = uct_vqp_settings_entropy(set, &config->path_entropy);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    status = uct_vqp_settings_check(config);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    set->notify          = (uint8_t)config->notify;
+    set->sched           = (uint8_t)config->sched;
+    set->comp_post       = (uint8_t)config->comp_order;
+    set->order_all       = (uint8_t)config->am_order;
+    set->trace           = (uint8_t)config->trace;
+    set->timeout         = uct_vqp_timeout_code(config->timeout);
+    set->rnr_timer       = uct_vqp_rnr_code(config->rnr_timeout);
+    set->retry_count     = (uint8_t)config->retry_count;
+    set->rnr_retry       = (uint8_t)config->rnr_retry_count;
+    set->sl              = (uint8_t)config->sl;
+    set->hop_limit       = (uint8_t)config->hop_limit;
+    set->connect_timeout = (uint64_t)(config->connect_timeout * 1e9);
+    set->probe_interval  = (uint64_t)(config->probe_interval * 1e9);
+    set->gap_timeout     = (uint64_t)(config->gap_timeout * 1e9);
+    return UCS_OK;
+}
