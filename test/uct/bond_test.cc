@@ -5,6 +5,8 @@
  */
 #include "uct_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <stdlib.h>
 
 #include <algorithm>
@@ -13,6 +15,9 @@ class bond_test : public uct_test {
 protected:
     void SetUp() override
     {
+        const char *rails = getenv("UCX_VQP_RAILS");
+
+        before = (rails == nullptr) ? "" : rails;
         uct_test::SetUp();
         if (IsSkipped()) {
             return;
@@ -25,7 +30,7 @@ protected:
 
     void TearDown() override
     {
-        unsetenv("UCX_VQP_RAILS");
+        set_rails(before); /* other tests may be run over bonds */
         uct_test::TearDown();
     }
 
@@ -79,6 +84,9 @@ protected:
     }
 
     std::string both;
+
+private:
+    std::string before;
 };
 
 TEST_F(bond_test, its_ports_are_no_devices_of_their_own)
@@ -191,3 +199,138 @@ TEST_F(bond_test, atomics_from_all_rails_lose_nothing)
     EXPECT_EQ(UCS_OK, ep.flush());
     EXPECT_EQ(count, *(volatile uint64_t*)target.data);
 }
+
+TEST_F(bond_test, auto_bonds_the_ports_of_a_node)
+{
+    if ((vqp_fabric() == nullptr) || (devices().size() > 4)) {
+        GTEST_SKIP() << "needs to know which devices are alike";
+    }
+
+    set_rails("auto");
+    EXPECT_EQ(std::vector<std::string>{"vqp_bond0"}, domains());
+    node a("bond0"), b("bond0");
+    memory source(a, 1 << 20), target(b, 1 << 20);
+    EXPECT_EQ(8 + 4 * (devices().size() - 1), a.md_attr.rkey_packed_size);
+    move(a, b, source, target);
+}
+
+/* ---- ends of different kinds ---- */
+
+struct side {
+    unsigned rails;
+    options  config;
+};
+
+struct pairing {
+    const char *name;
+    side        a, b;
+};
+
+static inline void PrintTo(const pairing &which, std::ostream *os)
+{
+    *os << which.name;
+}
+
+class bond_pairs : public bond_test,
+                   public ::testing::WithParamInterface<pairing> {
+protected:
+    void SetUp() override
+    {
+        bond_test::SetUp();
+        if (!IsSkipped() && (devices().size() <
+                             std::max(GetParam().a.rails, GetParam().b.rails))) {
+            GTEST_SKIP() << "needs more devices";
+        }
+    }
+
+    /* An end on the first devices, or (from the end) on the last ones */
+    static std::unique_ptr<node> open_end(const side &what, bool from_end)
+    {
+        std::string rails;
+        size_t first = from_end ? (devices().size() - what.rails) : 0;
+
+        for (unsigned i = 0; i < what.rails; ++i) {
+            rails += (i ? "," : "") + devices()[first + i] + ":1";
+        }
+        set_rails((what.rails > 1) ? rails : "");
+        return std::make_unique<node>((what.rails > 1) ? "bond0" :
+                                                         devices()[first],
+                                      what.config);
+    }
+
+    /* Everything that one end can do to the other */
+    static void use(node &from, node &to)
+    {
+        const size_t length = 1 << 20;
+        memory source(from, length), target(to, length), counter(to, 8);
+        uct_iov_t all = source.iov(0, length);
+        uct_iov_t part = source.iov(0, 20000);
+        completion get, put, am;
+        unsigned in_order = 0;
+
+        move(from, to, source, target);
+        memset(counter.data, 0, 8);
+        target.fill(3);
+        endpoint ep(from, to);
+        EXPECT_EQ(UCS_INPROGRESS, ep.retry([&] {
+            return uct_ep_get_zcopy(ep, &all, 1, target.addr(), target.rkey(),
+                                    &get.super);
+        }));
+        EXPECT_TRUE(until([&] { return get.calls == 1; }));
+        EXPECT_EQ(0, memcmp(source.data, target.data, length));
+
+        /* what is put before a fence is there when the message comes */
+        to.on_am(1, [&](const char *data, size_t size) {
+            in_order += (size == 20000) && !memcmp(data, source.data, size) &&
+                        !memcmp(target.data, source.data, length);
+            return UCS_OK;
+        });
+        source.fill(4);
+        EXPECT_EQ(UCS_INPROGRESS, ep.retry([&] {
+            return uct_ep_put_zcopy(ep, &all, 1, target.addr(), target.rkey(),
+                                    &put.super);
+        }));
+        EXPECT_EQ(UCS_OK, uct_ep_fence(ep, 0));
+        EXPECT_EQ(UCS_INPROGRESS, ep.retry([&] {
+            return uct_ep_am_zcopy(ep, 1, NULL, 0, &part, 1, 0, &am.super);
+        }));
+        for (unsigned i = 0; i < 100; ++i) {
+            EXPECT_EQ(UCS_OK, ep.retry([&] {
+                return uct_ep_atomic64_post(ep, UCT_ATOMIC_OP_ADD, 1,
+                                            counter.addr(), counter.rkey());
+            }));
+        }
+        EXPECT_EQ(UCS_OK, ep.flush());
+        EXPECT_EQ(100u, *(volatile uint64_t*)counter.data);
+        EXPECT_EQ(0, memcmp(source.data, target.data, length));
+        EXPECT_TRUE(until([&] { return (put.calls == 1) && (am.calls == 1); }));
+        EXPECT_TRUE(until([&] { return in_order == 1; }));
+        EXPECT_EQ(0u, ep.errors);
+    }
+};
+
+TEST_P(bond_pairs, understand_each_other)
+{
+    std::unique_ptr<node> first  = open_end(GetParam().a, false);
+    std::unique_ptr<node> second = open_end(GetParam().b, true);
+
+    use(*first, *second);
+    use(*second, *first);
+}
+
+static const pairing pairings[] = {
+    {"one_rail_two_rails", {1, {}}, {2, {}}},
+    {"one_path_four_rails", {1, {{"NUM_PATHS", "1"}}}, {4, {}}},
+    {"two_rails_three_rails", {2, {{"NUM_PATHS", "6"}}}, {3, {{"NUM_PATHS", "3"}}}},
+    {"two_rails_four_rails", {2, {{"NUM_PATHS", "2"}}}, {4, {{"NUM_PATHS", "8"}}}},
+    {"four_rails_one_path", {4, {{"NUM_PATHS", "1"}}}, {4, {{"NUM_PATHS", "1"}}}},
+    {"four_rails_tail", {4, {{"NOTIFY", "tail"}}}, {4, {{"NOTIFY", "tail"}}}},
+    {"smaller_mtu", {2, {{"PATH_MTU", "1024"}}}, {2, {}}},
+    {"few_reads", {2, {{"READ_DEPTH", "1"}}}, {4, {{"READ_DEPTH", "16"}}}},
+    {"no_inline", {2, {{"TX_MIN_INLINE", "0"}, {"TX_MIN_SGE", "2"}}}, {2, {}}},
+};
+
+INSTANTIATE_TEST_SUITE_P(, bond_pairs, ::testing::ValuesIn(pairings),
+                         [](const ::testing::TestParamInfo<pairing> &info) {
+                             return std::string(info.param.name);
+                         });
