@@ -31,7 +31,8 @@ static const char usage[] =
 "  --size N,...   bytes, with k or m [1m]\n"
 "  --window N     operations at a time [1]\n"
 "  --seconds S    of measuring, for each figure [1]\n"
-"  --shift CMD    a shell command that changes the rates\n";
+"  --shift CMD    what changes the rates: on the software fabric an action of its\n"
+"                 fault scripts (test/fabric/fab_fault.h), else a shell command\n";
 
 static struct {
     std::string         from, to, op = "put", shift;
@@ -298,7 +299,14 @@ static void test_mixed(world &w, size_t size)
 
 static void shift()
 {
-    if (system(opts.shift.c_str()) != 0) {
+    const vqp_fabric_t *fabric = vqp_fabric();
+    char why[256];
+
+    if (fabric != nullptr) {
+        if (fabric->act(opts.shift.c_str(), why, sizeof(why)) != 0) {
+            die(opts.shift + ": " + why);
+        }
+    } else if (system(opts.shift.c_str()) != 0) {
         die(opts.shift + " failed");
     }
 }
