@@ -87,12 +87,13 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 [[ $ON =~ ^(fabric|rxe)$ ]] || die "--on is fabric or rxe, not '$ON'"
+[[ $RAILS =~ ^[1-4]$ ]] || die "--rails is 1 to 4, not '$RAILS'"
+[[ $TL != rc_verbs || $RAILS = 1 ]] || die "rc_verbs has no --rails"
 [[ $TL =~ ^(vqp|rc_verbs)$ ]] || die "--tl is vqp or rc_verbs, not '$TL'"
 [ -n "$SUITE" ] || { usage >&2; exit 2; }
 
 # The project in $BUILD, unless it is there
 build_project() {
-    [[ $RAILS -ge 1 && $RAILS -le 4 ]] || die "--rails is 1 to 4"
     [ "$BUILD" = "$top/build-conformance" ] || {
         [ -e "$BUILD/contrib/vqp-run" ] || die "$BUILD has no module: run make"
         return
@@ -108,20 +109,23 @@ build_project() {
 }
 
 # Which tests: $WORK/wanted and rc_verbs have the names that either transport
-# has, names those that are to be run. Of those that are listed because nobody
-# can run them here, some try it.
+# has, tests those that are to be run. Of those that are listed because nobody
+# can run them here, some try it, but not in a sample on rxe, where it takes long.
 choose_names() {
     list_names "$TL" | matching "$FILTER" >"$WORK/wanted"
     : >"$WORK/rc_verbs"
-    [ "$TL" != vqp ] || list_names rc_verbs | as_vqp | matching "$FILTER" \
-        >"$WORK/rc_verbs"
+    # it would have each test for each device
+    [ "$TL" != vqp ] || RAILS=1 list_names rc_verbs | as_vqp |
+        matching "$FILTER" >"$WORK/rc_verbs"
     # what is listed is in vqp's names
     paste <(as_vqp <"$WORK/wanted") "$WORK/wanted" |
         awk 'NR == FNR { none[$1] = $2 == "none"; next }
              { print none[$1] ? "none" : "names", $2 }' <(listed; echo) - \
         >"$WORK/words"
     sed -n 's/^names //p' "$WORK/words" >"$WORK/names"
-    sed -n 's/^none //p' "$WORK/words" | shuffled | head -n 5 >"$WORK/none"
+    : >"$WORK/none"
+    [ "$ON" = rxe ] && [ $((SAMPLE + TIME_BOX)) -gt 0 ] ||
+        sed -n 's/^none //p' "$WORK/words" | shuffled | head -n 5 >"$WORK/none"
     if [ "$SAMPLE" -gt 0 ] || [ "$TIME_BOX" -gt 0 ]; then
         shuffled <"$WORK/names" >"$WORK/order"
         window "$FROM" "$((SAMPLE > 0 ? SAMPLE : 1000000))" <"$WORK/order" \
@@ -169,14 +173,15 @@ run_suite() {
 configurations() {
     local notify order paths
     for paths in 4 1; do
-        for notify in dqplb tail spray; do
+        for notify in auto dqplb tail spray; do
             for order in any post; do
                 echo "$notify $order $paths 1"
             done
         done
     done
-    echo dqplb any 4 2
-    echo tail any 4 2
+    for notify in auto dqplb tail; do
+        echo $notify any 4 2
+    done
 }
 
 run_all() {
