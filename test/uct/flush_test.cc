@@ -268,22 +268,31 @@ TEST_F(flush_test, progress_counts_pending_requests)
 TEST_F(flush_test, a_completion_does_not_overtake_pending_requests)
 {
     connect();
-    unsigned refused = 0;
-    uint64_t value   = 0;
-    request req([&] { return uct_ep_am_short(*ab, 1, 0, NULL, 0); });
+    bool completed       = false;
+    bool sent            = false;
+    uint64_t value       = 0;
+    ucs_status_t refused = UCS_OK;
+    /* it waits for the completion, whichever of the two is served first */
+    request req([&] {
+        ucs_status_t status =
+                completed ? uct_ep_am_short(*ab, 1, 0, NULL, 0) :
+                            UCS_ERR_NO_RESOURCE;
+
+        sent = (status == UCS_OK);
+        return status;
+    });
     completion comp(1, [&] {
         /* there is room for it, but it is not its turn */
-        refused += (req.calls == 0) &&
-                   (uct_ep_put_short(*ab, &value, sizeof(value),
-                                     target->addr(), target->rkey()) ==
-                    UCS_ERR_NO_RESOURCE);
+        completed = true;
+        refused   = uct_ep_put_short(*ab, &value, sizeof(value),
+                                     target->addr(), target->rkey());
     });
 
     fill_up();
     ASSERT_EQ(UCS_INPROGRESS, put(100, &comp));
     ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
-    EXPECT_TRUE(until([&] { return req.calls > 0; }));
-    EXPECT_EQ(1u, refused);
+    EXPECT_TRUE(until([&] { return sent; }));
+    EXPECT_EQ(UCS_ERR_NO_RESOURCE, refused);
     EXPECT_EQ(UCS_OK, ab->flush());
 }
 
