@@ -30,8 +30,10 @@ netem_mpi() {
 
 # shellcheck disable=SC2153
 # skew_perftest TEST SIZES: each path has its own delay, and keeps its own order: what
-# arrives early on one path waits for what is late on another
+# arrives early on one path waits for what is late on another. In turn: left would
+# take the fast ones
 skew_perftest() {
+    export UCX_VQP_SCHED=rr
     need_faults
     need_devices 2
     fault_skew "${DEVS[0]}" 1 && fault_skew "${DEVS[1]}" 1 || fail "tc"
@@ -41,6 +43,7 @@ skew_perftest() {
 }
 
 skew_mpi() {
+    export UCX_VQP_SCHED=rr
     need_faults
     need_devices 2
     fault_skew "${DEVS[0]}" 1 && fault_skew "${DEVS[1]}" 1 || fail "tc"
