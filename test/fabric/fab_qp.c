@@ -384,7 +384,9 @@ int fab_qp_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
     fab_lock_drop(&qp->sq_lock);
 
     if (ret == 0) {
-        ibv->state = to;
+        if (attr_mask & IBV_QP_STATE) {
+            ibv->state = to;
+        }
         if (fab_manners_on()) {
             fab_manners_modify_qp(ibv, to);
         }
@@ -397,7 +399,6 @@ int fab_qp_query(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
 {
     struct fab_qp *qp = fab_qp_of(ibv);
 
-    (void)attr_mask;
     fab_lock_take(&qp->sq_lock);
     fab_lock_take(&qp->rq_lock);
     *attr              = qp->attr;
@@ -409,7 +410,9 @@ int fab_qp_query(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
     fab_lock_drop(&qp->rq_lock);
     fab_lock_drop(&qp->sq_lock);
 
-    ibv->state             = attr->qp_state;
+    if (attr_mask & IBV_QP_STATE) { /* who does not ask keeps the old one */
+        ibv->state = attr->qp_state;
+    }
     init_attr->qp_context  = ibv->qp_context;
     init_attr->send_cq     = ibv->send_cq;
     init_attr->recv_cq     = ibv->recv_cq;

@@ -181,3 +181,21 @@ TEST_F(qp_state, reset_makes_no_completions)
     ASSERT_EQ(0, b->to(IBV_QPS_RESET));
     EXPECT_EQ(0, b->poll(&wc));
 }
+
+/* As libibverbs does: struct ibv_qp is the caller's view */
+TEST_F(qp_state, the_handle_s_state_is_what_was_last_set_or_asked_for)
+{
+    ibv_qp_init_attr init;
+    ibv_qp_attr attr = {};
+
+    a->connect(*b);
+    b->connect(*a);
+    EXPECT_EQ(IBV_QPS_RTS, a->qp->state);
+    ASSERT_EQ(0, fabric().qp_error(dev->name().c_str(), a->qp->qp_num));
+    EXPECT_EQ(IBV_QPS_RTS, a->qp->state);
+    ASSERT_EQ(0, ibv_query_qp(a->qp, &attr, IBV_QP_AV | IBV_QP_DEST_QPN,
+                              &init));
+    EXPECT_EQ(IBV_QPS_RTS, a->qp->state);
+    ASSERT_EQ(0, ibv_query_qp(a->qp, &attr, IBV_QP_STATE, &init));
+    EXPECT_EQ(IBV_QPS_ERR, a->qp->state);
+}
