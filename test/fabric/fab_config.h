@@ -53,6 +53,11 @@ enum fab_atomics {
     FAB_ATOMICS_GLOB
 };
 
+enum fab_arm {
+    FAB_ARM_SILENT,
+    FAB_ARM_EVENT
+};
+
 enum fab_retry7 {
     FAB_RETRY7_FINITE,
     FAB_RETRY7_ENDLESS
@@ -165,6 +170,10 @@ struct fab_config_list {
     SET(atomics, ATOMICS, "none|hca|glob", 1, 1, \
         "what atomics are atomic with: not offered, those of the same " \
         "device, everything") \
+    SET(arm, ARM, "silent|event", 0, 0, \
+        "what arming a CQ does that has completions already: nothing, which " \
+        "is all that verbs promise, and so with Soft-RoCE; or an event at " \
+        "once, as a ConnectX, which stock UCX counts on") \
     SET(retry7, RETRY7, "finite|endless", 0, 1, \
         "whether a retry count of 7 is seven retries or no end of them") \
     STR(faults, FAULTS, "", "script of faults (fab_fault.h)") \

@@ -252,10 +252,32 @@ int fab_cq_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
     return count;
 }
 
+/* Whether it is one that an armed queue tells of */
+static int fab_cq_wakes(const struct fab_cq *cq, const struct fab_cqe *cqe)
+{
+    return (cq->armed == FAB_CQ_ARMED) ||
+           ((cq->armed == FAB_CQ_SOLICITED) &&
+            (cqe->solicited || (cqe->status != IBV_WC_SUCCESS)));
+}
+
+/* The same for what is in the queue now; with prod_lock held */
+static int fab_cq_wakes_at_once(const struct fab_cq *cq)
+{
+    uint32_t i;
+
+    for (i = __atomic_load_n(&cq->tail, __ATOMIC_ACQUIRE); i != cq->head; ++i) {
+        if (fab_cq_wakes(cq, fab_cq_entry(cq, i))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int fab_cq_req_notify(struct ibv_cq *ibv, int solicited_only)
 {
     struct fab_cq *cq = fab_cq_of(ibv);
     int ret           = fab_fault_call(FAB_CALL_REQ_NOTIFY_CQ);
+    int raise         = 0;
 
     if (ret != 0) {
         return ret;
@@ -268,7 +290,15 @@ int fab_cq_req_notify(struct ibv_cq *ibv, int solicited_only)
     } else if (cq->armed == FAB_CQ_IDLE) {
         cq->armed = FAB_CQ_SOLICITED;
     }
+    if ((fab_config.arm == FAB_ARM_EVENT) && fab_cq_wakes_at_once(cq)) {
+        cq->armed = FAB_CQ_IDLE;
+        raise     = (cq->chan != 0);
+    }
     fab_lock_drop(&cq->prod_lock);
+
+    if (raise) {
+        fab_chan_raise(cq);
+    }
     return 0;
 }
 
@@ -310,8 +340,7 @@ void fab_cq_push(struct fab_cq *cq, const struct fab_cqe *cqe)
     *fab_cq_entry(cq, head) = *cqe;
     __atomic_store_n(&cq->head, head + 1, __ATOMIC_RELEASE);
     if (__builtin_expect(cq->armed != FAB_CQ_IDLE, 0) &&
-        ((cq->armed == FAB_CQ_ARMED) || cqe->solicited ||
-         (cqe->status != IBV_WC_SUCCESS))) {
+        fab_cq_wakes(cq, cqe)) {
         cq->armed = FAB_CQ_IDLE;
         raise     = (cq->chan != 0);
     }

@@ -173,6 +173,30 @@ TEST_F(cq_event, is_not_raised_for_what_is_there_already)
     take();
 }
 
+/* As a ConnectX, where a queue is armed for what comes after the last poll */
+class arm_event : public cq_event {
+};
+
+TEST_F(arm_event, is_raised_for_what_is_there_already)
+{
+    notify();
+    arm(true);
+    EXPECT_FALSE(raised());
+    arm();
+    EXPECT_TRUE(raised(2000));
+    take();
+    EXPECT_FALSE(raised()); /* once */
+    b->next();
+    arm();
+    EXPECT_FALSE(raised()); /* nothing is there */
+    notify(true);
+    EXPECT_TRUE(raised(2000));
+    take();
+    arm(true);
+    EXPECT_TRUE(raised(2000));
+    take();
+}
+
 TEST_F(cq_event, solicited_only)
 {
     arm(true);

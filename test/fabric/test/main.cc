@@ -29,6 +29,7 @@ static const std::vector<layout> &layouts()
                       "PATH_RATE=1000"}},
         {"rxe_", {"PROFILE=rxe"}},
         {"ib_", {"LINK=infiniband"}},
+        {"arm_", {"ARM=event"}},
     };
 
     return all;
