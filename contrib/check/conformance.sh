@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # UCX's own test suites: all of UCT on the fabric and on Soft-RoCE; of UCP, five
-# minutes on the fabric and a sample on Soft-RoCE. Two tests at a time, though the
-# step has one CPU: many of them sleep.
+# minutes on the fabric and a sample on Soft-RoCE. With stock rc_verbs UCT's are
+# tests of the fabric. Two tests at a time, though the step has one CPU: many of
+# them sleep.
 
 conformance() {
     taskset -c "$CHECK_CPU" "$CHECK_SRC/contrib/conformance.sh" --jobs 2 \
@@ -14,3 +15,4 @@ else
     suite "conformance uct" conformance uct
     suite "conformance ucp" conformance --time-box 300 ucp
 fi
+suite "conformance uct, rc_verbs" conformance --tl rc_verbs uct

@@ -93,17 +93,22 @@ rails() {
 # on_devices SLOT DIR SECONDS COMMAND...: where the devices are, with write
 # access to DIR
 on_devices() {
-    local slot=$1 dir=$2 seconds=$3 wrapper=() environment
+    local slot=$1 dir=$2 seconds=$3 wrapper=() arm=() environment
     shift 3
     read -ra environment <<<"$(test_environment)"
-    [ "$TL" != vqp ] || wrapper=("$BUILD/contrib/vqp-run")
+    if [ "$TL" = vqp ]; then
+        wrapper=("$BUILD/contrib/vqp-run")
+    else
+        arm=(-o ARM=event) # stock UCX counts on it: see test/fabric/README.md
+    fi
     if [ "$ON" = rxe ]; then
         exec "$top/test/rxe/run" --devices "$RAILS" --mem 3072 --timeout "$seconds" \
             --cpu "${CPUS[slot % ${#CPUS[@]}]}" --rw "$dir" -- \
             env "${environment[@]}" "${wrapper[@]}" "$@"
     else
         exec "$top/contrib/fabric-run" --build "$BUILD" --devices "$RAILS" \
-            --manners warn -o MANNERS_LINES=10k --timeout "$seconds" -- \
+            --manners warn -o MANNERS_LINES=10k "${arm[@]}" \
+            --timeout "$seconds" -- \
             env "${environment[@]}" "${wrapper[@]}" "$@"
     fi
 }
