@@ -14,8 +14,8 @@ limit=1500 # seconds, for a step that hangs
 # those on one CPU: the longest begin first, so that the last ones end together.
 # b: needs the first build. d: and Soft-RoCE devices.
 steps="conformance:820:bd rxe:420:bd sanitizers:410: fuzz:440:b mutants:150:b
-       tsan:90: valgrind:60:b clang:100: package:120:b fabric:107:b sim:66:b
-       perf:50:bd tools:50:b unit:25:b form:5:b"
+       soak:150:b tsan:90: valgrind:60:b clang:100: package:120:b fabric:107:b
+       sim:66:b perf:50:bd tools:50:b unit:25:b form:5:b"
 
 usage() {
     cat <<EOT

@@ -18,15 +18,3 @@ UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" gtest "fabric: test_uct, two rails" 
 gtest "fabric: order in timed mode" on_fabric gcc --manners fail --mode timed \
     -o DELAY=20us -o JITTER=300us -- "$CHECK_DIR/gcc/test_uct" \
     --gtest_filter='overtaking.*:*/fence.*'
-
-# order at scale, with real traffic between processes
-order() {
-    local mode=$1
-    shift
-    run "fabric: order, $mode, $*" on_fabric gcc --manners fail --mode "$mode" \
-        -o DELAY=20us -o JITTER=300us -- "$CHECK_DIR/gcc/test/soak/vqp_soak" \
-        order "$@"
-}
-order immediate --senders 100 --batches 1000 --sizes small
-order timed --senders 100 --batches 1000 --sizes small
-order timed --senders 1000 --batches 20

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,13 @@ static std::string read_line(int fd)
     return line;
 }
 
+static bool is_ready(int fd)
+{
+    struct pollfd poll_fd = {fd, POLLIN, 0};
+
+    return poll(&poll_fd, 1, 0) > 0;
+}
+
 static void write_line(int fd, const std::string &line)
 {
     std::string text = line + "\n";
@@ -49,6 +57,7 @@ static void write_line(int fd, const std::string &line)
 
 /* Descriptors 3 and 4: what the role prints goes where the test's output goes */
 std::string role_read() { return read_line(3); }
+bool role_ready() { return is_ready(3); }
 void role_write(const std::string &line) { write_line(4, line); }
 
 process::process(const std::string &role)
@@ -89,6 +98,7 @@ process::~process()
 }
 
 std::string process::read() { return read_line(in); }
+bool process::ready() { return is_ready(in); }
 void process::write(const std::string &line) { write_line(out, line); }
 
 void process::kill()

@@ -16,6 +16,7 @@ public:
     explicit process(const std::string &role);
     ~process();
     std::string read(); /* one line; empty at the end */
+    bool ready();       /* read() would not wait */
     void write(const std::string &line);
     void kill();        /* SIGKILL, and wait for the end */
     int wait();         /* exit status */
@@ -27,6 +28,7 @@ private:
 
 /* In the other process: a line from, or to, the test */
 std::string role_read();
+bool role_ready();
 void role_write(const std::string &line);
 
 typedef int (*role_func)();

@@ -4,6 +4,7 @@
  * module as a program in UCX does. Made for the software fabric; runs on any
  * RDMA devices.
  */
+#include "mix.h"
 #include "order.h"
 
 #include "test/lib/process.h"
@@ -43,8 +44,11 @@ int main(int argc, char **argv)
     if (what == "order") {
         return order_main(argc - 2, argv + 2);
     }
+    if (what == "mix") {
+        return mix_main(argc - 2, argv + 2);
+    }
 
-    fprintf(stderr, "usage: vqp_soak order [--NAME VALUE]... "
+    fprintf(stderr, "usage: vqp_soak order|mix [--NAME VALUE]... "
                     "[OPTION=VALUE]...\n");
     return 2;
 }
