@@ -7,27 +7,43 @@
 
 #include <string.h>
 
-/* The op's place may be used again once no older one is in the way */
-static inline void
-vqp_tx_release(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op)
+static inline vqp_opring_t *vqp_tx_ring_of(vqp_tx_t *tx, uint16_t name)
 {
-    op->kind = VQP_KIND_FREE;
-    while ((ring->head != ring->tail) &&
-           (vqp_opring_at(ring, ring->head)->kind == VQP_KIND_FREE)) {
-        if (ring == &tx->am) {
-            tx->ring_local = vqp_opring_at(ring, ring->head)->ring_end;
-        }
-        ++ring->head;
-    }
+    return (name & VQP_OP_AM) ? &tx->am : &tx->rma;
 }
 
 static inline vqp_op_t *vqp_tx_named(vqp_tx_t *tx, uint16_t name)
 {
-    return (name & VQP_OP_AM) ? &tx->am.ops[name & ~VQP_OP_AM] :
-                                &tx->rma.ops[name];
+    return &vqp_tx_ring_of(tx, name)->ops[name & ~VQP_OP_AM];
 }
 
-static void
+/* Places may be used again once no older op is in the way; so may the mirror
+ * bytes of AMs */
+static inline void vqp_tx_advance(vqp_tx_t *tx, vqp_opring_t *ring)
+{
+    uint32_t head = ring->head;
+
+    while ((head != ring->tail) &&
+           (vqp_opring_at(ring, head)->kind == VQP_KIND_FREE)) {
+        ++head;
+    }
+
+    if (head != ring->head) {
+        if (ring == &tx->am) {
+            tx->ring_local = vqp_opring_at(ring, head - 1)->ring_end;
+        }
+        ring->head = head;
+    }
+}
+
+static inline void
+vqp_tx_release(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op)
+{
+    op->kind = VQP_KIND_FREE;
+    vqp_tx_advance(tx, ring);
+}
+
+static inline void
 vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t name)
 {
     vqp_tx_named(tx, name)->next = VQP_OP_NONE;
@@ -39,7 +55,8 @@ vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t name)
     *tail = name;
 }
 
-/* Nothing of the op is in flight and nothing will be */
+/* Nothing of the op is in flight and nothing will be. Its place comes free with
+ * vqp_tx_advance, which is left to the caller. */
 static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
 {
     op->flags |= VQP_OP_DONE;
@@ -57,22 +74,23 @@ static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
     }
 
     if (op->user_kind == 0) {
-        vqp_tx_release(tx, (name & VQP_OP_AM) ? &tx->am : &tx->rma, op);
+        op->kind = VQP_KIND_FREE;
     } else {
         vqp_tx_push(tx, &tx->done_head, &tx->done_tail, name);
     }
 }
 
-static inline void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry)
+/* The last frag that was in flight is over, and something is out of the ordinary
+ * with the op or the sender */
+static void __attribute__((noinline))
+vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
 {
-    vqp_op_t *op = vqp_tx_named(tx, entry->op);
-
-    if ((--op->pending != 0) || (op->flags & VQP_OP_DONE)) {
+    if (op->flags & VQP_OP_DONE) {
         return;
     }
 
     if (vqp_unlikely(tx->failed)) {
-        vqp_tx_op_done(tx, op, entry->op);
+        vqp_tx_op_done(tx, op, name);
         return;
     }
 
@@ -81,33 +99,54 @@ static inline void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry)
     }
 
     if ((op->flags & (VQP_OP_BARE | VQP_OP_NOTIFIED)) == VQP_OP_BARE) {
-        vqp_tx_push(tx, &tx->notify_head, &tx->notify_tail, entry->op);
+        vqp_tx_push(tx, &tx->notify_head, &tx->notify_tail, name);
         tx->slow |= VQP_TX_NOTIFY;
         return;
     }
 
-    vqp_tx_op_done(tx, op, entry->op);
+    vqp_tx_op_done(tx, op, name);
+}
+
+static inline void vqp_tx_frag_done(vqp_tx_t *tx, uint16_t name)
+{
+    vqp_op_t *op = vqp_tx_named(tx, name);
+
+    if (--op->pending != 0) {
+        return;
+    }
+
+    if (vqp_unlikely((op->flags & (VQP_OP_DONE | VQP_OP_BARE)) || tx->failed ||
+                     tx->cfg.comp_post || (op->offset != op->length))) {
+        vqp_tx_last_frag_done(tx, op, name);
+        return;
+    }
+
+    vqp_mark_if(op->status != VQP_OK, CONFIRM_ERROR);
+    if (op->user_kind == 0) {
+        op->kind = VQP_KIND_FREE;
+    } else {
+        op->flags |= VQP_OP_DONE;
+        vqp_tx_push(tx, &tx->done_head, &tx->done_tail, name);
+    }
 }
 
 static inline void vqp_tx_amo_result(vqp_tx_t *tx, vqp_path_t *path,
                                      const vqp_inflight_t *entry)
 {
     vqp_op_t *op = vqp_tx_named(tx, entry->op);
-    size_t cell  = ((size_t)path->index * (path->mask + 1u)) +
-                   (size_t)(entry - path->inflight);
+    uint16_t pos = (uint16_t)(entry - path->inflight);
 
     if (op->amo.result != NULL) {
-        memcpy(op->amo.result, &tx->cfg.amo_results[cell], sizeof(uint64_t));
+        memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, pos),
+               sizeof(uint64_t));
     }
 }
 
-/* One frag is over: give back what it took from the path, tell its op */
-static inline void vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path,
-                                     const vqp_inflight_t *entry,
-                                     vqp_status_t status)
+/* What a READ or an atomic holds beyond a put */
+static void __attribute__((noinline))
+vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
+                   vqp_status_t status)
 {
-    path->bytes -= entry->length;
-
     switch (entry->kind) {
     case VQP_KIND_FADD:
     case VQP_KIND_CSWAP:
@@ -117,19 +156,31 @@ static inline void vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path,
         /* fall through */
     case VQP_KIND_GET:
         --path->reads;
-        /* fall through */
-    case VQP_KIND_PUT:
         --path->rma;
         break;
     default:
         break;
     }
+}
 
-    if (entry->op != VQP_OP_NONE) {
+/* One frag is over: give back what it took from the path, tell its op */
+static inline void vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path,
+                                     const vqp_inflight_t *entry,
+                                     vqp_status_t status)
+{
+    if (entry->kind == VQP_KIND_PUT) {
+        --path->rma;
+    } else if (entry->kind != VQP_KIND_AM) {
+        vqp_tx_retire_read(tx, path, entry, status);
+    }
+
+    if (entry->whole) {
+        vqp_tx_named(tx, entry->op)->kind = VQP_KIND_FREE;
+    } else if (entry->op != VQP_OP_NONE) {
         if (vqp_unlikely(status != VQP_OK)) {
             vqp_op_set_status(vqp_tx_named(tx, entry->op), status);
         }
-        vqp_tx_frag_done(tx, entry);
+        vqp_tx_frag_done(tx, entry->op);
     }
 }
 
@@ -143,30 +194,44 @@ static void vqp_tx_paced(vqp_tx_t *tx)
     tx->paced  = tx->now;
 }
 
+static inline void vqp_tx_advance_both(vqp_tx_t *tx)
+{
+    vqp_tx_advance(tx, &tx->am);
+    vqp_tx_advance(tx, &tx->rma);
+}
+
 unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
                        vqp_status_t status)
 {
-    uint16_t before = (uint16_t)(pos - path->head);
-    uint64_t bytes  = path->bytes;
-    uint16_t i;
+    uint16_t head  = path->head;
+    unsigned count = (uint16_t)(pos - head) + 1u;
+    uint64_t bytes = 0;
+    const vqp_inflight_t *entry;
 
-    if (vqp_unlikely(before >= vqp_path_outstanding(path))) {
+    if (vqp_unlikely(count > vqp_path_outstanding(path))) {
         vqp_mark(CONFIRM_STALE);
         return 0;
     }
 
-    for (i = 0; i < before; ++i) {
-        vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), VQP_OK);
+    while (head != pos) {
+        entry  = vqp_path_at(path, head++);
+        bytes += entry->length;
+        vqp_tx_retire_one(tx, path, entry, VQP_OK);
     }
 
-    vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head++), status);
-    if (vqp_tx_is_paced(path) &&
-        vqp_pace_confirmed(&path->pace, bytes - path->bytes, path->bytes,
-                           tx->seen, tx->now)) {
+    entry        = vqp_path_at(path, head++);
+    bytes       += entry->length;
+    path->head   = head;
+    path->bytes -= bytes;
+    vqp_tx_retire_one(tx, path, entry, status);
+    vqp_tx_advance_both(tx);
+    if (vqp_unlikely(vqp_tx_is_paced(path)) &&
+        vqp_pace_confirmed(&path->pace, bytes, path->bytes, tx->seen,
+                           tx->now)) {
         vqp_tx_paced(tx);
     }
 
-    return before + 1u;
+    return count;
 }
 
 void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
@@ -182,11 +247,14 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     vqp_mark(CONFIRM_ABANDON);
     path->tail = pos;
     for (i = pos; i != tail; ++i) {
+        path->bytes -= vqp_path_at(path, i)->length;
         vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
     }
+    vqp_tx_advance_both(tx);
 
     /* The CQE that the rest counted on may have been among them */
     path->unsignaled = 1;
+    path->free_frags = 0;
 }
 
 static void vqp_tx_report(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op,
@@ -309,6 +377,7 @@ void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status)
     tx->notify_head  = VQP_OP_NONE;
     vqp_tx_fail_ring(tx, &tx->am, VQP_OP_AM, status);
     vqp_tx_fail_ring(tx, &tx->rma, 0, status);
+    vqp_tx_advance_both(tx);
 }
 
 unsigned vqp_tx_outstanding(const vqp_tx_t *tx)

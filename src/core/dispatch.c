@@ -287,7 +287,6 @@ static inline void vqp_tx_rma_source(vqp_tx_t *tx, vqp_op_t *op,
                                      vqp_frag_t *frag)
 {
     vqp_path_t *path = frag->path;
-    size_t cell;
 
     switch (op->kind) {
     case VQP_KIND_PUT:
@@ -314,12 +313,10 @@ static inline void vqp_tx_rma_source(vqp_tx_t *tx, vqp_op_t *op,
     default: /* atomics */
         ++path->rma;
         ++path->reads;
-        cell = ((size_t)path->index * (path->mask + 1u)) +
-               (frag->pos & path->mask);
         frag->opcode        = (op->kind == VQP_KIND_FADD) ? VQP_WR_FADD :
                                                             VQP_WR_CSWAP;
         frag->nsge          = 1;
-        frag->sge[0].addr   = (uintptr_t)&tx->cfg.amo_results[cell];
+        frag->sge[0].addr   = (uintptr_t)vqp_tx_amo_cell(tx, path, frag->pos);
         frag->sge[0].length = sizeof(uint64_t);
         frag->sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
         return;

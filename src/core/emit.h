@@ -49,11 +49,13 @@ vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
     entry->length = length;
     entry->op     = name;
     entry->kind   = kind;
+    entry->whole  = 0;
     if ((path->pace.start == 0) && (length > 0) &&
         (tx->cfg.sched == VQP_SCHED_LEFT)) {
         vqp_pace_begin(&path->pace, tx->now);
     }
-    path->bytes  += length;
+    path->bytes     += length;
+    path->free_frags = 0;
 
     frag->path   = path;
     frag->op     = op;

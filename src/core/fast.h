@@ -17,12 +17,12 @@ vqp_tx_fast_path(vqp_tx_t *tx, const vqp_opring_t *ring)
     vqp_path_t *path = &tx->paths[tx->next_path];
 
     if (vqp_unlikely((tx->slow != 0) || !tx->plain ||
-                     (ring->post != ring->tail) ||
-                     !vqp_path_has_room(path, tx->fast_cap))) {
+                     (ring->post != ring->tail))) {
         return NULL;
     }
 
-    return path;
+    return vqp_likely((path->free_frags != 0) ||
+                      vqp_path_has_room(path, tx->fast_cap)) ? path : NULL;
 }
 
 /** A path for a put that is accepted and posted in one go, or NULL. */
@@ -31,13 +31,23 @@ static inline vqp_path_t *vqp_tx_fast_put_path(vqp_tx_t *tx)
     return vqp_unlikely(tx->fence_rma) ? NULL : vqp_tx_fast_path(tx, &tx->rma);
 }
 
+/** The same for a get or an atomic, which take a READ credit. */
+static inline vqp_path_t *vqp_tx_fast_read_path(vqp_tx_t *tx)
+{
+    vqp_path_t *path = vqp_tx_fast_put_path(tx);
+
+    return vqp_likely((path != NULL) && (path->reads < path->reads_max)) ?
+                   path : NULL;
+}
+
 /** A path for an AM that fits one frag, or NULL; after vqp_tx_am_begin. */
 static inline vqp_path_t *vqp_tx_fast_am_path(vqp_tx_t *tx, const vqp_op_t *op)
 {
     vqp_path_t *path = vqp_tx_fast_path(tx, &tx->am);
 
-    return vqp_likely((path != NULL) && vqp_path_has_imm(path) &&
-                      !(op->flags & VQP_OP_FENCE)) ? path : NULL;
+    return vqp_likely((path != NULL) && !(op->flags & VQP_OP_FENCE) &&
+                      ((path->free_frags != 0) || vqp_path_has_imm(path))) ?
+                   path : NULL;
 }
 
 /* Give the op its number; the caller moves the ring's cursors */
@@ -50,29 +60,103 @@ static inline void vqp_tx_fast_accept(vqp_tx_t *tx, vqp_op_t *op)
     ++tx->stats->ops;
 }
 
-/* Take the path's next place for the next @a length bytes of the op */
-static inline uint16_t
-vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t name,
-                 uint32_t length, int signal, unsigned *flags)
+/* Does the frag, which spent the path's last sure credits, get a CQE; and how
+ * many after it need not ask? */
+static __attribute__((noinline)) unsigned
+vqp_tx_fast_look(vqp_tx_t *tx, vqp_path_t *path, uint8_t kind, uint32_t length)
+{
+    unsigned flags      = vqp_tx_signal(tx, path, kind, length, 0);
+    uint32_t pace       = vqp_min(tx->am_pace, tx->rma_pace);
+    uint32_t unsignaled = path->unsignaled + 1u;
+    uint32_t places     = vqp_path_outstanding(path) + VQP_CONTROL_RESERVE;
+    uint32_t imms       = path->imms + (uint32_t)VQP_CONTROL_RESERVE;
+    uint64_t cap        = vqp_min(tx->fast_cap, tx->cfg.path_cap);
+    uint64_t bytes;
+
+    path->free_frags = 0;
+    if ((unsignaled < tx->cfg.signal_every) && (places < path->depth) &&
+        (imms < path->imms_max) && (path->bytes < cap) &&
+        (path->unsignaled_bytes <= pace) && path->up) {
+        bytes            = cap - path->bytes - 1;
+        path->free_bytes = (uint32_t)vqp_min(bytes, (uint64_t)pace -
+                                                    path->unsignaled_bytes);
+        path->free_frags = vqp_min(tx->cfg.signal_every - unsignaled,
+                                   vqp_min(path->depth - places,
+                                           path->imms_max - imms));
+    }
+
+    return flags & VQP_FRAG_SIGNALED; /* pacing is of interest to batches */
+}
+
+/* Take the path's next place for the next @a length bytes of the op. @a whole:
+ * these are all, and nobody waits for them. */
+static VQP_ALWAYS_INLINE uint16_t
+vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, const vqp_op_t *op,
+                 uint16_t name, uint64_t offset, uint32_t length, int whole,
+                 int signal, unsigned *flags)
 {
     uint16_t pos          = path->tail++;
     vqp_inflight_t *entry = vqp_path_at(path, pos);
 
     tx->next_path = (path->index + 1u == tx->num_paths) ? 0 : path->index + 1u;
-    entry->offset = op->offset;
+    entry->offset = offset;
     entry->length = length;
     entry->op     = name;
     entry->kind   = op->kind;
+    entry->whole  = (uint8_t)whole;
     path->bytes  += length;
     ++path->stats.frags;
     path->stats.bytes += length;
 
-    /* pacing is of interest to batches only */
-    *flags     |= vqp_tx_signal(tx, path, op->kind, length, signal) &
-                  VQP_FRAG_SIGNALED;
-    op->offset += length;
-    ++op->pending;
+    if (vqp_unlikely((path->free_frags == 0) || (length > path->free_bytes))) {
+        if (signal) {
+            path->free_frags = 0;
+            *flags |= vqp_tx_signal(tx, path, op->kind, length, signal) &
+                      VQP_FRAG_SIGNALED;
+        } else {
+            *flags |= vqp_tx_fast_look(tx, path, op->kind, length);
+        }
+        return pos;
+    }
+
+    --path->free_frags;
+    path->free_bytes       -= length;
+    path->unsignaled_bytes += length;
+    ++path->unsignaled;
+    if (signal) {
+        path->unsignaled = 0;
+        *flags          |= VQP_FRAG_SIGNALED;
+    }
+
     return pos;
+}
+
+/* Nobody waits for the op, and all of it is one frag */
+static inline int vqp_tx_fast_is_whole(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return (op->user_kind | tx->cfg.comp_post) == 0;
+}
+
+/* Give an op of one frag its number, and count it as posted */
+static inline void vqp_tx_fast_accept_whole(vqp_tx_t *tx, vqp_op_t *op)
+{
+    op->seq     = tx->seq++;
+    op->offset  = op->length;
+    op->pending = 1;
+    op->status  = VQP_OK;
+    ++tx->stats->ops;
+}
+
+static VQP_ALWAYS_INLINE uint16_t
+vqp_tx_fast_rma(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, int whole,
+                int signal, unsigned *flags)
+{
+    ++path->rma;
+    ++tx->rma.tail;
+    ++tx->rma.post;
+    vqp_tx_fast_accept_whole(tx, op);
+    return vqp_tx_fast_take(tx, path, op, vqp_opring_index(&tx->rma, op), 0,
+                            (uint32_t)op->length, whole, signal, flags);
 }
 
 /**
@@ -83,16 +167,24 @@ vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t name,
  *
  * @return Its place in the path's send queue.
  */
-static inline uint16_t vqp_tx_fast_put(vqp_tx_t *tx, vqp_path_t *path,
-                                       vqp_op_t *op, unsigned *flags)
+static VQP_ALWAYS_INLINE uint16_t
+vqp_tx_fast_put(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, unsigned *flags)
 {
-    ++path->rma;
-    ++tx->rma.tail;
-    tx->rma.post = tx->rma.tail;
-    vqp_tx_fast_accept(tx, op);
-    return vqp_tx_fast_take(tx, path, op, vqp_opring_index(&tx->rma, op),
-                            (uint32_t)op->length, op->flags & VQP_OP_SIGNAL,
-                            flags);
+    return vqp_tx_fast_rma(tx, path, op, vqp_tx_fast_is_whole(tx, op),
+                           op->flags & VQP_OP_SIGNAL, flags);
+}
+
+/**
+ * The same for a get of one frag, or an atomic; on a path of
+ * vqp_tx_fast_read_path. Who takes its last READ credit gets a CQE.
+ */
+static VQP_ALWAYS_INLINE uint16_t
+vqp_tx_fast_read(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, unsigned *flags)
+{
+    ++path->reads;
+    return vqp_tx_fast_rma(tx, path, op, 0,
+                           (op->flags & VQP_OP_SIGNAL) ||
+                           (path->reads == path->reads_max), flags);
 }
 
 /** Has a put with pieces no more frags than there are paths, and need nobody
@@ -126,19 +218,22 @@ vqp_tx_fast_put_next(vqp_tx_t *tx, vqp_op_t *op, uint16_t *pos,
     *length = (uint32_t)vqp_min(op->length - op->offset,
                                 1ul << op->frag_shift);
     *pos    = vqp_tx_fast_take(tx, path, op, vqp_opring_index(&tx->rma, op),
-                               *length, op->flags & VQP_OP_SIGNAL, flags);
+                               op->offset, *length, 0,
+                               op->flags & VQP_OP_SIGNAL, flags);
+    op->offset += *length;
+    ++op->pending;
     return path;
 }
 
 /**
- * Accept an AM of one frag that vqp_tx_am_begin gave, its record's payload in
- * the mirror: it counts as posted on @a path.
+ * Accept an AM of one frag that vqp_tx_am_begin gave: it counts as posted on
+ * @a path. The op is told neither of its source nor of its keys.
  *
  * @param [in]  length  Payload bytes.
  * @param [out] imm     The immediate to send.
  * @param [out] flags   As in @ref vqp_tx_fast_put.
  */
-static inline uint16_t
+static VQP_ALWAYS_INLINE uint16_t
 vqp_tx_fast_am(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
                vqp_record_t *record, uint8_t am_id, uint32_t length,
                const vqp_credit_t *credit, uint32_t *imm, unsigned *flags)
@@ -147,21 +242,23 @@ vqp_tx_fast_am(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
     uint32_t fsn  = tx->fsn_next;
 
     vqp_record_fill(record, am_id, length, credit);
-    op->niov      = 0; /* the source is the mirror, where raddr says */
+    op->niov      = 0;
     op->length    = sizeof(*record) + length;
     tx->ring_head = op->ring_end + vqp_record_size(length);
     op->ring_end  = tx->ring_head;
     tx->fence_am  = 0;
-    ++tx->am.tail;
-    tx->am.post   = tx->am.tail;
+    tx->free_ams -= (tx->free_ams > 0);
+    tx->am.post   = ++tx->am.tail;
 
     *imm = fsn | VQP_IMM_LAST | ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0);
     tx->fsn_next                                 = vqp_fsn_add(fsn, 1);
     tx->fsn_path[fsn & (tx->cfg.fsn_window - 1)] = path->index;
     ++path->imms;
     ++path->stats.imms;
-    vqp_tx_fast_accept(tx, op);
-    return vqp_tx_fast_take(tx, path, op, name, (uint32_t)op->length, 0, flags);
+    vqp_tx_fast_accept_whole(tx, op);
+    return vqp_tx_fast_take(tx, path, op, name, 0, (uint32_t)op->length,
+                            vqp_tx_fast_is_whole(tx, op),
+                            op->flags & VQP_OP_SIGNAL, flags);
 }
 
 #endif

@@ -19,7 +19,7 @@ typedef struct vqp_inflight {
     uint32_t length;
     uint16_t op;   /* its name (op.h), or VQP_OP_NONE */
     uint8_t  kind; /* vqp_kind_t */
-    uint8_t  reserved;
+    uint8_t  whole;/* all of its op, which nobody waits for */
 } vqp_inflight_t;
 
 /* Places of each send queue, and immediates, that only control may take */
@@ -45,6 +45,10 @@ typedef struct vqp_path {
     uint8_t          up;
     uint32_t         unsignaled_bytes;
     uint64_t         bytes;      /* bytes unconfirmed */
+    uint32_t         free_frags; /* so many frags surely find all that they
+                                    spend, and get no CQE but on demand: for the
+                                    way of fast.h, which counts down. 0: look */
+    uint32_t         free_bytes; /* as long as they have no more bytes */
     vqp_pace_t       pace;       /* how fast they go; for sched left only */
     struct vqp_frag *batch_last; /* newest frag of the batch on this path */
     vqp_path_stats_t stats;

@@ -55,6 +55,13 @@ static inline uint32_t vqp_record_size(uint32_t length)
            ~(VQP_RECORD_ALIGN - 1);
 }
 
+/** The same for a length that somebody else has written: of any value. */
+static inline uint64_t vqp_record_size64(uint32_t length)
+{
+    return ((uint64_t)length + sizeof(vqp_record_t) + VQP_RECORD_ALIGN - 1) &
+           ~(uint64_t)(VQP_RECORD_ALIGN - 1);
+}
+
 /** Largest payload for a ring: a record takes at most half of it. */
 static inline uint32_t vqp_record_max_payload(uint32_t ring_size)
 {

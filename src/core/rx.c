@@ -18,40 +18,6 @@ void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
     rx->stats     = stats;
 }
 
-vqp_status_t vqp_rx_record(vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
-{
-    uint32_t offset = rx->ring_pos & (rx->ring_size - 1);
-    uint32_t pos    = rx->ring_pos;
-    const vqp_record_t *record;
-    uint32_t length;
-
-    if (flags & VQP_IMM_WRAP) {
-        if (vqp_unlikely(offset == 0)) {
-            vqp_mark(RX_BAD_WRAP);
-            return VQP_ERR_PROTOCOL; /* would skip the whole ring */
-        }
-        pos   += rx->ring_size - offset;
-        offset = 0;
-    }
-
-    record = (const vqp_record_t*)(rx->ring + offset);
-    length = record->length;
-    if (vqp_unlikely((length > vqp_record_max_payload(rx->ring_size)) ||
-                     (offset + vqp_record_size(length) > rx->ring_size) ||
-                     (record->flags != 0) || (record->reserved != 0))) {
-        vqp_mark(RX_BAD_RECORD);
-        return VQP_ERR_PROTOCOL;
-    }
-
-    am->data        = (void*)(record + 1);
-    am->length      = length;
-    am->id          = record->am_id;
-    am->end         = pos + vqp_record_size(length);
-    am->credit.ring = record->credit_ring;
-    am->credit.fsn  = record->credit_fsn;
-    return VQP_OK;
-}
-
 vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)
 {
     /* A later message on the same path may be landing: each word is monotonic

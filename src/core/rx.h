@@ -6,6 +6,7 @@
 #ifndef VQP_CORE_RX_H
 #define VQP_CORE_RX_H
 
+#include "core/mark.h"
 #include "core/record.h"
 #include "core/stats.h"
 #include "core/tx.h"
@@ -71,11 +72,63 @@ static inline int vqp_rx_imm(vqp_rx_t *rx, uint32_t imm)
 }
 
 /**
+ * The common case of @ref vqp_rx_imm: the next expected one, with nothing ahead
+ * of it, closes an AM.
+ *
+ * @return 1 if that is so, and it is passed: no other can follow. 0: nothing is
+ *         changed.
+ */
+static inline int vqp_rx_next_am(vqp_rx_t *rx, uint32_t imm)
+{
+    if (vqp_unlikely(((imm & ~(uint32_t)VQP_IMM_WRAP) !=
+                      (rx->window.base | VQP_IMM_LAST)) ||
+                     (rx->window.ahead != 0))) {
+        return 0;
+    }
+
+    rx->window.base = vqp_fsn_add(rx->window.base, 1);
+    return 1;
+}
+
+/**
  * The AM whose closing immediate, with @a flags, was passed just now.
  *
  * @return VQP_OK or VQP_ERR_PROTOCOL if the record is not one.
  */
-vqp_status_t vqp_rx_record(vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am);
+static inline vqp_status_t
+vqp_rx_record(const vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
+{
+    uint32_t offset = rx->ring_pos & (rx->ring_size - 1);
+    uint32_t pos    = rx->ring_pos;
+    const vqp_record_t *record;
+    uint64_t size;
+
+    if (vqp_unlikely(flags & VQP_IMM_WRAP)) {
+        if (vqp_unlikely(offset == 0)) {
+            vqp_mark(RX_BAD_WRAP);
+            return VQP_ERR_PROTOCOL; /* would skip the whole ring */
+        }
+        pos   += rx->ring_size - offset;
+        offset = 0;
+    }
+
+    record     = (const vqp_record_t*)(rx->ring + offset);
+    am->length = record->length;
+    size       = vqp_record_size64(am->length);
+    if (vqp_unlikely((size > rx->ring_size / 2) ||
+                     (offset + size > rx->ring_size) ||
+                     ((record->flags | record->reserved) != 0))) {
+        vqp_mark(RX_BAD_RECORD);
+        return VQP_ERR_PROTOCOL;
+    }
+
+    am->data        = (void*)(record + 1);
+    am->id          = record->am_id;
+    am->end         = pos + (uint32_t)size;
+    am->credit.ring = record->credit_ring;
+    am->credit.fsn  = record->credit_fsn;
+    return VQP_OK;
+}
 
 /** The handler has returned: the record's bytes may be told as credit. */
 static inline void vqp_rx_consumed(vqp_rx_t *rx, const vqp_rx_am_t *am)
@@ -95,7 +148,8 @@ static inline vqp_credit_t vqp_rx_credit(const vqp_rx_t *rx)
 /** @a credit goes out, in an AM that was accepted or in a control message. */
 static inline void vqp_rx_told(vqp_rx_t *rx, const vqp_credit_t *credit)
 {
-    if ((credit->ring != rx->told_ring) || (credit->fsn != rx->told_fsn)) {
+    if (vqp_unlikely(rx->peer_starves) &&
+        ((credit->ring != rx->told_ring) || (credit->fsn != rx->told_fsn))) {
         rx->peer_starves = 0; /* it asks again if that is not enough */
     }
 

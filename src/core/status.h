@@ -33,6 +33,10 @@ typedef enum {
 #define vqp_likely(_x)   __builtin_expect(!!(_x), 1)
 #define vqp_unlikely(_x) __builtin_expect(!!(_x), 0)
 
+/* Of functions that are the hot path itself: calls between them would cost as
+ * much as they do */
+#define VQP_ALWAYS_INLINE inline __attribute__((always_inline))
+
 #define vqp_min(_a, _b) \
     ({ __typeof__(_a) _ma = (_a); __typeof__(_b) _mb = (_b); \
        (_ma < _mb) ? _ma : _mb; })

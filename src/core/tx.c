@@ -44,6 +44,9 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
         tx->fast_max = VQP_PACE_SAMPLE;
     }
 
+    tx->one_frag  = 1u << ((num_paths == 1) ? cfg->frag_shift :
+                                              cfg->min_shift);
+
     while ((1u << tx->path_shift) < num_paths) {
         ++tx->path_shift;
     }
@@ -207,7 +210,21 @@ void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op)
     op->g.iov_off  = 0;
 }
 
-vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
+/* How many AMs of one frag need no further look, as things are: see free_ams */
+static uint32_t vqp_tx_free_ams(const vqp_tx_t *tx)
+{
+    uint32_t places = tx->am.mask + 1 - (tx->am.tail - tx->am.head);
+    uint32_t fsns   = vqp_tx_fsns_out(tx) + tx->fsn_reserved +
+                      VQP_CONTROL_RESERVE;
+
+    if (tx->fence_am || tx->cfg.order_all) {
+        return 0;
+    }
+
+    return vqp_min(places, tx->fsn_limit - fsns);
+}
+
+vqp_op_t *vqp_tx_am_look(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
 {
     uint32_t size   = vqp_record_size(max);
     uint32_t offset = tx->ring_head & (tx->cfg.ring_size - 1);
@@ -251,6 +268,7 @@ vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
     op->ring_end = tx->ring_head + wrap; /* of the record's begin, for now */
     op->pending  = (uint16_t)frags;      /* what commit may reserve */
     *record_p    = (vqp_record_t*)(tx->cfg.mirror + offset);
+    tx->free_ams = vqp_tx_free_ams(tx);
     return op;
 }
 
@@ -292,6 +310,7 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
     op->ring_end      = tx->ring_head;
     tx->fsn_reserved += frags + vqp_tx_fences(tx, op);
     tx->fence_am      = 0;
+    tx->free_ams      = 0;
     ++tx->am.tail;
     ++tx->stats->ops;
 }

@@ -34,12 +34,15 @@ typedef enum {
     VQP_WR_CSWAP
 } vqp_wr_t;
 
+/* The first three are numbered as the verbs API numbers them: the layer that
+ * posts hands them on as they are */
 enum {
-    VQP_FRAG_SIGNALED = 1 << 0,
-    VQP_FRAG_INLINE   = 1 << 1,
-    VQP_FRAG_FENCE    = 1 << 2, /* wait for READs and atomics before it */
-    VQP_FRAG_UNPOSTED = 1 << 3, /* set by the layer that posts: it could not */
-    VQP_FRAG_PACING   = 1 << 4  /* its CQE keeps the path going: a later one does
+    VQP_FRAG_FENCE    = 1 << 0, /* wait for READs and atomics before it */
+    VQP_FRAG_SIGNALED = 1 << 1,
+    VQP_FRAG_INLINE   = 1 << 3,
+    VQP_FRAG_SEND     = VQP_FRAG_FENCE | VQP_FRAG_SIGNALED | VQP_FRAG_INLINE,
+    VQP_FRAG_UNPOSTED = 1 << 4, /* set by the layer that posts: it could not */
+    VQP_FRAG_PACING   = 1 << 5  /* its CQE keeps the path going: a later one does
                                    not make it superfluous */
 };
 
@@ -121,6 +124,9 @@ typedef struct vqp_tx {
                                       not the way */
     uint32_t        path_shift;    /* log2 of the number of paths, up */
     uint32_t        fsn_limit;     /* fsns that may be outstanding */
+    uint32_t        free_ams;      /* so many AMs of one frag surely find a place
+                                      and a number, and no fence: counts down */
+    uint32_t        one_frag;      /* records up to this are one frag */
     uint32_t        am_frags_max;  /* frags that an AM may be cut into */
     uint16_t        done_head;     /* confirmed ops to be reported */
     uint16_t        done_tail;
@@ -187,6 +193,14 @@ vqp_tx_signal(const vqp_tx_t *tx, vqp_path_t *path, uint8_t kind,
     }
 
     return 0;
+}
+
+/** Where the atomic at @a pos of the path gets its result, before its op does. */
+static inline uint64_t *
+vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_path_t *path, uint16_t pos)
+{
+    return &tx->cfg.amo_results[((size_t)path->index * (path->mask + 1u)) +
+                                (pos & path->mask)];
 }
 
 /**
@@ -274,6 +288,9 @@ static inline void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
     ++tx->stats->ops;
 }
 
+/** @ref vqp_tx_am_begin, when anything may be lacking. */
+vqp_op_t *vqp_tx_am_look(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p);
+
 /**
  * Take a place, ring bytes and fsns for an AM of up to @a max bytes of payload,
  * at most vqp_record_max_payload(). Not after @ref vqp_tx_fail.
@@ -284,7 +301,29 @@ static inline void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
  * @return NULL if anything is lacking. Whether the peer was asked for credit:
  *         see tx->slow.
  */
-vqp_op_t *vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p);
+static inline vqp_op_t *
+vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
+{
+    uint32_t offset = tx->ring_head & (tx->cfg.ring_size - 1);
+    uint32_t end    = tx->ring_head + vqp_record_size(max);
+    vqp_op_t *op    = vqp_opring_at(&tx->am, tx->am.tail);
+
+    if (vqp_unlikely((tx->free_ams == 0) ||
+                     (max > tx->one_frag - sizeof(vqp_record_t)) ||
+                     (offset + vqp_record_size(max) > tx->cfg.ring_size) ||
+                     (end - tx->ring_peer > tx->cfg.ring_size) ||
+                     (end - tx->ring_local > tx->cfg.ring_size))) {
+        return vqp_tx_am_look(tx, max, record_p);
+    }
+
+    op->kind     = VQP_KIND_AM;
+    op->flags    = 0;
+    op->raddr    = tx->cfg.ring_raddr + offset;
+    op->ring_end = tx->ring_head;
+    op->pending  = 1;
+    *record_p    = (vqp_record_t*)(tx->cfg.mirror + offset);
+    return op;
+}
 
 /**
  * Accept the AM: writes the record's header, with the credit that @a credit
@@ -304,6 +343,7 @@ static inline void vqp_tx_fence(vqp_tx_t *tx)
 {
     if (!vqp_opring_is_empty(&tx->rma) || !vqp_opring_is_empty(&tx->am)) {
         tx->fence_am = tx->fence_rma = 1;
+        tx->free_ams = 0;
     }
 }
 
@@ -365,6 +405,12 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
  */
 int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done);
 
+/** May there be one? */
+static inline int vqp_tx_may_pop(const vqp_tx_t *tx)
+{
+    return (tx->done_head != VQP_OP_NONE) || tx->cfg.comp_post;
+}
+
 /** Number of the oldest op not reported; equal to tx->seq if there is none. */
 uint32_t vqp_tx_oldest(const vqp_tx_t *tx);
 
@@ -375,6 +421,13 @@ uint32_t vqp_tx_oldest(const vqp_tx_t *tx);
  *         it claims what was never sent.
  */
 int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn);
+
+/** Does the peer tell what it has told before? */
+static inline int
+vqp_tx_knows_credit(const vqp_tx_t *tx, const vqp_credit_t *credit)
+{
+    return (credit->ring == tx->ring_peer) && (credit->fsn == tx->fsn_peer);
+}
 
 /** Ask dispatch for a control message with the current credit. */
 static inline void vqp_tx_want_control(vqp_tx_t *tx)

@@ -259,6 +259,7 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
     }
 
     vqp->iface     = iface;
+    vqp->tell_imms = 1;
     vqp->num_paths = iface->set.num_paths;
     vqp->fences    = iface->fences;
     ucs_queue_head_init(&vqp->flushes);

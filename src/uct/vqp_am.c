@@ -25,43 +25,75 @@ static inline void uct_vqp_am_send(uct_vqp_t *vqp, vqp_op_t *op, uint8_t id,
     }
 }
 
-/* The payload is in the mirror: send it the short or the long way */
-static inline void uct_vqp_am_send_mirror(uct_vqp_t *vqp, vqp_op_t *op,
-                                          vqp_record_t *record, uint8_t id,
-                                          uint32_t length)
+/* Accept and post an AM of one frag, the source of which is @a sge */
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_am_post(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
+                vqp_record_t *record, uint8_t id, uint32_t length,
+                const vqp_sge_t *sge, int num_sge, unsigned flags)
 {
-    vqp_path_t *path = vqp_tx_fast_am_path(&vqp->tx, op);
-    unsigned flags   = 0;
-    vqp_credit_t credit;
-    vqp_sge_t sge;
+    vqp_credit_t credit = vqp_rx_credit(&vqp->rx);
     uint32_t imm;
     uint16_t pos;
 
+    pos = vqp_tx_fast_am(&vqp->tx, path, op, record, id, length, &credit, &imm,
+                         &flags);
+    vqp_rx_told(&vqp->rx, &credit);
+    if (vqp_unlikely(vqp_ib_post_rdma(&vqp->ib_paths[path->index],
+                                      IBV_WR_RDMA_WRITE_WITH_IMM, pos, sge,
+                                      num_sge, op->raddr,
+                                      vqp->ring_rkeys[path->peer_rail], flags,
+                                      imm) != 0)) {
+        uct_vqp_post_one_failed(vqp, path, pos);
+    }
+}
+
+/* The path of an AM that goes the short way, or NULL */
+static inline vqp_path_t *
+uct_vqp_am_path(uct_vqp_t *vqp, const vqp_op_t *op, uint32_t length)
+{
+    return vqp_likely(length <= vqp->iface->am_max_one_frag) ?
+                   vqp_tx_fast_am_path(&vqp->tx, op) : NULL;
+}
+
+/* The payload is in the mirror: send it the short or the long way */
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_am_send_mirror(uct_vqp_t *vqp, vqp_op_t *op, vqp_record_t *record,
+                       uint8_t id, uint32_t length)
+{
+    vqp_path_t *path = uct_vqp_am_path(vqp, op, length);
+    vqp_sge_t sge;
+
     uct_iface_trace_am(&vqp->iface->super, UCT_AM_TRACE_TYPE_SEND, id,
                        record + 1, length, "TX: vqp %u AM", vqp->number);
-    if (vqp_unlikely((path == NULL) ||
-                     (length > vqp->iface->am_max_one_frag))) {
+    if (vqp_unlikely(path == NULL)) {
         uct_vqp_am_send(vqp, op, id, length, length);
         return;
     }
 
-    credit     = vqp_rx_credit(&vqp->rx);
-    pos        = vqp_tx_fast_am(&vqp->tx, path, op, record, id, length, &credit,
-                                &imm, &flags);
-    vqp_rx_told(&vqp->rx, &credit);
     sge.addr   = (uintptr_t)record;
-    sge.length = (uint32_t)op->length;
+    sge.length = (uint32_t)sizeof(*record) + length;
     sge.lkey   = vqp->tx.cfg.local_lkeys[path->rail];
-    if (op->length <= vqp->tx.cfg.inline_max) {
-        flags |= VQP_FRAG_INLINE;
-    }
+    uct_vqp_am_post(vqp, path, op, record, id, length, &sge, 1,
+                    (sge.length <= vqp->tx.cfg.inline_max) ?
+                            VQP_FRAG_INLINE : 0);
+}
 
-    if (vqp_unlikely(vqp_ib_post_write(&vqp->ib_paths[path->index], pos, &sge,
-                                       op->raddr,
-                                       vqp->ring_rkeys[path->peer_rail], flags,
-                                       &imm) != 0)) {
-        uct_vqp_post_one_failed(vqp, path, pos);
-    }
+/* The header is in the mirror, and the payload one piece of the user's */
+static inline void
+uct_vqp_am_send_piece(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
+                      vqp_record_t *record, uint8_t id, uint32_t header_length)
+{
+    const vqp_iov_t *piece = &op->g.iov[1];
+    vqp_sge_t sge[2];
+
+    sge[0].addr   = (uintptr_t)record;
+    sge[0].length = (uint32_t)sizeof(*record) + header_length;
+    sge[0].lkey   = vqp->tx.cfg.local_lkeys[path->rail];
+    sge[1].addr   = piece->addr;
+    sge[1].length = (uint32_t)piece->length;
+    sge[1].lkey   = piece->lkeys[path->rail];
+    uct_vqp_am_post(vqp, path, op, record, id,
+                    header_length + (uint32_t)piece->length, sge, 2, 0);
 }
 
 ucs_status_t uct_vqp_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
@@ -127,6 +159,7 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
 {
     size_t length = uct_iov_total_length(iov, iovcnt);
     ucs_status_t status;
+    vqp_path_t *path;
 
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface, uct_vqp_iface_t)->
@@ -154,7 +187,15 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
                        vqp->number);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, ZCOPY,
                       header_length + length);
-    uct_vqp_am_send(vqp, op, id, (uint32_t)(header_length + length),
-                    header_length);
+    path = ((iovcnt == 1) && (length > 0)) ?
+                   uct_vqp_am_path(vqp, op, (uint32_t)(header_length +
+                                                       length)) : NULL;
+    if (vqp_likely(path != NULL)) {
+        uct_vqp_am_send_piece(vqp, path, op, record, id, header_length);
+    } else {
+        uct_vqp_am_send(vqp, op, id, (uint32_t)(header_length + length),
+                        header_length);
+    }
+
     return UCS_INPROGRESS;
 }

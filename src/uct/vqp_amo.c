@@ -1,6 +1,37 @@
 /* Atomics: 64-bit add, fetching add, compare and swap. Never split. */
 #include "uct/vqp_ep.h"
 
+#include "core/fast.h"
+
+/* Accept and post it the short way. Returns 0 if that is closed. */
+static inline int uct_vqp_fast_atomic(uct_vqp_t *vqp, vqp_op_t *op)
+{
+    vqp_path_t *path = vqp_tx_fast_read_path(&vqp->tx);
+    unsigned flags   = 0;
+    vqp_sge_t sge;
+    uint16_t pos;
+
+    if (vqp_unlikely((path == NULL) || vqp->tx.amo_needs)) {
+        return 0;
+    }
+
+    pos        = vqp_tx_fast_read(&vqp->tx, path, op, &flags);
+    sge.addr   = (uintptr_t)vqp_tx_amo_cell(&vqp->tx, path, pos);
+    sge.length = sizeof(uint64_t);
+    sge.lkey   = vqp->tx.cfg.local_lkeys[path->rail];
+    if (vqp_unlikely(vqp_ib_post_atomic(&vqp->ib_paths[path->index],
+                                        (op->kind == VQP_KIND_FADD) ?
+                                        IBV_WR_ATOMIC_FETCH_AND_ADD :
+                                        IBV_WR_ATOMIC_CMP_AND_SWP, pos, &sge,
+                                        op->raddr, op->rkeys[path->peer_rail],
+                                        flags, op->amo.compare_add,
+                                        op->amo.swap) != 0)) {
+        uct_vqp_post_one_failed(vqp, path, pos);
+    }
+
+    return 1;
+}
+
 static ucs_status_t
 uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
                uint64_t swap, uint64_t remote_addr, uct_rkey_t rkey,
@@ -36,9 +67,12 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
     op->amo.swap        = swap;
     op->amo.result      = result;
     op->amo.rail        = uct_vqp_rkey(rkey)->amo_rail;
-    vqp_tx_rma_commit(&vqp->tx, op);
     UCT_TL_EP_STAT_ATOMIC(ucs_derived_of(tl_ep, uct_base_ep_t));
-    uct_vqp_pump(vqp);
+    if (!uct_vqp_fast_atomic(vqp, op)) {
+        vqp_tx_rma_commit(&vqp->tx, op);
+        uct_vqp_pump(vqp);
+    }
+
     return (result == NULL) ? UCS_OK : UCS_INPROGRESS;
 }
 

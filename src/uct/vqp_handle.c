@@ -363,7 +363,7 @@ static int uct_vqp_is_quiet(const uct_vqp_t *vqp)
     unsigned i;
 
     for (i = 0; i < vqp->num_paths; ++i) {
-        if (vqp->ib_paths[i].recv_posted > 0) {
+        if (vqp->ib_paths[i].recv_posted > vqp->ib_paths[i].recv_missing) {
             return 0;
         }
     }

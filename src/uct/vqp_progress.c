@@ -6,152 +6,9 @@
  */
 #include "uct/vqp_cm.h"
 #include "uct/vqp_ep.h"
-#include "uct/vqp_log.h"
+#include "uct/vqp_recv.h"
 
 #include <ucs/debug/log.h>
-
-#include <arpa/inet.h>
-
-/* ---- receive ---- */
-
-static void uct_vqp_bad_peer(uct_vqp_t *vqp, unsigned path, const char *what)
-{
-    ucs_error("vqp %u: protocol error on path %u from iface 0x%" PRIx64 ": %s",
-              vqp->number, path, vqp->conn.peer_id, what);
-    uct_vqp_fail(vqp, VQP_ERR_PROTOCOL);
-}
-
-static inline void
-uct_vqp_credit(uct_vqp_t *vqp, unsigned path, const vqp_credit_t *credit)
-{
-    if (vqp_unlikely(vqp_tx_credit(&vqp->tx, credit->ring, credit->fsn) < 0)) {
-        uct_vqp_bad_peer(vqp, path, "credit for what was never sent");
-    }
-}
-
-/* The AM that the passed immediate closes */
-static inline int uct_vqp_deliver(uct_vqp_t *vqp, unsigned path, uint32_t flags)
-{
-    vqp_rx_am_t am;
-
-    if (vqp_unlikely((vqp_rx_record(&vqp->rx, flags, &am) != VQP_OK) ||
-                     (am.id >= UCT_AM_ID_MAX))) {
-        uct_vqp_bad_peer(vqp, path, "malformed active message");
-        return 0;
-    }
-
-    uct_vqp_credit(vqp, path, &am.credit);
-    uct_iface_trace_am(&vqp->iface->super, UCT_AM_TRACE_TYPE_RECV, am.id,
-                       am.data, am.length, "RX: vqp %u AM", vqp->number);
-    uct_iface_invoke_am(&vqp->iface->super, am.id, am.data, am.length, 0);
-    vqp_rx_consumed(&vqp->rx, &am);
-    ++vqp->iface->reported;
-    return 1;
-}
-
-/* An immediate proves that the peer is connected, maybe before its REP says so */
-static void uct_vqp_first_imm(uct_vqp_t *vqp)
-{
-    uct_vqp_iface_t *iface = vqp->iface;
-
-    vqp->saw_imm = 1;
-    UCS_ASYNC_BLOCK(iface->super.worker->async);
-    vqp_conn_first_imm(&vqp->conn, uct_vqp_now());
-    uct_vqp_cm_run(iface);
-    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
-}
-
-static inline void uct_vqp_repost(uct_vqp_t *vqp, vqp_ib_path_t *ib)
-{
-    uint32_t batch = vqp->iface->set.rx_batch;
-    vqp_status_t status;
-    uint32_t posted;
-
-    if ((++ib->recv_missing < batch) || vqp_unlikely(vqp->failed)) {
-        return;
-    }
-
-    ib->recv_missing = 0;
-    status           = vqp_ib_qp_post_recvs(&ib->rc,
-                                            ib->wrid | VQP_IB_WRID_RECV, batch,
-                                            &posted);
-    ib->recv_posted  = (uint16_t)(ib->recv_posted + posted);
-    if (vqp_unlikely(status != VQP_OK)) {
-        uct_vqp_fail(vqp, VQP_ERR_IO);
-    }
-}
-
-static void __attribute__((noinline))
-uct_vqp_recv_failed(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
-{
-    if (vqp->failed) {
-        return;
-    }
-
-    /* A flush: the device moved the QP to ERR, for a request of the peer that
-     * it refused; only the peer is told what was wrong with it */
-    ucs_diag("vqp %u: receive completion with error on path %u, %s qp 0x%x, "
-             "vendor error 0x%x: %s", vqp->number, path,
-             vqp->ib_paths[path].rc.dev_name, vqp->ib_paths[path].rc.qpn,
-             wc->vendor_err, ibv_wc_status_str(wc->status));
-    uct_vqp_fail(vqp, (wc->status == IBV_WC_WR_FLUSH_ERR) ?
-                              VQP_ERR_RESET : vqp_ib_wc_status(wc->status));
-}
-
-static void
-uct_vqp_recv(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
-{
-    vqp_ib_path_t *ib = &vqp->ib_paths[path];
-    uint32_t flags, imm;
-    vqp_credit_t credit;
-    int passed;
-
-    /* 0: the path was given up, and this completion came all the same */
-    ib->recv_posted -= (ib->recv_posted > 0);
-    if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
-        uct_vqp_recv_failed(vqp, path, wc);
-        return;
-    }
-
-    if (vqp_unlikely(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)) {
-        uct_vqp_bad_peer(vqp, path, "a message without an immediate");
-        return;
-    }
-
-    ++vqp->paths[path].stats.rx_cqes;
-    uct_vqp_repost(vqp, ib);
-    if (vqp_unlikely(!vqp->saw_imm)) {
-        uct_vqp_first_imm(vqp);
-    }
-
-    imm = ntohl(wc->imm_data);
-    if (vqp_unlikely(vqp->iface->set.trace)) {
-        uct_vqp_trace_rx(vqp, path, imm);
-    }
-
-    passed = vqp_rx_imm(&vqp->rx, imm);
-    if (vqp_unlikely(passed < 0)) {
-        uct_vqp_bad_peer(vqp, path, "an immediate outside of the window");
-        return;
-    }
-
-    if (imm & VQP_IMM_CONTROL) {
-        /* credit is cumulative, it need not wait for its order */
-        credit = vqp_rx_control(&vqp->rx, path);
-        uct_vqp_credit(vqp, path, &credit);
-    }
-
-    if (!passed) {
-        return;
-    }
-
-    flags = imm;
-    do {
-        if ((flags & VQP_IMM_LAST) && !uct_vqp_deliver(vqp, path, flags)) {
-            return;
-        }
-    } while (vqp_window_next(&vqp->rx.window, &flags));
-}
 
 /* ---- send ---- */
 
@@ -175,21 +32,27 @@ uct_vqp_send_failed(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
                   vqp->status);
 }
 
-void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
 {
     unsigned path  = vqp_ib_wrid_path(wc->wr_id);
     uct_vqp_t *vqp = uct_vqp_iface_find(iface, vqp_ib_wrid_vqp(wc->wr_id));
+    vqp_ib_path_t *ib;
 
-    if (vqp_unlikely((vqp == NULL) || (path >= vqp->num_paths) ||
-                     (vqp->paths[path].epoch !=
-                      vqp_ib_wrid_epoch(wc->wr_id)))) {
+    if (vqp_unlikely((vqp == NULL) || (path >= vqp->num_paths))) {
+        ++iface->stats.stale;
+        return;
+    }
+
+    ib = &vqp->ib_paths[path];
+    if (vqp_unlikely((wc->wr_id ^ ib->wrid) & VQP_IB_WRID_PATH)) {
         ++iface->stats.stale;
         return;
     }
 
     uct_vqp_touch(vqp);
     if (wc->wr_id & VQP_IB_WRID_RECV) {
-        uct_vqp_recv(vqp, path, wc);
+        uct_vqp_recv(vqp, path, ib, wc);
         return;
     }
 
@@ -208,11 +71,17 @@ void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
     }
 }
 
+void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
+{
+    uct_vqp_handle_wc(iface, wc);
+}
+
 /* ---- what follows from completions ---- */
 
 static void uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
 {
-    ucs_status_t status = uct_vqp_status(done->status);
+    ucs_status_t status = vqp_likely(done->status == VQP_OK) ?
+                                  UCS_OK : uct_vqp_status(done->status);
     uct_vqp_iface_t *iface;
     uct_completion_t *comp;
     uct_vqp_desc_t *desc;
@@ -323,7 +192,7 @@ void uct_vqp_run(uct_vqp_t *vqp)
     vqp_done_t done;
 
     if (vqp_likely(uct_vqp_is_connected(vqp))) {
-        while (vqp_tx_pop_done(&vqp->tx, &done)) {
+        while (vqp_tx_may_pop(&vqp->tx) && vqp_tx_pop_done(&vqp->tx, &done)) {
             ++vqp->iface->reported;
             uct_vqp_report(vqp, &done);
         }
@@ -423,7 +292,7 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
     }
 
     for (i = 0; i < count; ++i) {
-        uct_vqp_iface_handle_wc(iface, &wcs[i]);
+        uct_vqp_handle_wc(iface, &wcs[i]);
     }
 
     return (unsigned)count;

@@ -24,15 +24,32 @@ uct_vqp_rma_fill(vqp_op_t *op, vqp_kind_t kind, unsigned flags, uint64_t length,
 }
 
 /* Accept and post a put of one frag and one piece */
-static inline void
+static UCS_F_ALWAYS_INLINE void
 uct_vqp_fast_put(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
                  const vqp_sge_t *sge, unsigned flags)
 {
     uint16_t pos = vqp_tx_fast_put(&vqp->tx, path, op, &flags);
 
-    if (vqp_unlikely(vqp_ib_post_write(&vqp->ib_paths[path->index], pos, sge,
-                                       op->raddr, op->rkeys[path->peer_rail],
-                                       flags, NULL) != 0)) {
+    if (vqp_unlikely(vqp_ib_post_rdma(&vqp->ib_paths[path->index],
+                                      IBV_WR_RDMA_WRITE, pos, sge, 1, op->raddr,
+                                      op->rkeys[path->peer_rail], flags,
+                                      0) != 0)) {
+        uct_vqp_post_one_failed(vqp, path, pos);
+    }
+}
+
+/* Accept and post a get of one frag and one piece */
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_fast_get(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
+                 const vqp_sge_t *sge)
+{
+    unsigned flags = 0;
+    uint16_t pos   = vqp_tx_fast_read(&vqp->tx, path, op, &flags);
+
+    if (vqp_unlikely(vqp_ib_post_rdma(&vqp->ib_paths[path->index],
+                                      IBV_WR_RDMA_READ, pos, sge, 1, op->raddr,
+                                      op->rkeys[path->peer_rail], flags,
+                                      0) != 0)) {
         uct_vqp_post_one_failed(vqp, path, pos);
     }
 }
@@ -61,10 +78,11 @@ static inline void uct_vqp_spread_put(uct_vqp_t *vqp, vqp_op_t *op)
 
         sge.addr = addr + offset;
         sge.lkey = lkeys[path->rail];
-        if (vqp_unlikely(vqp_ib_post_write(&vqp->ib_paths[path->index], pos,
-                                           &sge, op->raddr + offset,
-                                           op->rkeys[path->peer_rail], flags,
-                                           NULL) != 0)) {
+        if (vqp_unlikely(vqp_ib_post_rdma(&vqp->ib_paths[path->index],
+                                          IBV_WR_RDMA_WRITE, pos, &sge, 1,
+                                          op->raddr + offset,
+                                          op->rkeys[path->peer_rail], flags,
+                                          0) != 0)) {
             uct_vqp_post_one_failed(vqp, path, pos);
             return;
         }
@@ -73,30 +91,60 @@ static inline void uct_vqp_spread_put(uct_vqp_t *vqp, vqp_op_t *op)
     vqp->tx.rma.post = vqp->tx.rma.tail;
 }
 
-/* A put or get of pieces is filled in: send it the short or the long way */
-static inline void uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op)
+/* Post an op of one piece the short way. Returns 0 if that is closed. */
+static UCS_F_ALWAYS_INLINE int
+uct_vqp_rma_send_fast(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind)
 {
+    int is_frag = op->length <= (1ul << op->frag_shift);
     vqp_path_t *path;
     vqp_sge_t sge;
 
-    vqp_tx_rma_cut(&vqp->tx, op);
-    if ((op->kind == VQP_KIND_PUT) && (op->niov == 1) &&
-        vqp_tx_fast_is_spread(&vqp->tx, op) &&
-        ((path = vqp_tx_fast_put_path(&vqp->tx)) != NULL)) {
-        if (op->length > (1ul << op->frag_shift)) {
-            uct_vqp_spread_put(vqp, op);
-            return;
-        }
-
-        sge.addr   = op->g.iov[0].addr;
-        sge.length = (uint32_t)op->length;
-        sge.lkey   = op->g.iov[0].lkeys[path->rail];
-        uct_vqp_fast_put(vqp, path, op, &sge, 0);
-        return;
+    path = (kind == VQP_KIND_GET) ? vqp_tx_fast_read_path(&vqp->tx) :
+                                    vqp_tx_fast_put_path(&vqp->tx);
+    if (vqp_unlikely((path == NULL) ||
+                     !vqp_tx_fast_is_spread(&vqp->tx, op) ||
+                     (!is_frag && (kind != VQP_KIND_PUT)))) {
+        return 0;
     }
 
-    vqp_tx_rma_commit(&vqp->tx, op);
-    uct_vqp_pump(vqp);
+    if (!is_frag) {
+        uct_vqp_spread_put(vqp, op);
+        return 1;
+    }
+
+    sge.addr   = op->g.iov[0].addr;
+    sge.length = (uint32_t)op->length;
+    sge.lkey   = op->g.iov[0].lkeys[path->rail];
+    if (kind == VQP_KIND_PUT) {
+        uct_vqp_fast_put(vqp, path, op, &sge, 0);
+    } else {
+        uct_vqp_fast_get(vqp, path, op, &sge);
+    }
+
+    return 1;
+}
+
+/* A put or get of pieces is filled in: send it the short or the long way */
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind)
+{
+    vqp_tx_rma_cut(&vqp->tx, op);
+    if (vqp_unlikely(op->niov != 1) ||
+        !uct_vqp_rma_send_fast(vqp, op, kind)) {
+        vqp_tx_rma_commit(&vqp->tx, op);
+        uct_vqp_pump(vqp);
+    }
+}
+
+/* A word is what most of these are */
+static inline void
+uct_vqp_copy_short(void *dest, const void *src, unsigned length)
+{
+    if (length == sizeof(uint64_t)) {
+        memcpy(dest, src, sizeof(uint64_t));
+    } else {
+        memcpy(dest, src, length);
+    }
 }
 
 ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
@@ -119,7 +167,7 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
                      rkey);
     op->user_kind  = UCT_VQP_USER_NONE;
     op->frag_shift = 31;
-    memcpy(op->data, buffer, length);
+    uct_vqp_copy_short(op->data, buffer, length);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, SHORT, length);
 
     path = vqp_tx_fast_put_path(&vqp->tx);
@@ -175,8 +223,9 @@ static ucs_status_t __attribute__((noinline)) uct_vqp_no_desc(uct_vqp_t *vqp)
                                                       uct_vqp_no_resource(vqp);
 }
 
-static inline void uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op,
-                                  uct_vqp_desc_t *desc, uint64_t length)
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind,
+               uct_vqp_desc_t *desc, uint64_t length)
 {
     op->user           = desc;
     op->user_kind      = UCT_VQP_USER_DESC;
@@ -184,7 +233,7 @@ static inline void uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op,
     op->g.iov[0].addr  = (uintptr_t)(desc + 1);
     op->g.iov[0].length = length;
     op->g.iov[0].lkeys = desc->lkeys;
-    uct_vqp_rma_send(vqp, op);
+    uct_vqp_rma_send(vqp, op, kind);
 }
 
 ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
@@ -215,7 +264,7 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
 
     uct_vqp_rma_fill(op, VQP_KIND_PUT, 0, length, remote_addr, rkey);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, BCOPY, length);
-    uct_vqp_bounce(vqp, op, desc, length);
+    uct_vqp_bounce(vqp, op, VQP_KIND_PUT, desc, length);
     return length;
 }
 
@@ -244,8 +293,23 @@ ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
     uct_vqp_rma_fill(op, VQP_KIND_GET, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
                      remote_addr, rkey);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), GET, BCOPY, length);
-    uct_vqp_bounce(vqp, op, desc, length);
+    uct_vqp_bounce(vqp, op, VQP_KIND_GET, desc, length);
     return UCS_INPROGRESS;
+}
+
+static inline void
+uct_vqp_set_piece(vqp_iov_t *piece, const uct_iov_t *iov, size_t length)
+{
+    piece->addr   = (uintptr_t)iov->buffer;
+    piece->length = length;
+    piece->lkeys  = (iov->memh == UCT_MEM_HANDLE_NULL) ? NULL :
+                    uct_vqp_memh_lkeys(iov->memh);
+}
+
+static inline size_t uct_vqp_iov_length(const uct_iov_t *iov, size_t iovcnt)
+{
+    return vqp_likely(iovcnt == 1) ? uct_iov_get_length(iov) :
+                                     uct_iov_total_length(iov, iovcnt);
 }
 
 ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
@@ -270,17 +334,15 @@ ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
     }
 
     for (i = 0; i < iovcnt; ++i) {
-        dest[first + i].addr   = (uintptr_t)iov[i].buffer;
-        dest[first + i].length = uct_iov_get_length(&iov[i]);
-        dest[first + i].lkeys  = (iov[i].memh == UCT_MEM_HANDLE_NULL) ? NULL :
-                                 uct_vqp_memh_lkeys(iov[i].memh);
+        uct_vqp_set_piece(&dest[first + i], &iov[i],
+                          uct_iov_get_length(&iov[i]));
     }
 
     return UCS_OK;
 }
 
 /* A put or get of user memory, of any length: accepted whole */
-static inline ucs_status_t
+static UCS_F_ALWAYS_INLINE ucs_status_t
 uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
                   size_t iovcnt, size_t length, uint64_t remote_addr,
                   uct_rkey_t rkey, uct_completion_t *comp)
@@ -289,16 +351,21 @@ uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
 
     UCT_VQP_CHECK_RKEY(vqp, rkey);
     UCT_VQP_RMA_BEGIN(vqp, op);
-    status = uct_vqp_set_iov(vqp, op, 0, iov, iovcnt);
-    if (ucs_unlikely(status != UCS_OK)) {
-        return status;
+    if (vqp_likely(iovcnt == 1)) {
+        op->niov = 1;
+        uct_vqp_set_piece(op->g.iov, iov, length);
+    } else {
+        status = uct_vqp_set_iov(vqp, op, 0, iov, iovcnt);
+        if (ucs_unlikely(status != UCS_OK)) {
+            return status;
+        }
     }
 
     uct_vqp_rma_fill(op, kind, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
                      remote_addr, rkey);
     op->user      = comp;
     op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
-    uct_vqp_rma_send(vqp, op);
+    uct_vqp_rma_send(vqp, op, kind);
     return UCS_INPROGRESS;
 }
 
@@ -306,7 +373,7 @@ ucs_status_t uct_vqp_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
                                   size_t iovcnt, uint64_t remote_addr,
                                   uct_rkey_t rkey, uct_completion_t *comp)
 {
-    size_t length = uct_iov_total_length(iov, iovcnt);
+    size_t length = uct_vqp_iov_length(iov, iovcnt);
 
     UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface,
                                               uct_vqp_iface_t)->max_iov,
@@ -322,7 +389,7 @@ ucs_status_t uct_vqp_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
                                   size_t iovcnt, uint64_t remote_addr,
                                   uct_rkey_t rkey, uct_completion_t *comp)
 {
-    size_t length = uct_iov_total_length(iov, iovcnt);
+    size_t length = uct_vqp_iov_length(iov, iovcnt);
 
     UCT_CHECK_IOV_SIZE(iovcnt, ucs_derived_of(tl_ep->iface,
                                               uct_vqp_iface_t)->max_iov,

@@ -20,19 +20,10 @@ static const enum ibv_wr_opcode vqp_ib_opcodes[] = {
     [VQP_WR_CSWAP]     = IBV_WR_ATOMIC_CMP_AND_SWP
 };
 
-const unsigned vqp_ib_send_flags[8] = {
-    [VQP_FRAG_SIGNALED]                    = IBV_SEND_SIGNALED,
-    [VQP_FRAG_INLINE]                      = IBV_SEND_INLINE,
-    [VQP_FRAG_INLINE | VQP_FRAG_SIGNALED]  = IBV_SEND_INLINE |
-                                             IBV_SEND_SIGNALED,
-    [VQP_FRAG_FENCE]                       = IBV_SEND_FENCE,
-    [VQP_FRAG_FENCE | VQP_FRAG_SIGNALED]   = IBV_SEND_FENCE |
-                                             IBV_SEND_SIGNALED,
-    [VQP_FRAG_FENCE | VQP_FRAG_INLINE]     = IBV_SEND_FENCE | IBV_SEND_INLINE,
-    [VQP_FRAG_FENCE | VQP_FRAG_INLINE |
-     VQP_FRAG_SIGNALED]                    = IBV_SEND_FENCE | IBV_SEND_INLINE |
-                                             IBV_SEND_SIGNALED
-};
+_Static_assert(((int)VQP_FRAG_FENCE == (int)IBV_SEND_FENCE) &&
+               ((int)VQP_FRAG_SIGNALED == (int)IBV_SEND_SIGNALED) &&
+               ((int)VQP_FRAG_INLINE == (int)IBV_SEND_INLINE),
+               "VQP_FRAG_* are not IBV_SEND_*");
 
 static inline void
 vqp_ib_fill_wr(struct ibv_send_wr *wr, uint64_t wrid, const vqp_frag_t *frag)
@@ -42,7 +33,7 @@ vqp_ib_fill_wr(struct ibv_send_wr *wr, uint64_t wrid, const vqp_frag_t *frag)
     wr->sg_list    = (struct ibv_sge*)frag->sge;
     wr->num_sge    = frag->nsge;
     wr->opcode     = vqp_ib_opcodes[frag->opcode];
-    wr->send_flags = vqp_ib_send_flags[frag->flags & 7];
+    wr->send_flags = frag->flags & VQP_FRAG_SEND;
 
     if (vqp_likely(frag->opcode <= VQP_WR_READ)) {
         wr->imm_data            = htonl(frag->imm);

@@ -18,6 +18,9 @@
 #define VQP_IB_WRID_RECV    (1ull << 63)
 #define VQP_IB_WRID_VQP_MAX (1u << 23)
 
+/* Which incarnation of which path: all but direction and place */
+#define VQP_IB_WRID_PATH    (~(VQP_IB_WRID_RECV | 0xffffull))
+
 static inline uint64_t vqp_ib_wrid(uint32_t vqp, uint8_t path, uint16_t epoch)
 {
     return ((uint64_t)vqp << 40) | ((uint64_t)path << 32) |
@@ -32,11 +35,6 @@ static inline uint32_t vqp_ib_wrid_vqp(uint64_t wrid)
 static inline uint8_t vqp_ib_wrid_path(uint64_t wrid)
 {
     return (uint8_t)(wrid >> 32);
-}
-
-static inline uint16_t vqp_ib_wrid_epoch(uint64_t wrid)
-{
-    return (uint16_t)(wrid >> 16);
 }
 
 static inline uint16_t vqp_ib_wrid_pos(uint64_t wrid)
