@@ -176,6 +176,8 @@ struct fab_config_list {
         "once, as a ConnectX, which stock UCX counts on") \
     SET(retry7, RETRY7, "finite|endless", 0, 1, \
         "whether a retry count of 7 is seven retries or no end of them") \
+    STR(role, ROLE, "", \
+        "what the process is called in scripts of faults: kill role=NAME") \
     STR(faults, FAULTS, "", "script of faults (fab_fault.h)") \
     STR(manners, MANNERS, "warn", \
         "misuse of verbs by the caller: off; warn: a line each; fail: and " \

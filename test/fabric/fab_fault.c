@@ -146,6 +146,13 @@ bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
             }
             result->kind = FAB_WR_FAULT_RNR;
             break;
+        case FAB_FAULT_KILL:
+            if ((rule->at == FAB_SCRIPT_NEVER) &&
+                fault_qp_matches(rule, dev, qpn) &&
+                fault_matches(rule->opcode, op) && fault_hit(i)) {
+                fab_fault_kill(rule);
+            }
+            continue;
         default:
             continue;
         }

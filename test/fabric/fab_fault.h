@@ -33,6 +33,12 @@
  *                path=N/M: all with number N modulo M; dev=, qpn=; all if left
  *                out. Numbers are those of the lists of fabric-run --options
  *   delay        the same for the delay, to=TIME
+ *   kill         the process ends by SIGKILL: at=TIME, or when a send of its
+ *                own is about to execute, counted as for wr (op=, dev=, qpn=).
+ *                role=NAME  one that has this VQP_FABRIC_ROLE
+ *                proc=N     the one with this place in its world: the first to
+ *                           come has 0, and a free place is taken again
+ *                The script is one for all processes of a job: name one
  *
  * The kinds of a QP or a completion take dev=NAME and qpn=N, and are about any
  * device and QP if these are left out.

@@ -45,11 +45,23 @@ static int time_change(const fab_fault_rule_t *rule, bool undo)
                            undo ? NULL : &rule->value);
 }
 
+void fab_fault_kill(const fab_fault_rule_t *rule)
+{
+    if (((rule->proc == FAB_SCRIPT_ANY) || (rule->proc == fab_world_self)) &&
+        ((*rule->role == '\0') || !strcmp(rule->role, fab_config.role))) {
+        fab_verbose(1, "fault: kill: process %u, '%s'", fab_world_self,
+                    fab_config.role);
+        raise(SIGKILL);
+    }
+}
+
 int fab_fault_time_act(const fab_fault_rule_t *rule, bool undo)
 {
-    int rc;
+    int rc = 0;
 
-    if (rule->kind == FAB_FAULT_QP) {
+    if (rule->kind == FAB_FAULT_KILL) {
+        fab_fault_kill(rule);
+    } else if (rule->kind == FAB_FAULT_QP) {
         rc = fab_control_qp_error(rule->dev, rule->qpn);
     } else if (rule->kind == FAB_FAULT_PORT) {
         rc = fab_control_port(rule->dev, rule->port, undo);

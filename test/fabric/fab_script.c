@@ -230,11 +230,11 @@ static bool script_path(const char *word, fab_fault_rule_t *rule)
 
 /* Which kinds know a key, as a set of bits */
 #define K(_kind)  (1u << FAB_FAULT_##_kind)
-#define K_WR      (K(WR) | K(UNACKED) | K(RNR))
+#define K_WR      (K(WR) | K(UNACKED) | K(RNR) | K(KILL))
 #define K_CQE     (K(WITHHOLD) | K(DUPLICATE) | K(GARBAGE))
 #define K_COUNTED (K(CALL) | K_WR | K_CQE)
 #define K_CHANGE  (K(RATE) | K(DELAY))
-#define K_TIMED   (K(QP) | K(PORT) | K_CHANGE)
+#define K_TIMED   (K(QP) | K(PORT) | K(KILL) | K_CHANGE)
 
 static uint32_t script_key_kinds(const char *key)
 {
@@ -255,6 +255,8 @@ static uint32_t script_key_kinds(const char *key)
         {"count", K_COUNTED},
         {"p", K_COUNTED},
         {"every", K_COUNTED | K_TIMED},
+        {"proc", K(KILL)},
+        {"role", K(KILL)},
         {"value", K(SEED)},
         {NULL, 0}
     };
@@ -288,6 +290,11 @@ static bool script_set(fab_fault_rule_t *rule, const char *key,
         return script_number32(word, &rule->qpn);
     } else if (!strcmp(key, "port")) {
         return script_number32(word, &rule->port) && (rule->port > 0);
+    } else if (!strcmp(key, "proc")) {
+        return script_number32(word, &rule->proc);
+    } else if (!strcmp(key, "role")) {
+        return (strlen(word) < FAB_SCRIPT_ROLE) && (*word != '\0') &&
+               (strcpy(rule->role, word) != NULL);
     } else if (!strcmp(key, "path")) {
         return script_path(word, rule);
     } else if (!strcmp(key, "to")) {
@@ -321,6 +328,7 @@ static void script_defaults(fab_fault_rule_t *rule, fab_fault_kind_t kind)
     rule->qpn    = FAB_SCRIPT_ANY;
     rule->port   = fab_fault_is_change(kind) ? 0 : 1;
     rule->path   = FAB_SCRIPT_ANY;
+    rule->proc   = FAB_SCRIPT_ANY;
     rule->value  = FAB_SCRIPT_NEVER;
     rule->verb   = FAB_SCRIPT_ANY;
     rule->opcode = FAB_SCRIPT_ANY;

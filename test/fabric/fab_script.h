@@ -8,6 +8,7 @@
 #include "fab_fault.h"
 
 #define FAB_SCRIPT_MAX_RULES 64
+#define FAB_SCRIPT_ROLE      32
 #define FAB_SCRIPT_ANY       UINT32_MAX /* device, QPN, opcode ... */
 #define FAB_SCRIPT_ALL       UINT64_MAX /* count */
 #define FAB_SCRIPT_NEVER     UINT64_MAX /* time */
@@ -24,6 +25,7 @@
     _X(PORT, port) \
     _X(RATE, rate) \
     _X(DELAY, delay) \
+    _X(KILL, kill) \
     _X(SEED, seed)
 
 #define FAB_FAULT_KIND_ENUM(_upper, _lower) FAB_FAULT_##_upper,
@@ -45,6 +47,8 @@ typedef struct fab_fault_rule {
     uint32_t           qpn;
     uint32_t           port;
     uint32_t           path, modulo;
+    uint32_t           proc;       /* index in the world */
+    char               role[FAB_SCRIPT_ROLE]; /* empty: any */
     uint32_t           verb;       /* enum fab_call */
     uint32_t           opcode;     /* enum ibv_wr_opcode */
     uint32_t           status;     /* enum ibv_wc_status */

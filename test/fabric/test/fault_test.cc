@@ -32,6 +32,7 @@ TEST_F(fault_script, takes_rules_blanks_and_comments)
                              "garbage count=all status=WR_FLUSH_ERR",
                              "seed value=9",
                              "rate at=1ms to=100; delay at=0s to=1ms for=2ms",
+                             "kill role=x nth=3 op=SEND; kill proc=1 at=5ms",
                              "rate path=3/4 dev=fab0 at=1s every=1s to=0",
                              "rate port=1 at=1s to=5; delay qpn=17 at=1s to=0s"}) {
         EXPECT_EQ("", error(good)) << good;

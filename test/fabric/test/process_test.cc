@@ -231,3 +231,32 @@ TEST_F(fabric_test, atomics_of_two_processes_lose_nothing)
     EXPECT_EQ(0, other.wait());
     EXPECT_EQ(40000u, *word);
 }
+
+/* The same, by the script that all processes of a job have */
+class killed_by_script : public two_processes {
+protected:
+    void SetUp() override
+    {
+        setenv("VQP_FABRIC_ROLE", "echo", 1);
+        setenv("VQP_FABRIC_FAULTS",
+               "kill role=nobody; kill role=echo op=RDMA_WRITE_WITH_IMM nth=3",
+               1);
+        two_processes::SetUp();
+        unsetenv("VQP_FABRIC_ROLE");
+        unsetenv("VQP_FABRIC_FAULTS");
+    }
+};
+
+TEST_F(killed_by_script, at_its_third_answer)
+{
+    for (unsigned i = 1; i <= 3; ++i) {
+        ibv_send_wr ping = wr(IBV_WR_RDMA_WRITE_WITH_IMM, 8);
+
+        ping.imm_data = i;
+        ASSERT_EQ(0, a->post(ping));
+        EXPECT_EQ(i == 3 ? 1u : 2u, a->drain(i == 3 ? 1 : 2).size());
+    }
+    EXPECT_EQ(-1, peer->wait()); /* by a signal */
+    ASSERT_EQ(0, a->post(wr(IBV_WR_RDMA_WRITE, 8)));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
+}
