@@ -95,10 +95,11 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "two frags each at least; 1 MiB for a single path.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"RING_SIZE", "128k",
+    {"RING_SIZE", "64k",
      "Bytes of the active message ring of each connection, a power of two from\n"
-     "8k to 1g. Each endpoint holds two of them, pinned (ring and mirror). One\n"
-     "message takes up to half. Both sides must have the same size.",
+     "4k to 1g. Each endpoint holds two of them, pinned (ring and mirror). Bytes\n"
+     "of active messages under way, at most; one message takes up to half. Both\n"
+     "sides must have the same size.",
      UCT_VQP_OPTION(ring_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"FSN_WINDOW", "128",
@@ -112,21 +113,22 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "two, 8 to 4096; each takes 128 bytes.",
      UCT_VQP_OPTION(max_ops), UCS_CONFIG_TYPE_UINT},
 
-    {"TX_QUEUE_LEN", "64",
-     "Length of the send queue of each path, in work requests, 8 to 16384.",
-     UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_UINT},
+    {"TX_QUEUE_LEN", "auto",
+     "Length of the send queue of each path, in work requests, 8 to 16384.\n"
+     "auto: 128 shared by the paths, 32 to 64 each.",
+     UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TX_CQ_MODERATION", "16",
      "Work requests without a completion of their own that a path sends in a row,\n"
      "at most. Lowered where the queues are short.",
      UCT_VQP_OPTION(tx_moderation), UCS_CONFIG_TYPE_UINT},
 
-    {"TX_MIN_INLINE", "64",
+    {"TX_MIN_INLINE", "60",
      "Bytes that a send queue entry should take inline, at least; less when the\n"
      "device grants less.",
      UCT_VQP_OPTION(tx_min_inline), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"TX_MIN_SGE", "5",
+    {"TX_MIN_SGE", "4",
      "Scatter-gather elements of a send queue entry, 2 to 16; one less is the\n"
      "number of iov entries of a zero-copy operation.",
      UCT_VQP_OPTION(tx_min_sge), UCS_CONFIG_TYPE_UINT},

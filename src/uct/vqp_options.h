@@ -22,7 +22,7 @@ typedef struct uct_vqp_iface_config {
     size_t                   ring_size;
     unsigned                 fsn_window;
     unsigned                 max_ops;
-    unsigned                 tx_queue_len;
+    unsigned long            tx_queue_len; /* or UCS_ULUNITS_AUTO */
     unsigned                 tx_moderation;
     size_t                   tx_min_inline;
     unsigned                 tx_min_sge;

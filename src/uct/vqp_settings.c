@@ -81,17 +81,30 @@ static uint64_t uct_vqp_path_bytes(const uct_vqp_iface_config_t *config)
            ucs_max(2 * frag, (512 * UCS_KBYTE) / config->num_paths);
 }
 
+/* Many small operations are spread over the paths, so that together their queues
+ * hold what MAX_OPS accepts by default. See docs/memory.md for what they cost. */
+static size_t uct_vqp_send_depth(const uct_vqp_iface_config_t *config)
+{
+    unsigned num_paths = ucs_max(config->num_paths, 1);
+
+    return (config->tx_queue_len != UCS_ULUNITS_AUTO) ?
+                   config->tx_queue_len :
+                   ucs_min(ucs_max(128 / num_paths, 32), 64);
+}
+
 static ucs_status_t
 uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                        const uct_vqp_iface_config_t *config)
 {
+    size_t send_depth = uct_vqp_send_depth(config);
+
     UCT_VQP_CHECK(uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
                   "NUM_PATHS", config->num_paths, "must be from 1 to 64");
-    UCT_VQP_CHECK(uct_vqp_in_range(config->ring_size, 8 * UCS_KBYTE,
+    UCT_VQP_CHECK(uct_vqp_in_range(config->ring_size, 4 * UCS_KBYTE,
                                    UCS_GBYTE) &&
                   ucs_is_pow2(config->ring_size),
                   "RING_SIZE", config->ring_size,
-                  "must be a power of two from 8k to 1g");
+                  "must be a power of two from 4k to 1g");
     UCT_VQP_CHECK(uct_vqp_in_range(config->fsn_window, 16, 4096) &&
                   ucs_is_pow2(config->fsn_window),
                   "FSN_WINDOW", config->fsn_window,
@@ -101,11 +114,10 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                   "must be at least twice UCX_VQP_NUM_PATHS");
     UCT_VQP_CHECK(uct_vqp_in_range(config->max_ops, 8, 4096),
                   "MAX_OPS", config->max_ops, "must be from 8 to 4096");
-    UCT_VQP_CHECK(uct_vqp_in_range(config->tx_queue_len, 8, 16384),
-                  "TX_QUEUE_LEN", config->tx_queue_len,
-                  "must be from 8 to 16384");
-    UCT_VQP_CHECK(config->tx_queue_len * config->num_paths < UCS_BIT(16),
-                  "TX_QUEUE_LEN", config->tx_queue_len,
+    UCT_VQP_CHECK(uct_vqp_in_range(send_depth, 8, 16384), "TX_QUEUE_LEN",
+                  send_depth, "must be from 8 to 16384");
+    UCT_VQP_CHECK(send_depth * config->num_paths < UCS_BIT(16),
+                  "TX_QUEUE_LEN", send_depth,
                   "times UCX_VQP_NUM_PATHS must be below 65536");
     UCT_VQP_CHECK(uct_vqp_in_range(config->min_frag, 256, UCS_GBYTE),
                   "MIN_FRAG", config->min_frag, "must be from 256 to 1g");
@@ -128,8 +140,8 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->ring_size  = (uint32_t)config->ring_size;
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
-    set->send_depth = config->tx_queue_len;
-    set->inflight   = ucs_roundup_pow2((uint32_t)config->tx_queue_len);
+    set->send_depth = (uint32_t)send_depth;
+    set->inflight   = ucs_roundup_pow2(set->send_depth);
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
     set->poll_max   = config->poll_max;
     set->seg_size   = (uint32_t)config->seg_size;

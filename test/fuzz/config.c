@@ -37,7 +37,7 @@ static void check_sizes(const uct_vqp_settings_t *set)
 {
     FUZZ_CHECK(in_range(set->num_paths, 1, VQP_MAX_PATHS));
     FUZZ_CHECK(is_pow2(set->ring_size) &&
-               in_range(set->ring_size, 8192, 1u << 30));
+               in_range(set->ring_size, 4096, 1u << 30));
     FUZZ_CHECK(is_pow2(set->fsn_window) &&
                in_range(set->fsn_window, 16, VQP_WIRE_MAX_WINDOW));
     FUZZ_CHECK(is_pow2(set->num_ops) && in_range(set->num_ops, 8, 4096));

@@ -85,6 +85,50 @@ TEST_P(ops, am_bcopy_delivers_0_to_max_bytes)
     }
 }
 
+/* The longest is one call: with a header or without, in one piece or in as many
+ * as there may be */
+TEST_P(ops, am_zcopy_of_max_bytes_is_one_call_and_one_more_is_refused)
+{
+    const size_t max = a->attr.cap.am.max_zcopy, pieces = a->attr.cap.am.max_iov;
+    inbox in(*b, 8);
+    std::vector<std::string> expected;
+
+    for (size_t hdr : {(size_t)0, (size_t)1, a->attr.cap.am.max_hdr}) {
+        for (size_t count : {(size_t)1, pieces}) {
+            std::vector<uct_iov_t> iov;
+            std::string bytes(source->data + 77, hdr);
+            completion comp;
+            size_t left = max - hdr;
+
+            for (size_t i = 0; i < count; ++i) {
+                size_t part = (i + 1 == count) ? left : left / 3;
+
+                iov.push_back(source->iov(1000 + i, part));
+                bytes += std::string(source->data + 1000 + i, part);
+                left  -= part;
+            }
+            ASSERT_EQ(max, bytes.size());
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return uct_ep_am_zcopy(*ab, 8, source->data + 77, (unsigned)hdr,
+                                       iov.data(), count, 0, &comp.super);
+            }));
+            ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+            EXPECT_EQ(UCS_OK, comp.status);
+            expected.push_back(bytes);
+
+            log_capture log;
+            ++iov.back().length;
+            EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+                      uct_ep_am_zcopy(*ab, 8, source->data + 77, (unsigned)hdr,
+                                      iov.data(), count, 0, NULL));
+            EXPECT_TRUE(log.has("am_zcopy"));
+        }
+    }
+
+    ASSERT_TRUE(until([&] { return in.got.size() == expected.size(); }));
+    EXPECT_TRUE(in.got == expected);
+}
+
 TEST_P(ops, am_zcopy_delivers_header_and_pieces)
 {
     size_t max_hdr = a->attr.cap.am.max_hdr;

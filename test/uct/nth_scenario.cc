@@ -120,7 +120,7 @@ void nth_scenario::post_puts()
     const char *src = m_a.mem.data.data() + ZCOPY_OFFSET;
 
     post("put_short", [&](uct_completion_t*) {
-        return uct_ep_put_short(m_a.ep, src, 32, remote + SHORT_OFFSET,
+        return uct_ep_put_short(m_a.ep, src, 24, remote + SHORT_OFFSET,
                                 m_b.mem.bundle.rkey);
     });
     post("put_bcopy", [&](uct_completion_t*) {
@@ -248,7 +248,7 @@ void nth_scenario::check()
     }
     if (success) {
         EXPECT_EQ(m_sent, m_b.received);
-        EXPECT_EQ(0, memcmp(target + SHORT_OFFSET, target + ZCOPY_OFFSET, 32));
+        EXPECT_EQ(0, memcmp(target + SHORT_OFFSET, target + ZCOPY_OFFSET, 24));
         EXPECT_EQ(0, memcmp(target + BCOPY_OFFSET, target + ZCOPY_OFFSET, 500));
     }
 }

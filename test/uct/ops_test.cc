@@ -12,6 +12,8 @@ static const setting settings[] = {
     {"four_paths",      {{"NUM_PATHS", "4"}}},
     {"spray_post",      {{"NUM_PATHS", "4"}, {"NOTIFY", "spray"},
                          {"COMP_ORDER", "post"}, {"SCHED", "least"}}},
+    {"tail",            {{"NUM_PATHS", "4"}, {"NOTIFY", "tail"},
+                         {"MIN_FRAG", "1k"}, {"FRAG_SIZE", "2k"}}},
     {"small_frags_all", {{"NUM_PATHS", "3"}, {"MIN_FRAG", "256"},
                          {"FRAG_SIZE", "512"}, {"AM_ORDER", "all"},
                          {"RING_SIZE", "16k"}}},

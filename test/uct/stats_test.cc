@@ -91,7 +91,8 @@ TEST_F(stats_test, without_trace_there_is_no_line_for_packets)
 TEST_F(stats_test, the_log_says_what_notify_auto_comes_to)
 {
     EXPECT_TRUE(has(run({{"UCX_LOG_LEVEL", "debug"},
-                         {"UCX_VQP_NUM_PATHS", "2"}}),
+                         {"UCX_VQP_NUM_PATHS", "2"},
+                         {"UCX_VQP_RING_SIZE", "128k"}}),
                     "notify auto is dqplb for messages of up to 32752 bytes, "
                     "tail above"));
     EXPECT_TRUE(has(run({{"UCX_LOG_LEVEL", "debug"},
@@ -158,7 +159,7 @@ TEST_F(stats_test, a_connection_pins_what_is_documented_at_each_side)
         options config;
         long    bytes;
     } documented[] = {
-        {{}, 266240},
+        {{}, 135168},
         {{{"RING_SIZE", "16k"}}, 36864},
         {{{"RING_SIZE", "8k"}, {"NUM_PATHS", "2"}, {"TX_QUEUE_LEN", "32"},
           {"MAX_OPS", "32"}, {"FSN_WINDOW", "32"}}, 20480}

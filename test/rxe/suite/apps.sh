@@ -43,6 +43,12 @@ demo_case() {
     no_complaint "corrupt\| ERROR \|assert"
 }
 
+# least_case PATHS DEMO_CASE-ARGUMENT...: with the least ring
+least_case() {
+    export UCX_VQP_RING_SIZE=4k UCX_VQP_NUM_PATHS=$1
+    demo_case "${@:2}"
+}
+
 # client_server_case API SIZE [ARG]...
 client_server_case() {
     local api=$1 size=$2 status
@@ -82,6 +88,8 @@ sleep_case() {
 }
 
 add io_demo_tag 60 demo_case 0 1:65536 -i 300
+add io_demo_least 60 least_case 4 0 1:65536 -i 100
+add io_demo_least_one_path 60 least_case 1 0 1:65536 -i 100
 add io_demo_am 60 demo_case 0 1:65536 -i 300 -A
 add io_demo_large 60 demo_case 0 100000:4194304 -i 20
 add io_demo_two_devices 60 demo_case 1 1:65536 -i 100
