@@ -201,7 +201,9 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     unsigned num                  = set->num_paths;
-    size_t ops_size               = 2ul * set->num_ops * sizeof(vqp_op_t);
+    size_t keys_offset            = 2ul * set->num_ops * sizeof(vqp_op_t);
+    size_t ops_size               = keys_offset +
+                                    set->num_ops * sizeof(*vqp->op_rkeys);
     size_t paths_size             = num * sizeof(vqp_path_t);
     size_t ib_size                = num * sizeof(vqp_ib_path_t);
     size_t inflight_size          = (size_t)num * set->inflight *
@@ -219,6 +221,7 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
     memset(memory, 0, ops_size + inflight_size + paths_size + ib_size +
                       (2ul * set->fsn_window));
     vqp->ops        = (vqp_op_t*)memory;
+    vqp->op_rkeys   = (uint32_t(*)[VQP_MAX_RAILS])(memory + keys_offset);
     vqp->paths      = (vqp_path_t*)(memory + ops_size + inflight_size);
     vqp->ib_paths   = (vqp_ib_path_t*)((char*)vqp->paths + paths_size);
     vqp->window_map = (uint8_t*)vqp->ib_paths + ib_size;

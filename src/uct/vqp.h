@@ -58,6 +58,7 @@ typedef struct uct_vqp {
     uint8_t             *window_map;
     uint8_t             *fsn_path;
     vqp_op_t            *ops;
+    uint32_t           (*op_rkeys)[VQP_MAX_RAILS]; /* of each op of the RMA ring */
 
     /* under the async block */
     vqp_conn_t           conn;
@@ -81,6 +82,21 @@ typedef struct uct_vqp {
 static inline int uct_vqp_is_connected(const uct_vqp_t *vqp)
 {
     return __atomic_load_n(&vqp->connected, __ATOMIC_ACQUIRE);
+}
+
+/**
+ * Keep a remote key with an op of the RMA ring: the user may release it when
+ * the op was accepted, and frags are dispatched later.
+ *
+ * @return the op's rkeys.
+ */
+static inline const uint32_t *
+uct_vqp_keep_rkeys(uct_vqp_t *vqp, const vqp_op_t *op, const uint32_t *rkeys)
+{
+    uint32_t *kept = vqp->op_rkeys[op - vqp->tx.rma.ops];
+
+    memcpy(kept, rkeys, sizeof(*vqp->op_rkeys));
+    return kept;
 }
 
 /** Tell the sender the time, if its scheduler measures. */

@@ -59,7 +59,8 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
                                              (VQP_OP_SIGNAL | VQP_OP_BUFFER);
     op->length          = sizeof(uint64_t);
     op->raddr           = remote_addr;
-    op->rkeys           = uct_vqp_rkey(rkey)->rkeys;
+    op->rkeys           = uct_vqp_keep_rkeys(vqp, op,
+                                             uct_vqp_rkey(rkey)->rkeys);
     op->user            = comp;
     op->user_kind       = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
     op->frag_shift      = 31;

@@ -13,14 +13,14 @@
     }
 
 static inline void
-uct_vqp_rma_fill(vqp_op_t *op, vqp_kind_t kind, unsigned flags, uint64_t length,
-                 uint64_t remote_addr, uct_rkey_t rkey)
+uct_vqp_rma_fill(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
+                 uint64_t length, uint64_t remote_addr, uct_rkey_t rkey)
 {
     op->kind   = (uint8_t)kind;
     op->flags  = (uint8_t)flags;
     op->length = length;
     op->raddr  = remote_addr;
-    op->rkeys  = uct_vqp_rkey(rkey)->rkeys;
+    op->rkeys  = uct_vqp_keep_rkeys(vqp, op, uct_vqp_rkey(rkey)->rkeys);
 }
 
 /* Accept and post a put of one frag and one piece */
@@ -163,7 +163,7 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
     UCT_VQP_CHECK_RKEY(vqp, rkey);
     UCT_VQP_RMA_BEGIN(vqp, op);
 
-    uct_vqp_rma_fill(op, VQP_KIND_PUT, VQP_OP_INLINE, length, remote_addr,
+    uct_vqp_rma_fill(vqp, op, VQP_KIND_PUT, VQP_OP_INLINE, length, remote_addr,
                      rkey);
     op->user_kind  = UCT_VQP_USER_NONE;
     op->frag_shift = 31;
@@ -262,7 +262,7 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
         return uct_vqp_ep_bad_rkey(vqp, rkey);
     }
 
-    uct_vqp_rma_fill(op, VQP_KIND_PUT, 0, length, remote_addr, rkey);
+    uct_vqp_rma_fill(vqp, op, VQP_KIND_PUT, 0, length, remote_addr, rkey);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, BCOPY, length);
     uct_vqp_bounce(vqp, op, VQP_KIND_PUT, desc, length);
     return length;
@@ -290,7 +290,7 @@ ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
     desc->comp   = comp;
     desc->unpack = unpack_cb;
     desc->arg    = arg;
-    uct_vqp_rma_fill(op, VQP_KIND_GET, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
+    uct_vqp_rma_fill(vqp, op, VQP_KIND_GET, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
                      remote_addr, rkey);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), GET, BCOPY, length);
     uct_vqp_bounce(vqp, op, VQP_KIND_GET, desc, length);
@@ -361,7 +361,7 @@ uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
         }
     }
 
-    uct_vqp_rma_fill(op, kind, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
+    uct_vqp_rma_fill(vqp, op, kind, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
                      remote_addr, rkey);
     op->user      = comp;
     op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;

@@ -308,6 +308,27 @@ TEST_P(fence, messages_of_several_frags_stay_in_order_over_uneven_paths)
     EXPECT_EQ("", bad);
 }
 
+/* What a fence holds back is posted when the user may have released the key */
+TEST_P(fence, a_key_may_be_released_when_the_put_is_accepted)
+{
+    auto key = std::make_unique<remote_key>(target->packed_key());
+
+    put(0, slot, 1);
+    EXPECT_EQ(UCS_OK, uct_ep_fence(*ab, 0));
+    for (uint64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_put_short(*ab, &i, 8, target->addr(slot + 8 * i),
+                                    key->bundle.rkey);
+        }));
+    }
+    key.reset();
+    EXPECT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(0u, a->errors);
+    for (uint64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(i, ((uint64_t*)(target->data + slot))[i]);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(
         vqp, fence, ::testing::ValuesIn(settings),
         [](const ::testing::TestParamInfo<fence_setting> &info) {
