@@ -73,6 +73,8 @@ test_environment() {
     if [ "$TL" = vqp ]; then
         # UCP's perf cases take the transports of the environment
         environment+=(UCX_TLS=vqp)
+        # peer_failure_multiple reads it as a number; 32 is auto's at 4 paths
+        environment+=("UCX_VQP_TX_QUEUE_LEN=${UCX_VQP_TX_QUEUE_LEN:-32}")
         [ "$RAILS" = 1 ] || environment+=("UCX_VQP_RAILS=$(rails)")
     else
         environment+=(UCX_TLS=rc_v,self UCX_IB_GID_INDEX=1

@@ -91,7 +91,9 @@ void Owner::note_number(const Vqp *vqp, bool given)
         FUZZ_CHECK(vqp->conn.number > highest);
     }
 
-    if (m_strict && ((id != OWN_ID) || given)) {
+    /* Of a number that a forgotten record may have held, nothing is known */
+    if (m_strict && (vqp->conn.number > m_tab.lost) &&
+        ((id != OWN_ID) || given)) {
         FUZZ_CHECK(m_used.emplace(id, vqp->conn.number).second);
     }
 
