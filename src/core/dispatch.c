@@ -262,13 +262,12 @@ static void vqp_tx_dispatch_am(vqp_tx_t *tx, vqp_batch_t *batch)
 }
 
 /* May an op behind a fence go? On one path RC order does it, after the AMs that
- * were accepted earlier; else everything before it has to be confirmed. */
+ * were accepted earlier; else all from before the fence has to be confirmed. */
 static int vqp_tx_fence_passed(vqp_tx_t *tx, const vqp_op_t *op)
 {
     uint32_t am = (tx->num_paths == 1) ? tx->am.post : tx->am.head;
 
-    if (((am == tx->am.tail) ||
-         (vqp_seq_diff(vqp_opring_at(&tx->am, am)->seq, op->seq) > 0)) &&
+    if ((vqp_seq_diff(am, op->fence_am) >= 0) &&
         ((tx->num_paths == 1) || (tx->rma.head == tx->rma.post))) {
         tx->rma_held = 0;
         return 1;

@@ -71,7 +71,11 @@ typedef struct vqp_op {
     uint64_t        raddr;
     const uint32_t *rkeys;      /* indexed by the peer's rail */
     void           *user;       /* for the one who reports: not ours */
-    uint32_t        ring_end;   /* AM: ring position behind the record */
+    union {
+        uint32_t    ring_end;   /* AM: ring position behind the record */
+        uint32_t    fence_am;   /* RMA behind a fence: the AMs before this
+                                   position come first */
+    };
     uint32_t        fsn;        /* AM spray: given at dispatch */
     uint16_t        pending;    /* frags posted and not confirmed */
     uint16_t        next;       /* link in the done or the notify list */

@@ -147,6 +147,7 @@ typedef struct vqp_tx {
     uint64_t        paced;         /* ns: when uneven was found out */
     uint64_t        seen;          /* ns, likewise: since then, nobody has looked
                                       whether there are completions; or 0 */
+    uint32_t        fence_tail;    /* am.tail at the last fence */
     uint64_t        fence_paths;   /* paths that still need a fence frag */
     uint64_t        tail_paths;    /* paths that the tail AM at am.post has used */
     uint8_t        *fsn_path;      /* path of each outstanding fsn */
@@ -281,6 +282,7 @@ static inline void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
     op->status  = VQP_OK;
     if (vqp_unlikely(tx->fence_rma)) {
         op->flags    |= VQP_OP_FENCE;
+        op->fence_am  = (tx->num_paths == 1) ? tx->am.tail : tx->fence_tail;
         tx->fence_rma = 0;
     }
 
@@ -343,7 +345,8 @@ static inline void vqp_tx_fence(vqp_tx_t *tx)
 {
     if (!vqp_opring_is_empty(&tx->rma) || !vqp_opring_is_empty(&tx->am)) {
         tx->fence_am = tx->fence_rma = 1;
-        tx->free_ams = 0;
+        tx->fence_tail = tx->am.tail;
+        tx->free_ams   = 0;
     }
 }
 

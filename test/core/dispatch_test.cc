@@ -932,6 +932,37 @@ TEST_F(dispatch, later_messages_pass_a_held_put) {
     EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
 }
 
+TEST_F(dispatch, a_held_put_does_not_wait_for_messages_behind_the_fence) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    auto first = batch();
+    vqp_tx_fence(&m_tx);
+    m_tx.fence_am = 0;
+    am(8); /* accepted before the put */
+    rma(VQP_KIND_PUT, 8);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_AM));
+    confirm(first);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
+}
+
+TEST_F(dispatch, a_put_behind_two_fences_waits_for_the_messages_between) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    auto first = batch();
+    vqp_tx_fence(&m_tx);
+    m_tx.fence_am = 0;
+    am(8);
+    ASSERT_EQ(1u, count(batch(), VQP_KIND_AM));
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8);
+    auto kick = batch();
+    ASSERT_EQ(1u, count(kick, VQP_KIND_KICK)); /* for the message's path */
+    confirm(first);
+    EXPECT_EQ(0u, count(batch(), VQP_KIND_PUT));
+    confirm(kick);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
+}
+
 TEST_F(dispatch, order_all_fences_every_message) {
     m_cfg.order_all = 1;
     start(2);
