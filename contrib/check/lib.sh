@@ -100,12 +100,12 @@ gtest() {
     passed=$(grep -cE '\[ +OK \] .* \([0-9]+ ms\)$' "$log")
     count "$passed" 0 0
     while read -r test; do
-        result skip "$name: $test" "$(sed -n "/ RUN  *\] $test\$/,/ SKIPPED /p" \
+        result skip "$name: $test" "$(sed -n "\,RUN  *\] $test\$,,/ SKIPPED /p" \
             "$log" | grep -vE '^\[|: Skipped$|^$' | head -n 1)"
     done < <(sed -nE 's/.*\[  SKIPPED \] ([^ ,]+)(,.*)? \([0-9]+ ms\)$/\1/p' "$log")
     while read -r test; do
         result FAIL "$name: $test" "see $log"
-        sed -n "/ RUN  *\] $test\$/,/ FAILED  *\] $test/p" "$log" >"$log.part"
+        sed -n "\,RUN  *\] $test\$,,\,FAILED  *\] $test,p" "$log" >"$log.part"
         tail_of "$log.part"
     done < <(sed -nE 's/.*\[  FAILED  \] ([^ ,]+)(,.*)? \([0-9]+ ms\)$/\1/p' "$log")
     if ! grep -qE '^\[=+\] [0-9]+ tests? from .* ran\.' "$log"; then
