@@ -43,7 +43,10 @@ typedef struct uct_vqp {
     uint8_t              closing;     /* the endpoint is gone, ops are not */
     uint8_t              dying;       /* waits for its WRs to come back */
     uint8_t              saw_imm;     /* the control plane was told */
-    uint8_t              tell_imms;   /* it has to be told, or all are traced */
+    uint8_t              tell_imms;   /* it has to be told, or all are traced,
+                                         or dropped */
+    uint8_t              is_broken;   /* the peer does not keep to the protocol:
+                                         nothing of it is believed any more */
     vqp_status_t         status;      /* if failed */
     uint32_t             number;      /* in iface->vqps */
     unsigned             num_paths;   /* created; tx.num_paths: in use */

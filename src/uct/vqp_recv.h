@@ -17,22 +17,28 @@ static void uct_vqp_bad_peer(uct_vqp_t *vqp, unsigned path, const char *what)
 {
     ucs_error("vqp %u: protocol error on path %u from iface 0x%" PRIx64 ": %s",
               vqp->number, path, vqp->conn.peer_id, what);
+    vqp->is_broken = 1;
+    vqp->tell_imms = 1;
     uct_vqp_fail(vqp, VQP_ERR_PROTOCOL);
 }
 
-static inline void
+/* Returns 0 if the peer can not have it */
+static inline int
 uct_vqp_credit(uct_vqp_t *vqp, unsigned path, const vqp_credit_t *credit)
 {
     if (vqp_likely(vqp_tx_knows_credit(&vqp->tx, credit))) {
-        return;
+        return 1;
     }
 
     if (vqp_unlikely(vqp_tx_credit(&vqp->tx, credit->ring, credit->fsn) < 0)) {
         uct_vqp_bad_peer(vqp, path, "credit for what was never sent");
+        return 0;
     }
+
+    return 1;
 }
 
-/* The AM that the passed immediate closes */
+/* The AM that the passed immediate closes. Returns 0 if it is none */
 static UCS_F_ALWAYS_INLINE int
 uct_vqp_deliver(uct_vqp_t *vqp, unsigned path, uint32_t flags)
 {
@@ -44,7 +50,10 @@ uct_vqp_deliver(uct_vqp_t *vqp, unsigned path, uint32_t flags)
         return 0;
     }
 
-    uct_vqp_credit(vqp, path, &am.credit);
+    if (vqp_unlikely(!uct_vqp_credit(vqp, path, &am.credit))) {
+        return 0;
+    }
+
     uct_iface_trace_am(&vqp->iface->super, UCT_AM_TRACE_TYPE_RECV, am.id,
                        am.data, am.length, "RX: vqp %u AM", vqp->number);
     uct_iface_invoke_am(&vqp->iface->super, am.id, am.data, am.length, 0);
@@ -64,10 +73,14 @@ static void uct_vqp_first_imm(uct_vqp_t *vqp)
     UCS_ASYNC_UNBLOCK(iface->super.worker->async);
 }
 
-/* Somebody wants to hear of immediates */
-static void __attribute__((noinline))
+/* Somebody wants to hear of immediates; or nobody: then it returns 0 */
+static int __attribute__((noinline))
 uct_vqp_tell_imm(uct_vqp_t *vqp, unsigned path, uint32_t imm)
 {
+    if (vqp->is_broken) {
+        return 0;
+    }
+
     if (!vqp->saw_imm) {
         vqp->saw_imm = 1;
         uct_vqp_first_imm(vqp);
@@ -77,6 +90,8 @@ uct_vqp_tell_imm(uct_vqp_t *vqp, unsigned path, uint32_t imm)
     if (vqp->tell_imms) {
         uct_vqp_trace_rx(vqp, path, imm);
     }
+
+    return 1;
 }
 
 /* Post again what was consumed */
@@ -134,7 +149,9 @@ uct_vqp_recv_imm(uct_vqp_t *vqp, unsigned path, uint32_t imm)
     if (imm & VQP_IMM_CONTROL) {
         /* credit is cumulative, it need not wait for its order */
         credit = vqp_rx_control(&vqp->rx, path);
-        uct_vqp_credit(vqp, path, &credit);
+        if (!uct_vqp_credit(vqp, path, &credit)) {
+            return;
+        }
     }
 
     if (!passed) {
@@ -171,8 +188,8 @@ uct_vqp_recv(uct_vqp_t *vqp, unsigned path, vqp_ib_path_t *ib,
     }
 
     imm = ntohl(wc->imm_data);
-    if (vqp_unlikely(vqp->tell_imms)) {
-        uct_vqp_tell_imm(vqp, path, imm);
+    if (vqp_unlikely(vqp->tell_imms) && !uct_vqp_tell_imm(vqp, path, imm)) {
+        return;
     }
 
     if (vqp_likely(vqp_rx_next_am(&vqp->rx, imm))) {

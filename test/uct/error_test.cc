@@ -86,6 +86,14 @@ protected:
         return uct_ep_put_zcopy(ep, &iov, 1, remote, rkey, &comp.super);
     }
 
+    /* Progress this one only */
+    static void run_for_one(node &one, double seconds)
+    {
+        for (double end = now() + seconds; now() < end;) {
+            (void)one.progress();
+        }
+    }
+
     /* a's endpoint to b works */
     void expect_alive(endpoint &ep)
     {
@@ -400,6 +408,38 @@ TEST_F(error_test, beyond_the_end_of_registered_memory_nothing_is_written)
     }
     expect_alive(*ab);
     expect_mistakes("remote_key");
+}
+
+/* ---- a peer that breaks the protocol ---- */
+
+TEST_F(error_test, a_malformed_message_is_told_once_and_none_comes_after_it)
+{
+    const std::string told = "malformed active message";
+    const size_t header    = 16; /* of a record in the ring, which is aligned so */
+    log_capture log(UCS_LOG_LEVEL_ERROR);
+    unsigned delivered = 0;
+    size_t first;
+
+    start();
+    b->on_am(1, [&](const char *data, size_t length) {
+        char *next = (char*)data + (length + header - 1) / header * header;
+
+        memset(next, 0xff, sizeof(uint32_t)); /* the length of the next one */
+        ++delivered;
+        return UCS_OK;
+    });
+    for (uint64_t i = 0; i < 20; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 1, i, NULL, 0));
+    }
+    run_for_one(*a, 0.2); /* they arrive, and are acknowledged */
+
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+    run_for(0.1);
+    EXPECT_EQ(1u, delivered);
+    first = log.text().find(told);
+    ASSERT_NE(std::string::npos, first) << log.text();
+    EXPECT_EQ(std::string::npos, log.text().find(told, first + 1))
+            << log.text();
 }
 
 /* ---- ports ---- */
