@@ -121,8 +121,12 @@ typedef enum {
  * because its interface does */
 #define VQP_WIRE_FLAG_ORDERLY      0x4
 
-/* No feature bit is defined yet; unknown ones are counted and ignored */
-#define VQP_WIRE_FEATURES_KNOWN    0x0u
+/* Features; unknown ones are counted and ignored.
+ * SPRAY: the sender announces messages when it has seen all of their frags
+ * acknowledged. It may be busy elsewhere meanwhile, with later messages on the
+ * way: an immediate of it that is missing says nothing of its paths */
+#define VQP_WIRE_FEATURE_SPRAY     0x1u
+#define VQP_WIRE_FEATURES_KNOWN    VQP_WIRE_FEATURE_SPRAY
 
 typedef enum {
     VQP_LINK_IB  = 1,

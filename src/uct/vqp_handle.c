@@ -193,7 +193,8 @@ static void uct_vqp_check_gap(uct_vqp_t *vqp, uint64_t now)
     uint64_t limit = vqp->iface->set.gap_timeout;
     uint64_t gap   = vqp_rx_gap(&vqp->rx, now);
 
-    if ((limit != 0) && (gap > limit) && !vqp->failed) {
+    if ((limit != 0) && (gap > limit) && !vqp->failed &&
+        !(vqp->conn.peer_features & VQP_WIRE_FEATURE_SPRAY)) {
         ucs_error("vqp %u: an immediate of iface 0x%" PRIx64 " is missing for "
                   "%.1f s (UCX_VQP_GAP_TIMEOUT), fsn 0x%06x", vqp->number,
                   vqp->conn.peer_id, (double)gap * 1e-9, vqp->rx.window.base);

@@ -225,7 +225,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"GAP_TIMEOUT", "10s",
      "An immediate that is missing for so long although later ones have arrived\n"
-     "fails the endpoint. 0: wait for ever.",
+     "fails the endpoint; not if the peer has NOTIFY=spray, whose immediates wait\n"
+     "for its next progress. 0: wait for ever.",
      UCT_VQP_OPTION(gap_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"TRACE", "n",

@@ -442,6 +442,30 @@ TEST_F(error_test, a_malformed_message_is_told_once_and_none_comes_after_it)
             << log.text();
 }
 
+/* ---- peers that are busy ---- */
+
+/* The end of a sprayed message is told when its frags are acknowledged, and that
+ * is when the sender looks; a later message of one frag is there before */
+TEST_F(error_test, a_spraying_peer_that_does_not_progress_is_not_dead)
+{
+    unsigned got = 0;
+
+    start({{"NOTIFY", "spray"}, {"GAP_TIMEOUT", "0.2s"}});
+    b->on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
+
+    completion comp;
+    uct_iov_t iov = source->iov(0, 30000);
+
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_am_zcopy(*ab, 1, NULL, 0, &iov, 1, 0,
+                                              &comp.super));
+    ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 1, 0, NULL, 0));
+    run_for_one(*b, 2.5); /* its clock for gaps ticks once a second */
+    EXPECT_EQ(0u, got);
+    EXPECT_TRUE(until([&] { return got == 2; }));
+    EXPECT_EQ(0u, ab->errors);
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
 /* ---- ports ---- */
 
 TEST_F(error_test, a_port_that_goes_down_fails_endpoints_and_serves_when_it_is_up)
