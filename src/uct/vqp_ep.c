@@ -164,7 +164,9 @@ uct_vqp_flush(uct_vqp_t *vqp, int ignore_failure, uct_completion_t *comp)
         }
     }
 
-    if (!vqp->failed) {
+    if (vqp->peer_gone) {
+        uct_vqp_fail(vqp, VQP_ERR_RESET);
+    } else if (!vqp->failed) {
         vqp_tx_kick(&vqp->tx);
         uct_vqp_pump(vqp);
     }
@@ -446,6 +448,11 @@ ucs_status_t uct_vqp_iface_flush(uct_iface_h tl_iface, unsigned flags,
     flush->super.status = UCS_OK;
     flush->user         = comp;
     status              = uct_vqp_iface_flush_all(iface, &flush->super);
+    if (UCS_STATUS_IS_ERR(status)) {
+        /* those that wait already can not be taken back */
+        uct_completion_update_status(&flush->super, status);
+    }
+
     if (--flush->super.count == 0) {
         ucs_free(flush);
         return status;

@@ -518,6 +518,38 @@ TEST_F(error_test, a_closed_interface_fails_the_endpoints_to_it_once)
     EXPECT_EQ(1u, ab->errors);
 }
 
+/* Its side was closed properly, and nobody here waited for anything: that is no
+ * failure yet. Who then waits is told, and not when packets time out */
+TEST_F(error_test, a_flush_behind_what_a_peer_that_went_left_ends_at_once)
+{
+    completion comp;
+    log_capture quiet;
+
+    start({{"TIMEOUT", "4s"}, {"RETRY_COUNT", "6"}});
+    connect_back();
+    ASSERT_EQ(UCS_OK, ba->retry([&] {
+        return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, ba->flush());
+    ba.reset();
+    run_for(0.2);
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, settle_id, 0, NULL, 0));
+    }
+    target.reset();
+    b->close();
+    run_for(0.2);
+    EXPECT_EQ(0u, ab->errors);
+
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &comp.super));
+    if (!until([&] { return comp.calls == 1; }, 2)) {
+        ab->destroy();
+        FAIL() << "it waits for packets to time out";
+    }
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(comp.status));
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+}
+
 TEST_F(error_test, an_interface_closes_with_operations_under_way)
 {
     std::vector<std::unique_ptr<completion>> comps;

@@ -2,6 +2,7 @@
  * When a flush is over, everything posted before it is: at the other side too.
  * What could not be posted waits as a pending request, and keeps its place.
  */
+#include "nth_alloc.h"
 #include "uct_fixture.h"
 
 class flush_test : public uct_test {
@@ -153,6 +154,47 @@ TEST_F(flush_test, of_the_interface_is_for_all_its_endpoints)
     ASSERT_TRUE(until([&] {
         return uct_iface_flush(a->iface, 0, NULL) == UCS_OK;
     }));
+}
+
+/* It waits for one flush of each endpoint; not all of these could be begun */
+TEST_F(flush_test, of_the_interface_does_not_end_well_without_memory_for_it)
+{
+    if (!nth_alloc_possible()) {
+        GTEST_SKIP() << "a sanitizer has the allocators";
+    }
+
+    connect();
+    endpoint other(*a, *b);
+    uct_iov_t iov = source->iov(0, size);
+    completion comps[2], flush_comp;
+    ucs_status_t status;
+    log_capture quiet;
+
+    ASSERT_EQ(UCS_INPROGRESS, other.retry([&] {
+        return uct_ep_put_zcopy(other, &iov, 1, target->addr(), target->rkey(),
+                                &comps[0].super);
+    }));
+    ASSERT_EQ(UCS_INPROGRESS, put(size, &comps[1]));
+
+    /* all but one of the first chunk of their pool */
+    std::vector<std::unique_ptr<completion>> others;
+    for (int i = 0; i < 31; ++i) {
+        others.push_back(std::make_unique<completion>());
+        ASSERT_EQ(UCS_INPROGRESS,
+                  uct_ep_flush(*ab, 0, &others.back()->super));
+    }
+
+    nth_alloc_fail(2); /* the first is of the flush itself */
+    status = uct_iface_flush(a->iface, 0, &flush_comp.super);
+    EXPECT_TRUE(nth_alloc_failed());
+    nth_alloc_fail(0);
+    if (status == UCS_INPROGRESS) {
+        ASSERT_TRUE(until([&] { return flush_comp.calls == 1; }));
+        status = flush_comp.status;
+    }
+    EXPECT_EQ(UCS_ERR_NO_MEMORY, status);
+    EXPECT_TRUE(until([&] { return comps[0].calls + comps[1].calls == 2; }));
+    EXPECT_EQ(UCS_OK, ab->flush());
 }
 
 TEST_F(flush_test, is_not_ok_while_requests_are_pending)
