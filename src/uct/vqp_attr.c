@@ -15,13 +15,14 @@ void uct_vqp_iface_init_limits(uct_vqp_iface_t *iface)
 {
     size_t record = vqp_record_max_payload(iface->set.ring_size);
 
-    iface->am_max_short   = ucs_max(iface->inline_max, UCT_VQP_AM_MIN_SHORT) -
-                            sizeof(vqp_record_t);
-    iface->am_max_bcopy   = ucs_min(iface->set.seg_size, record);
-    iface->am_max_zcopy   = record;
-    iface->am_max_one_frag = ucs_min((size_t)1 << iface->set.min_shift, record) -
-                             sizeof(vqp_record_t);
-    iface->set.am_max_hdr = ucs_min(UCT_VQP_AM_MAX_HDR, (uint32_t)record);
+    size_t frag   = (size_t)1 << iface->set.min_shift;
+    size_t inl    = ucs_max(iface->inline_max, UCT_VQP_AM_MIN_SHORT);
+
+    iface->am_max_short    = ucs_min(inl - sizeof(vqp_record_t), record);
+    iface->am_max_bcopy    = ucs_min(iface->set.seg_size, record);
+    iface->am_max_zcopy    = record;
+    iface->am_max_one_frag = ucs_min(frag - sizeof(vqp_record_t), record);
+    iface->set.am_max_hdr  = ucs_min(UCT_VQP_AM_MAX_HDR, (uint32_t)record);
 }
 
 static uint8_t uct_vqp_addr_gid_type(const vqp_ib_gid_t *gid)

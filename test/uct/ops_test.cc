@@ -22,7 +22,14 @@ static const setting settings[] = {
                          {"FSN_WINDOW", "16"}, {"TX_QUEUE_LEN", "8"},
                          {"MAX_OPS", "8"}, {"READ_DEPTH", "1"},
                          {"TX_MIN_INLINE", "8"}, {"TX_MIN_SGE", "2"},
-                         {"MIN_FRAG", "1k"}, {"PATH_BYTES", "4k"}}}
+                         {"MIN_FRAG", "1k"}, {"PATH_BYTES", "4k"}}},
+    {"most_paths_least_rest",
+                        {{"NUM_PATHS", "64"}, {"RING_SIZE", "4k"},
+                         {"FSN_WINDOW", "128"}, {"TX_QUEUE_LEN", "8"},
+                         {"MAX_OPS", "8"}, {"READ_DEPTH", "1"},
+                         {"MIN_FRAG", "256"}, {"FRAG_SIZE", "256"},
+                         {"AM_ORDER", "all"}, {"RX_BATCH", "1"},
+                         {"POLL_MAX", "1"}}}
 };
 
 TEST_P(ops, put_short_moves_0_to_max_bytes_to_odd_addresses)
