@@ -28,7 +28,7 @@ static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
 
 /* Tell the peer the credit: the cumulative state, so the newest one suffices */
 void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
-                                    const vqp_credit_t *credit)
+                             const vqp_credit_t *credit)
 {
     vqp_path_t *path;
     vqp_frag_t *frag;

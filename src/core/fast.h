@@ -1,9 +1,8 @@
 /*
  * The short way of an op that has nothing ahead of it, and is one frag, or a put
- * of a frag per path: what
- * commit and dispatch do together, in one inline piece, with the same effects
- * (test/core/fast_test.cc compares). Whenever anything is out of the ordinary
- * the caller goes the long way. Pure: libc only.
+ * of a frag per path: what commit and dispatch do together, in one inline piece,
+ * with the same effects (test/core/fast_test.cc compares). Whenever anything is
+ * out of the ordinary the caller goes the long way. Pure: libc only.
  */
 #ifndef VQP_CORE_FAST_H
 #define VQP_CORE_FAST_H

@@ -11,7 +11,7 @@ static uint32_t vqp_pace_since(const vqp_pace_t *pace, uint64_t end)
 }
 
 static int vqp_pace_sample(vqp_pace_t *pace, int is_busy, uint64_t seen,
-                            uint64_t now)
+                           uint64_t now)
 {
     uint32_t known = vqp_pace_cost(pace, now);
     uint32_t cost  = vqp_pace_since(pace, now);

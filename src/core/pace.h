@@ -63,6 +63,6 @@ static inline uint64_t vqp_pace_finish(uint32_t cost, uint64_t bytes)
  * @return 1 if the cost is another one now.
  */
 int vqp_pace_confirmed(vqp_pace_t *pace, uint64_t bytes, uint64_t left,
-                        uint64_t seen, uint64_t now);
+                       uint64_t seen, uint64_t now);
 
 #endif

@@ -337,7 +337,6 @@ uct_vqp_query_md_resources(uct_component_t *component,
 
     *num_resources_p = uct_vqp_fill_md_resources(&list, bonds, resources);
     *resources_p     = resources;
-
     status           = UCS_OK;
 
 out:

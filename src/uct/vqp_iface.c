@@ -190,15 +190,12 @@ uct_vqp_iface_check_alignment(const uct_iface_params_t *params)
     return UCS_OK;
 }
 
-static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
-                           const uct_iface_params_t *params,
-                           const uct_iface_config_t *tl_config)
+/* Is this an interface that can be opened? @a port_p: on which port */
+static ucs_status_t
+uct_vqp_iface_check_params(uct_vqp_md_t *md, uct_worker_h worker,
+                           const uct_iface_params_t *params, uint8_t *port_p)
 {
-    uct_vqp_md_t *md               = ucs_derived_of(tl_md, uct_vqp_md_t);
-    uct_vqp_iface_config_t *config = ucs_derived_of(tl_config,
-                                                    uct_vqp_iface_config_t);
     ucs_status_t status;
-    uint8_t port;
 
     UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
                     "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not defined");
@@ -219,7 +216,20 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
         return UCS_ERR_UNSUPPORTED;
     }
 
-    status = uct_vqp_parse_device(md, params->mode.device.dev_name, &port);
+    return uct_vqp_parse_device(md, params->mode.device.dev_name, port_p);
+}
+
+static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
+                           const uct_iface_params_t *params,
+                           const uct_iface_config_t *tl_config)
+{
+    uct_vqp_md_t *md               = ucs_derived_of(tl_md, uct_vqp_md_t);
+    uct_vqp_iface_config_t *config = ucs_derived_of(tl_config,
+                                                    uct_vqp_iface_config_t);
+    ucs_status_t status;
+    uint8_t port;
+
+    status = uct_vqp_iface_check_params(md, worker, params, &port);
     if (status != UCS_OK) {
         return status;
     }

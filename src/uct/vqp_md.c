@@ -222,8 +222,8 @@ uct_vqp_rkey_unpack(uct_component_t *component, const void *buffer,
     return UCS_OK;
 }
 
-ucs_status_t uct_vqp_rkey_release(uct_component_t *component,
-                                         uct_rkey_t rkey, void *handle)
+ucs_status_t uct_vqp_rkey_release(uct_component_t *component, uct_rkey_t rkey,
+                                  void *handle)
 {
     ucs_free((void*)rkey);
     return UCS_OK;

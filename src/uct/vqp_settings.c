@@ -93,8 +93,7 @@ static size_t uct_vqp_send_depth(const uct_vqp_iface_config_t *config)
 }
 
 static ucs_status_t
-uct_vqp_settings_sizes(uct_vqp_settings_t *set,
-                       const uct_vqp_iface_config_t *config)
+uct_vqp_settings_check_sizes(const uct_vqp_iface_config_t *config)
 {
     size_t send_depth = uct_vqp_send_depth(config);
 
@@ -135,12 +134,18 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                   "SEG_SIZE", config->seg_size, "must be from 256 to 1g");
     UCT_VQP_CHECK(uct_vqp_in_range(config->tx_min_sge, 2, VQP_FRAG_MAX_SGE),
                   "TX_MIN_SGE", config->tx_min_sge, "must be from 2 to 16");
+    return UCS_OK;
+}
 
+/* What was checked, rounded; and what follows from it */
+static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
+                                   const uct_vqp_iface_config_t *config)
+{
     set->num_paths  = config->num_paths;
     set->ring_size  = (uint32_t)config->ring_size;
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
-    set->send_depth = (uint32_t)send_depth;
+    set->send_depth = (uint32_t)uct_vqp_send_depth(config);
     set->inflight   = ucs_roundup_pow2(set->send_depth);
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
     set->poll_max   = config->poll_max;
@@ -164,7 +169,6 @@ uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                                  ucs_min(set->send_depth / 4,
                                          set->num_ops / (4 * set->num_paths)));
     set->tx_moderation = ucs_max(set->tx_moderation, 1);
-    return UCS_OK;
 }
 
 /* "on", "off", or flow labels */
@@ -246,10 +250,12 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
     ucs_status_t status;
 
     memset(set, 0, sizeof(*set));
-    status = uct_vqp_settings_sizes(set, config);
+    status = uct_vqp_settings_check_sizes(config);
     if (status != UCS_OK) {
         return status;
     }
+
+    uct_vqp_settings_sizes(set, config);
 
     status = uct_vqp_settings_entropy(set, &config->path_entropy);
     if (status != UCS_OK) {

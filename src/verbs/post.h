@@ -106,9 +106,7 @@ vqp_ib_post_atomic(const vqp_ib_path_t *path, enum ibv_wr_opcode opcode,
     return vqp_ib_post_one(path, &wr);
 }
 
-/**
- * Take up to @a max completions. @return how many, or VQP_ERR_IO (logged).
- */
+/** Take up to @a max completions. @return How many, or below 0: it failed. */
 static inline int vqp_ib_poll(vqp_ib_cq_t *cq, struct ibv_wc *wc, int max)
 {
     return ibv_poll_cq(cq->cq, max, wc);
