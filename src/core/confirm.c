@@ -1,59 +1,12 @@
 /*
- * The sender: confirmation of frags, the end of ops, and their reporting in one
- * order or the other. See tx.h. Pure: libc only.
+ * The sender: the end of ops and their reporting, where anything is out of the
+ * ordinary; what every completion passes through is in confirm.h. Pure: libc
+ * only.
  */
+#include "core/confirm.h"
 #include "core/mark.h"
-#include "core/tx.h"
 
 #include <string.h>
-
-static inline vqp_opring_t *vqp_tx_ring_of(vqp_tx_t *tx, uint16_t name)
-{
-    return (name & VQP_OP_AM) ? &tx->am : &tx->rma;
-}
-
-static inline vqp_op_t *vqp_tx_named(vqp_tx_t *tx, uint16_t name)
-{
-    return &vqp_tx_ring_of(tx, name)->ops[name & ~VQP_OP_AM];
-}
-
-/* Places may be used again once no older op is in the way; so may the mirror
- * bytes of AMs */
-static inline void vqp_tx_advance(vqp_tx_t *tx, vqp_opring_t *ring)
-{
-    uint32_t head = ring->head;
-
-    while ((head != ring->tail) &&
-           (vqp_opring_at(ring, head)->kind == VQP_KIND_FREE)) {
-        ++head;
-    }
-
-    if (head != ring->head) {
-        if (ring == &tx->am) {
-            tx->ring_local = vqp_opring_at(ring, head - 1)->ring_end;
-        }
-        ring->head = head;
-    }
-}
-
-static inline void
-vqp_tx_release(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op)
-{
-    op->kind = VQP_KIND_FREE;
-    vqp_tx_advance(tx, ring);
-}
-
-static inline void
-vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t name)
-{
-    vqp_tx_named(tx, name)->next = VQP_OP_NONE;
-    if (*head == VQP_OP_NONE) {
-        *head = name;
-    } else {
-        vqp_tx_named(tx, *tail)->next = name;
-    }
-    *tail = name;
-}
 
 /* Nothing of the op is in flight and nothing will be. Its place comes free with
  * vqp_tx_advance, which is left to the caller. */
@@ -80,10 +33,7 @@ static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
     }
 }
 
-/* The last frag that was in flight is over, and something is out of the ordinary
- * with the op or the sender */
-static void __attribute__((noinline))
-vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
+void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
 {
     if (op->flags & VQP_OP_DONE) {
         return;
@@ -107,29 +57,6 @@ vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
     vqp_tx_op_done(tx, op, name);
 }
 
-static inline void vqp_tx_frag_done(vqp_tx_t *tx, uint16_t name)
-{
-    vqp_op_t *op = vqp_tx_named(tx, name);
-
-    if (--op->pending != 0) {
-        return;
-    }
-
-    if (vqp_unlikely((op->flags & (VQP_OP_DONE | VQP_OP_BARE)) || tx->failed ||
-                     tx->cfg.comp_post || (op->offset != op->length))) {
-        vqp_tx_last_frag_done(tx, op, name);
-        return;
-    }
-
-    vqp_mark_if(op->status != VQP_OK, CONFIRM_ERROR);
-    if (op->user_kind == 0) {
-        op->kind = VQP_KIND_FREE;
-    } else {
-        op->flags |= VQP_OP_DONE;
-        vqp_tx_push(tx, &tx->done_head, &tx->done_tail, name);
-    }
-}
-
 static inline void vqp_tx_amo_result(vqp_tx_t *tx, vqp_path_t *path,
                                      const vqp_inflight_t *entry)
 {
@@ -142,10 +69,8 @@ static inline void vqp_tx_amo_result(vqp_tx_t *tx, vqp_path_t *path,
     }
 }
 
-/* What a READ or an atomic holds beyond a put */
-static void __attribute__((noinline))
-vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
-                   vqp_status_t status)
+void vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path,
+                        const vqp_inflight_t *entry, vqp_status_t status)
 {
     switch (entry->kind) {
     case VQP_KIND_FADD:
@@ -163,75 +88,13 @@ vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
     }
 }
 
-/* One frag is over: give back what it took from the path, tell its op */
-static inline void vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path,
-                                     const vqp_inflight_t *entry,
-                                     vqp_status_t status)
-{
-    if (entry->kind == VQP_KIND_PUT) {
-        --path->rma;
-    } else if (entry->kind != VQP_KIND_AM) {
-        vqp_tx_retire_read(tx, path, entry, status);
-    }
-
-    if (entry->whole) {
-        vqp_tx_named(tx, entry->op)->kind = VQP_KIND_FREE;
-    } else if (entry->op != VQP_OP_NONE) {
-        if (vqp_unlikely(status != VQP_OK)) {
-            vqp_op_set_status(vqp_tx_named(tx, entry->op), status);
-        }
-        vqp_tx_frag_done(tx, entry->op);
-    }
-}
-
-/* A path's pace is another one: are they still even? */
-static void vqp_tx_paced(vqp_tx_t *tx)
+void vqp_tx_paced(vqp_tx_t *tx)
 {
     int is_even = vqp_sched_is_even(tx->paths, tx->num_paths, tx->now);
 
     tx->uneven = !is_even;
     tx->plain  = is_even && !tx->cfg.no_fast;
     tx->paced  = tx->now;
-}
-
-static inline void vqp_tx_advance_both(vqp_tx_t *tx)
-{
-    vqp_tx_advance(tx, &tx->am);
-    vqp_tx_advance(tx, &tx->rma);
-}
-
-unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
-                       vqp_status_t status)
-{
-    uint16_t head  = path->head;
-    unsigned count = (uint16_t)(pos - head) + 1u;
-    uint64_t bytes = 0;
-    const vqp_inflight_t *entry;
-
-    if (vqp_unlikely(count > vqp_path_outstanding(path))) {
-        vqp_mark(CONFIRM_STALE);
-        return 0;
-    }
-
-    while (head != pos) {
-        entry  = vqp_path_at(path, head++);
-        bytes += entry->length;
-        vqp_tx_retire_one(tx, path, entry, VQP_OK);
-    }
-
-    entry        = vqp_path_at(path, head++);
-    bytes       += entry->length;
-    path->head   = head;
-    path->bytes -= bytes;
-    vqp_tx_retire_one(tx, path, entry, status);
-    vqp_tx_advance_both(tx);
-    if (vqp_unlikely(vqp_tx_is_paced(path)) &&
-        vqp_pace_confirmed(&path->pace, bytes, path->bytes, tx->seen,
-                           tx->now)) {
-        vqp_tx_paced(tx);
-    }
-
-    return count;
 }
 
 void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
@@ -248,24 +111,13 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
     path->tail = pos;
     for (i = pos; i != tail; ++i) {
         path->bytes -= vqp_path_at(path, i)->length;
-        vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
+        (void)vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
     }
     vqp_tx_advance_both(tx);
 
     /* The CQE that the rest counted on may have been among them */
     path->unsignaled = 1;
     path->free_frags = 0;
-}
-
-static void vqp_tx_report(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *op,
-                          vqp_done_t *done)
-{
-    done->user      = op->user;
-    done->user_kind = op->user_kind;
-    done->kind      = op->kind;
-    done->length    = op->length;
-    done->status    = (vqp_status_t)op->status;
-    vqp_tx_release(tx, ring, op);
 }
 
 /* The ring whose oldest op has the lower number, or NULL if both are empty */
@@ -284,32 +136,20 @@ static vqp_opring_t *vqp_tx_older_ring(vqp_tx_t *tx)
                    &tx->am : &tx->rma;
 }
 
-int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done)
+vqp_op_t *vqp_tx_next_in_order(vqp_tx_t *tx)
 {
     vqp_opring_t *ring;
-    uint16_t name;
     vqp_op_t *op;
-
-    if (!tx->cfg.comp_post) {
-        if ((name = tx->done_head) == VQP_OP_NONE) {
-            return 0;
-        }
-
-        op            = vqp_tx_named(tx, name);
-        tx->done_head = op->next;
-        vqp_tx_report(tx, (name & VQP_OP_AM) ? &tx->am : &tx->rma, op, done);
-        return 1;
-    }
 
     while (((ring = vqp_tx_older_ring(tx)) != NULL) &&
            ((op = vqp_opring_at(ring, ring->head))->flags & VQP_OP_DONE)) {
-        vqp_tx_report(tx, ring, op, done);
-        if (done->user_kind != 0) {
-            return 1;
+        if (op->user_kind != 0) {
+            return op;
         }
+        vqp_tx_release(tx, op);
     }
 
-    return 0;
+    return NULL;
 }
 
 uint32_t vqp_tx_oldest(const vqp_tx_t *tx)

@@ -59,13 +59,15 @@ static inline void vqp_tx_fast_accept(vqp_tx_t *tx, vqp_op_t *op)
     ++tx->stats->ops;
 }
 
-/* Does the frag, which spent the path's last sure credits, get a CQE; and how
- * many after it need not ask? */
+/* Does the frag, which spent the path's last sure credits, get a CQE unless it is
+ * to have one anyway; and how many after it need not ask? */
 static __attribute__((noinline)) unsigned
-vqp_tx_fast_look(vqp_tx_t *tx, vqp_path_t *path, uint8_t kind, uint32_t length)
+vqp_tx_fast_look(vqp_tx_t *tx, vqp_path_t *path, uint8_t kind, uint32_t length,
+                 int signal)
 {
-    unsigned flags      = vqp_tx_signal(tx, path, kind, length, 0);
-    uint32_t pace       = vqp_min(tx->am_pace, tx->rma_pace);
+    unsigned flags      = vqp_tx_signal(tx, path, kind, length, signal);
+    uint32_t pace       = (kind != VQP_KIND_AM) ? tx->rma_pace :
+                          vqp_min(tx->am_pace, tx->rma_pace);
     uint32_t unsignaled = path->unsignaled + 1u;
     uint32_t places     = vqp_path_outstanding(path) + VQP_CONTROL_RESERVE;
     uint32_t imms       = path->imms + (uint32_t)VQP_CONTROL_RESERVE;
@@ -88,33 +90,29 @@ vqp_tx_fast_look(vqp_tx_t *tx, vqp_path_t *path, uint8_t kind, uint32_t length)
 }
 
 /* Take the path's next place for the next @a length bytes of the op. @a whole:
- * these are all, and nobody waits for them. */
+ * these are all of them, and the op ends with them. */
 static VQP_ALWAYS_INLINE uint16_t
-vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, const vqp_op_t *op,
-                 uint16_t name, uint64_t offset, uint32_t length, int whole,
-                 int signal, unsigned *flags)
+vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, uint16_t name, uint8_t kind,
+                 uint64_t offset, uint32_t length, int whole, int signal,
+                 unsigned *flags)
 {
     uint16_t pos          = path->tail++;
     vqp_inflight_t *entry = vqp_path_at(path, pos);
 
-    tx->next_path = (path->index + 1u == tx->num_paths) ? 0 : path->index + 1u;
+    tx->next_path = path->next;
     entry->offset = offset;
     entry->length = length;
     entry->op     = name;
-    entry->kind   = op->kind;
+    entry->kind   = kind;
     entry->whole  = (uint8_t)whole;
     path->bytes  += length;
     ++path->stats.frags;
     path->stats.bytes += length;
 
-    if (vqp_unlikely((path->free_frags == 0) || (length > path->free_bytes))) {
-        if (signal) {
-            path->free_frags = 0;
-            *flags |= vqp_tx_signal(tx, path, op->kind, length, signal) &
-                      VQP_FRAG_SIGNALED;
-        } else {
-            *flags |= vqp_tx_fast_look(tx, path, op->kind, length);
-        }
+    if (vqp_unlikely((path->free_frags == 0) || (length > path->free_bytes) ||
+                     ((kind == VQP_KIND_AM) &&
+                      (path->unsignaled_bytes + length > tx->am_pace)))) {
+        *flags |= vqp_tx_fast_look(tx, path, kind, length, signal);
         return pos;
     }
 
@@ -130,12 +128,6 @@ vqp_tx_fast_take(vqp_tx_t *tx, vqp_path_t *path, const vqp_op_t *op,
     return pos;
 }
 
-/* Nobody waits for the op, and all of it is one frag */
-static inline int vqp_tx_fast_is_whole(const vqp_tx_t *tx, const vqp_op_t *op)
-{
-    return (op->user_kind | tx->cfg.comp_post) == 0;
-}
-
 /* Give an op of one frag its number, and count it as posted */
 static inline void vqp_tx_fast_accept_whole(vqp_tx_t *tx, vqp_op_t *op)
 {
@@ -147,15 +139,16 @@ static inline void vqp_tx_fast_accept_whole(vqp_tx_t *tx, vqp_op_t *op)
 }
 
 static VQP_ALWAYS_INLINE uint16_t
-vqp_tx_fast_rma(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, int whole,
+vqp_tx_fast_rma(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint8_t kind,
                 int signal, unsigned *flags)
 {
     ++path->rma;
     ++tx->rma.tail;
     ++tx->rma.post;
     vqp_tx_fast_accept_whole(tx, op);
-    return vqp_tx_fast_take(tx, path, op, vqp_opring_index(&tx->rma, op), 0,
-                            (uint32_t)op->length, whole, signal, flags);
+    return vqp_tx_fast_take(tx, path, vqp_opring_index(&tx->rma, op), kind, 0,
+                            (uint32_t)op->length, !tx->cfg.comp_post, signal,
+                            flags);
 }
 
 /**
@@ -169,7 +162,7 @@ vqp_tx_fast_rma(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, int whole,
 static VQP_ALWAYS_INLINE uint16_t
 vqp_tx_fast_put(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, unsigned *flags)
 {
-    return vqp_tx_fast_rma(tx, path, op, vqp_tx_fast_is_whole(tx, op),
+    return vqp_tx_fast_rma(tx, path, op, VQP_KIND_PUT,
                            op->flags & VQP_OP_SIGNAL, flags);
 }
 
@@ -181,7 +174,7 @@ static VQP_ALWAYS_INLINE uint16_t
 vqp_tx_fast_read(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, unsigned *flags)
 {
     ++path->reads;
-    return vqp_tx_fast_rma(tx, path, op, 0,
+    return vqp_tx_fast_rma(tx, path, op, op->kind,
                            (op->flags & VQP_OP_SIGNAL) ||
                            (path->reads == path->reads_max), flags);
 }
@@ -216,8 +209,8 @@ vqp_tx_fast_put_next(vqp_tx_t *tx, vqp_op_t *op, uint16_t *pos,
     ++path->rma;
     *length = (uint32_t)vqp_min(op->length - op->offset,
                                 1ul << op->frag_shift);
-    *pos    = vqp_tx_fast_take(tx, path, op, vqp_opring_index(&tx->rma, op),
-                               op->offset, *length, 0,
+    *pos    = vqp_tx_fast_take(tx, path, vqp_opring_index(&tx->rma, op),
+                               VQP_KIND_PUT, op->offset, *length, 0,
                                op->flags & VQP_OP_SIGNAL, flags);
     op->offset += *length;
     ++op->pending;
@@ -255,9 +248,9 @@ vqp_tx_fast_am(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
     ++path->imms;
     ++path->stats.imms;
     vqp_tx_fast_accept_whole(tx, op);
-    return vqp_tx_fast_take(tx, path, op, name, 0, (uint32_t)op->length,
-                            vqp_tx_fast_is_whole(tx, op),
-                            op->flags & VQP_OP_SIGNAL, flags);
+    return vqp_tx_fast_take(tx, path, name, VQP_KIND_AM, 0,
+                            (uint32_t)op->length, !tx->cfg.comp_post, op->flags & VQP_OP_SIGNAL,
+                            flags);
 }
 
 #endif

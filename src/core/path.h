@@ -19,7 +19,7 @@ typedef struct vqp_inflight {
     uint32_t length;
     uint16_t op;   /* its name (op.h), or VQP_OP_NONE */
     uint8_t  kind; /* vqp_kind_t */
-    uint8_t  whole;/* all of its op, which nobody waits for */
+    uint8_t  whole;/* all of its op, which ends with it, and may be reported */
 } vqp_inflight_t;
 
 /* Places of each send queue, and immediates, that only control may take */
@@ -40,6 +40,7 @@ typedef struct vqp_path {
     uint16_t         imms_max;
     uint16_t         epoch;
     uint8_t          index;
+    uint8_t          next;       /* index of the one whose turn is next */
     uint8_t          rail;       /* local rail */
     uint8_t          peer_rail;
     uint8_t          up;

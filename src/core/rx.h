@@ -163,9 +163,13 @@ static inline int vqp_rx_must_tell(const vqp_rx_t *rx)
     uint32_t bytes = rx->ring_pos - rx->told_ring;
     int32_t fsns   = vqp_fsn_diff(rx->window.base, rx->told_fsn);
 
-    return vqp_unlikely((bytes >= rx->ring_size / 2) ||
-                        (fsns >= (int32_t)(rx->window.mask + 1) / 2)) ||
-           (vqp_unlikely(rx->peer_starves) && ((bytes > 0) || (fsns > 0)));
+    if (vqp_likely((bytes | (uint32_t)fsns) == 0)) {
+        return 0;
+    }
+
+    return (bytes >= rx->ring_size / 2) ||
+           (fsns > (int32_t)(rx->window.mask / 2)) ||
+           (rx->peer_starves && ((bytes > 0) || (fsns > 0)));
 }
 
 /** Read the credit cell of a path on which a control immediate arrived. */

@@ -63,6 +63,7 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
         if (paths[i].peer_rail != paths[0].peer_rail) {
             tx->amo_needs = VQP_NEED_RAIL;
         }
+        paths[i].next = (uint8_t)((i + 1 == num_paths) ? 0 : i + 1);
         vqp_assert(paths[i].imms_max >= (cfg->fsn_window / 2) +
                                         (2 * VQP_CONTROL_RESERVE));
         receives += paths[i].imms_max - VQP_CONTROL_RESERVE;
@@ -144,23 +145,16 @@ static inline uint32_t vqp_tx_fences(const vqp_tx_t *tx, const vqp_op_t *op)
                    tx->num_paths : 0;
 }
 
-/* Frag size for an op: a power of two, so that each path gets one or two frags,
- * within the limits */
-static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
+uint8_t vqp_tx_share(const vqp_tx_t *tx, uint64_t length)
 {
-    int shift;
+    int shift = 63 - __builtin_clzl(length) - (int)tx->path_shift;
 
-    if ((tx->num_paths == 1) || (length <= (1ul << tx->cfg.min_shift))) {
-        return tx->cfg.frag_shift;
-    }
-
-    shift = 63 - __builtin_clzl(length) - (int)tx->path_shift;
     return (shift <= tx->cfg.min_shift)  ? tx->cfg.min_shift :
            (shift >= tx->cfg.frag_shift) ? tx->cfg.frag_shift :
                                            (uint8_t)shift;
 }
 
-/* The same for a tail AM: no more fsns than paths that its frags can go to */
+/* Frag size for a tail AM: no more fsns than paths that its frags can go to */
 static inline uint32_t
 vqp_tx_tail_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
 {
@@ -201,13 +195,6 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
     }
 
     return frags;
-}
-
-void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op)
-{
-    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
-    op->iov_idx    = 0;
-    op->g.iov_off  = 0;
 }
 
 /* How many AMs of one frag need no further look, as things are: see free_ams */
@@ -336,6 +323,7 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
     int32_t fsns  = vqp_fsn_diff(fsn, tx->fsn_peer);
     int32_t bytes = vqp_seq_diff(ring, tx->ring_peer);
     uint32_t mask = tx->cfg.fsn_window - 1;
+    uint32_t next = tx->fsn_peer;
     uint8_t *path;
 
     if (vqp_unlikely((fsn & ~VQP_FSN_MASK) ||
@@ -352,15 +340,15 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
     }
 
     for (; fsns > 0; --fsns) {
-        path = &tx->fsn_path[tx->fsn_peer & mask];
+        path = &tx->fsn_path[next++ & mask];
         if (vqp_unlikely(*path == VQP_TX_NO_PATH)) {
             return VQP_ERR_PROTOCOL; /* of a sprayed AM, not notified yet */
         }
         --tx->paths[*path].imms;
-        *path        = VQP_TX_NO_PATH;
-        tx->fsn_peer = vqp_fsn_add(tx->fsn_peer, 1);
+        *path = VQP_TX_NO_PATH;
     }
 
+    tx->fsn_peer = next & VQP_FSN_MASK;
     if (bytes > 0) {
         tx->ring_peer = ring;
     }

@@ -4,7 +4,8 @@
  * frag descriptors in a batch, and what completes is taken from a list.
  *
  * Use: begin, fill the op, commit; dispatch and post the batch while it is full;
- * retire for each send completion; pop what is done. One thread at a time.
+ * retire for each send completion; pop what is done (confirm.h). One thread at a
+ * time.
  * Pure: libc only; all memory is given by the caller.
  */
 #ifndef VQP_CORE_TX_H
@@ -157,15 +158,6 @@ typedef struct vqp_tx {
     vqp_stats_t    *stats;
 } vqp_tx_t;
 
-/** What is left of an op when it is over. */
-typedef struct vqp_done {
-    void        *user;
-    uint64_t     length;
-    uint8_t      user_kind;
-    uint8_t      kind; /* vqp_kind_t */
-    vqp_status_t status;
-} vqp_done_t;
-
 /**
  * Does the frag that was just put on the path get a CQE? If its op wants one; or
  * if the path needs it to go on: for its places, for the bytes that it may have
@@ -267,11 +259,27 @@ vqp_tx_set_iov_ext(vqp_tx_t *tx, vqp_iov_t *ext, unsigned max)
     tx->iov_max = max;
 }
 
+/** Frag size, as its log2, for an op of @a length bytes that more than one path
+ *  may share. */
+uint8_t vqp_tx_share(const vqp_tx_t *tx, uint64_t length);
+
+/** Frag size for an op: within the limits, so that each path gets one or two. */
+static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
+{
+    return ((tx->num_paths == 1) || (length <= (1ul << tx->cfg.min_shift))) ?
+                   tx->cfg.frag_shift : vqp_tx_share(tx, length);
+}
+
 /**
  * Choose the frag size of a put or get with pieces, and rewind its cursor: after
  * its length is set. (A put that holds its data itself sets frag_shift alone.)
  */
-void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op);
+static inline void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op)
+{
+    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
+    op->iov_idx    = 0;
+    op->g.iov_off  = 0;
+}
 
 /** Accept the op that @ref vqp_tx_rma_begin gave. It can't fail any more. */
 static inline void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
@@ -375,22 +383,6 @@ static inline int vqp_tx_has_work(const vqp_tx_t *tx)
            (tx->slow != 0);
 }
 
-/** Is the path's pace being measured? Then vqp_tx_retire wants the time. */
-static inline int vqp_tx_is_paced(const vqp_path_t *path)
-{
-    return path->pace.start != 0;
-}
-
-/**
- * A completion arrived: everything on the path up to and including @a pos is
- * confirmed. With an error, @a pos itself failed and what stood before it did
- * not (RC completes in order).
- *
- * @return The number of frags confirmed; 0 if @a pos is not outstanding.
- */
-unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
-                       vqp_status_t status);
-
 /**
  * The frags of a path from @a pos on were dispatched, but could not be posted:
  * they end with @a status now, no completion will come for them. To be called
@@ -398,21 +390,6 @@ unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
  */
 void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
                     vqp_status_t status);
-
-/**
- * Next op to report, in the configured completion order. Its place is free
- * again when this returns, so that the one who is told may use the sender.
- *
- * @return 1 if there was one, 0 if not. To be called until 0 after each
- *         retire or fail.
- */
-int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done);
-
-/** May there be one? */
-static inline int vqp_tx_may_pop(const vqp_tx_t *tx)
-{
-    return (tx->done_head != VQP_OP_NONE) || tx->cfg.comp_post;
-}
 
 /** Number of the oldest op not reported; equal to tx->seq if there is none. */
 uint32_t vqp_tx_oldest(const vqp_tx_t *tx);

@@ -117,6 +117,7 @@ static ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
         return uct_vqp_status(status);
     }
 
+    uct_vqp_iface_add_cqs(iface);
     status = vqp_ib_qp_create(&ib->rc, rail->dev, rail->cqs.cqs[cq_index].cq,
                               &params);
     if (status != VQP_OK) {

@@ -34,14 +34,15 @@ typedef struct uct_vqp {
     uint8_t              connected;   /* tx and rx are set up: read it by
                                          uct_vqp_is_connected */
     uint8_t              is_touched;
+    /* progress looks at these four at once */
     uint8_t              no_resource; /* an op was refused since the last
                                          resource came back */
     uint8_t              failed;      /* status says why; QPs are in ERR */
+    uint8_t              closing;     /* the endpoint is gone, ops are not */
+    uint8_t              dying;       /* waits for its WRs to come back */
     uint8_t              reported;    /* the error handler was called */
     uint8_t              canceled;    /* flush(CANCEL): status is not an error */
     uint8_t              peer_gone;   /* after a BYE: fails when it is used */
-    uint8_t              closing;     /* the endpoint is gone, ops are not */
-    uint8_t              dying;       /* waits for its WRs to come back */
     uint8_t              saw_imm;     /* the control plane was told */
     uint8_t              tell_imms;   /* it has to be told, or all are traced,
                                          or dropped */
@@ -188,9 +189,6 @@ static inline void uct_vqp_touch(uct_vqp_t *vqp)
 
 /** Touch it from outside of progress: a sleeper is woken. */
 void uct_vqp_touch_later(uct_vqp_t *vqp);
-
-/** Report what is done, end flushes, tell credit, dispatch; see progress. */
-void uct_vqp_run(uct_vqp_t *vqp);
 
 /**
  * The endpoint is gone: say BYE if what it left is confirmed, else do nothing

@@ -46,7 +46,7 @@ typedef struct uct_vqp_rail {
     uint8_t          tclass;
     uint8_t          max_reads;    /* as requester, per path */
     uint8_t          serve_reads;  /* as responder, per path */
-    unsigned         next_cq;      /* to be polled first */
+    unsigned         polled_cqs;   /* of its pool, in uct_vqp_iface_t::cqs */
     vqp_ib_cq_pool_t cqs;
     vqp_ib_ud_t      ud;
 } uct_vqp_rail_t;
@@ -70,9 +70,11 @@ typedef struct uct_vqp_iface {
     /* touched by every progress call */
     uint32_t             events;       /* UCT_VQP_EVENT_*, atomic */
     unsigned             num_rails;
-    unsigned             next_rail;    /* to be polled first */
+    unsigned             num_cqs;      /* to be polled: all rails' */
+    unsigned             next_cq;      /* first */
     uint8_t              check_gaps;   /* when nothing waits in the CQs */
     uint8_t              is_pacing;    /* paths are measured: look at the clock */
+    vqp_ib_cq_t         *cqs[VQP_MAX_RAILS * VQP_IB_CQ_POOL_MAX];
     uct_vqp_rail_t       rails[VQP_MAX_RAILS];
     struct uct_vqp      *touched;      /* vqps that had completions */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
@@ -140,6 +142,15 @@ void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events);
 /** The vcq: see vqp_progress.c. */
 unsigned uct_vqp_iface_progress(uct_iface_h tl_iface);
 
+/** Have progress poll what CQs the rails' pools have by now. Async block. */
+void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface);
+
+/** CQs that may be polled. Any thread: those below the number are there. */
+static inline unsigned uct_vqp_iface_num_cqs(const uct_vqp_iface_t *iface)
+{
+    return __atomic_load_n(&iface->num_cqs, __ATOMIC_ACQUIRE);
+}
+
 /** Is there something to handle? Any thread; handling it is what orders. */
 static inline int uct_vqp_iface_has_events(const uct_vqp_iface_t *iface)
 {
@@ -154,12 +165,6 @@ void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface);
  * When the CQs are empty: an immediate that waits there is not missing.
  */
 void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface);
-
-/** Process one completion. The worker's thread. */
-void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc);
-
-/** Run what @ref uct_vqp_touch collected. */
-void uct_vqp_iface_run_touched(uct_vqp_iface_t *iface);
 
 /** event_arm, event_fd_get */
 ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events);

@@ -8,6 +8,8 @@
 #include "uct/vqp_ep.h"
 #include "uct/vqp_recv.h"
 
+#include "core/confirm.h"
+
 #include <ucs/debug/log.h>
 
 /* ---- send ---- */
@@ -38,6 +40,7 @@ uct_vqp_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
     unsigned path  = vqp_ib_wrid_path(wc->wr_id);
     uct_vqp_t *vqp = uct_vqp_iface_find(iface, vqp_ib_wrid_vqp(wc->wr_id));
     vqp_ib_path_t *ib;
+    vqp_path_t *tx;
 
     if (vqp_unlikely((vqp == NULL) || (path >= vqp->num_paths))) {
         ++iface->stats.stale;
@@ -56,29 +59,26 @@ uct_vqp_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
         return;
     }
 
-    ++vqp->paths[path].stats.tx_cqes;
+    tx = &vqp->paths[path];
+    ++tx->stats.tx_cqes;
     if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
         uct_vqp_send_failed(vqp, path, wc);
         return;
     }
 
-    if (vqp_unlikely(vqp_tx_is_paced(&vqp->paths[path]))) {
+    if (vqp_unlikely(vqp_tx_is_paced(tx))) {
         uct_vqp_clock(vqp);
     }
-    if (vqp_unlikely(vqp_tx_retire(&vqp->tx, &vqp->paths[path],
-                                   vqp_ib_wrid_pos(wc->wr_id), VQP_OK) == 0)) {
+    if (vqp_unlikely(vqp_tx_retire(&vqp->tx, tx, vqp_ib_wrid_pos(wc->wr_id),
+                                   VQP_OK) == 0)) {
         ++vqp->stats.stale;
     }
 }
 
-void uct_vqp_iface_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
-{
-    uct_vqp_handle_wc(iface, wc);
-}
-
 /* ---- what follows from completions ---- */
 
-static void uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
 {
     ucs_status_t status = vqp_likely(done->status == VQP_OK) ?
                                   UCS_OK : uct_vqp_status(done->status);
@@ -187,29 +187,9 @@ void uct_vqp_run_closing(uct_vqp_t *vqp)
     UCS_ASYNC_UNBLOCK(iface->super.worker->async);
 }
 
-void uct_vqp_run(uct_vqp_t *vqp)
+/* Serve who waits for resources, end the vqp */
+static void __attribute__((noinline)) uct_vqp_run_rest(uct_vqp_t *vqp)
 {
-    vqp_done_t done;
-
-    if (vqp_likely(uct_vqp_is_connected(vqp))) {
-        while (vqp_tx_may_pop(&vqp->tx) && vqp_tx_pop_done(&vqp->tx, &done)) {
-            ++vqp->iface->reported;
-            uct_vqp_report(vqp, &done);
-        }
-
-        if (!ucs_queue_is_empty(&vqp->flushes)) {
-            uct_vqp_run_flushes(vqp);
-        }
-
-        if (vqp_rx_must_tell(&vqp->rx)) {
-            vqp_tx_want_control(&vqp->tx);
-        }
-
-        if (vqp_tx_has_work(&vqp->tx)) {
-            uct_vqp_pump(vqp);
-        }
-    }
-
     if (vqp->no_resource) {
         vqp->no_resource = 0;
         if (vqp->ep != NULL) {
@@ -230,7 +210,39 @@ void uct_vqp_run(uct_vqp_t *vqp)
     }
 }
 
-void uct_vqp_iface_run_touched(uct_vqp_iface_t *iface)
+/* Report what is done, end flushes, tell credit, dispatch */
+static UCS_F_ALWAYS_INLINE void uct_vqp_run(uct_vqp_t *vqp)
+{
+    vqp_done_t done;
+
+    if (vqp_likely(uct_vqp_is_connected(vqp))) {
+        while (vqp_tx_pop_done(&vqp->tx, &done)) {
+            ++vqp->iface->reported;
+            uct_vqp_report(vqp, &done);
+        }
+
+        if (!ucs_queue_is_empty(&vqp->flushes)) {
+            uct_vqp_run_flushes(vqp);
+        }
+
+        if (vqp_rx_must_tell(&vqp->rx)) {
+            vqp_tx_want_control(&vqp->tx);
+        }
+
+        if (vqp_tx_has_work(&vqp->tx)) {
+            uct_vqp_pump(vqp);
+        }
+    }
+
+    if (vqp_unlikely(vqp->no_resource || vqp->failed || vqp->closing ||
+                     vqp->dying)) {
+        uct_vqp_run_rest(vqp);
+    }
+}
+
+/* Run what uct_vqp_touch collected */
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_iface_run_touched(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
 
@@ -243,12 +255,13 @@ void uct_vqp_iface_run_touched(uct_vqp_iface_t *iface)
 
 /* ---- the progress function ---- */
 
-static unsigned uct_vqp_handle_stash(uct_vqp_iface_t *iface)
+static unsigned __attribute__((noinline))
+uct_vqp_handle_stash(uct_vqp_iface_t *iface)
 {
     unsigned count = 0;
 
     while (iface->stash_next < iface->stash_count) {
-        uct_vqp_iface_handle_wc(iface, &iface->stash[iface->stash_next++]);
+        uct_vqp_handle_wc(iface, &iface->stash[iface->stash_next++]);
         ++count;
     }
 
@@ -275,7 +288,7 @@ uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
     UCS_ASYNC_UNBLOCK(iface->super.worker->async);
 }
 
-static inline unsigned
+static UCS_F_ALWAYS_INLINE unsigned
 uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
 {
     struct ibv_wc wcs[UCT_VQP_MAX_POLL];
@@ -300,18 +313,18 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
 
 /* Goes on where it stopped, so that a busy queue does not starve the others: an
  * immediate in one of them may be what a message waits for */
-static inline unsigned
-uct_vqp_poll_rail(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail, unsigned max)
+static UCS_F_ALWAYS_INLINE unsigned
+uct_vqp_poll_cqs(uct_vqp_iface_t *iface, unsigned max)
 {
-    unsigned num_cqs = vqp_ib_cq_pool_count(&rail->cqs);
+    unsigned num_cqs = uct_vqp_iface_num_cqs(iface);
     unsigned count   = 0;
     unsigned i;
 
     for (i = 0; (i < num_cqs) && (count < max); ++i) {
-        count += uct_vqp_poll_cq(iface, &rail->cqs.cqs[rail->next_cq],
+        count += uct_vqp_poll_cq(iface, iface->cqs[iface->next_cq],
                                  max - count);
-        if (++rail->next_cq >= num_cqs) {
-            rail->next_cq = 0;
+        if (++iface->next_cq >= num_cqs) {
+            iface->next_cq = 0;
         }
     }
 
@@ -322,7 +335,6 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
     unsigned count         = 0;
-    unsigned i;
 
     if (vqp_unlikely(iface->in_progress)) {
         return 0; /* called from a callback of ours */
@@ -339,14 +351,7 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
         count += uct_vqp_handle_stash(iface);
     }
 
-    for (i = 0; (i < iface->num_rails) && (count < iface->set.poll_max); ++i) {
-        count += uct_vqp_poll_rail(iface, &iface->rails[iface->next_rail],
-                                   iface->set.poll_max - count);
-        if (++iface->next_rail == iface->num_rails) {
-            iface->next_rail = 0;
-        }
-    }
-
+    count += uct_vqp_poll_cqs(iface, iface->set.poll_max);
     if (vqp_unlikely(iface->is_pacing) && (count == 0)) {
         uct_vqp_iface_saw_nothing(iface);
     }

@@ -117,3 +117,20 @@ uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
     vqp_ib_qp_destroy(&qp);
     return UCS_OK;
 }
+
+void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface)
+{
+    unsigned num_cqs = iface->num_cqs;
+    uct_vqp_rail_t *rail;
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        rail = &iface->rails[i];
+        while (rail->polled_cqs < vqp_ib_cq_pool_count(&rail->cqs)) {
+            iface->cqs[num_cqs++] = &rail->cqs.cqs[rail->polled_cqs++];
+        }
+    }
+
+    /* The polling thread goes up to it: the pointers must be there first */
+    __atomic_store_n(&iface->num_cqs, num_cqs, __ATOMIC_RELEASE);
+}

@@ -95,19 +95,19 @@ static inline void uct_vqp_spread_put(uct_vqp_t *vqp, vqp_op_t *op)
 static UCS_F_ALWAYS_INLINE int
 uct_vqp_rma_send_fast(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind)
 {
-    int is_frag = op->length <= (1ul << op->frag_shift);
     vqp_path_t *path;
     vqp_sge_t sge;
 
     path = (kind == VQP_KIND_GET) ? vqp_tx_fast_read_path(&vqp->tx) :
                                     vqp_tx_fast_put_path(&vqp->tx);
-    if (vqp_unlikely((path == NULL) ||
-                     !vqp_tx_fast_is_spread(&vqp->tx, op) ||
-                     (!is_frag && (kind != VQP_KIND_PUT)))) {
+    if (vqp_unlikely((path == NULL) || (op->length >= vqp->tx.fast_max))) {
         return 0;
     }
 
-    if (!is_frag) {
+    if (op->length > (1ul << op->frag_shift)) {
+        if ((kind != VQP_KIND_PUT) || !vqp_tx_fast_is_spread(&vqp->tx, op)) {
+            return 0;
+        }
         uct_vqp_spread_put(vqp, op);
         return 1;
     }

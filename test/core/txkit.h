@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/tx.h"
+#include "core/confirm.h"
 }
 
 class txkit : public ::testing::Test {

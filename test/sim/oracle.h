@@ -13,8 +13,8 @@
 #include <vector>
 
 extern "C" {
+#include "core/confirm.h"
 #include "core/rx.h"
-#include "core/tx.h"
 }
 
 namespace sim {

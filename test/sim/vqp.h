@@ -13,6 +13,7 @@
 #include <vector>
 
 extern "C" {
+#include "core/confirm.h"
 #include "core/conntab.h"
 #include "core/fast.h"
 #include "core/rx.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/tx.h"
+#include "core/confirm.h"
 }
 
 namespace clos {
