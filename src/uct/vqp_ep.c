@@ -292,6 +292,15 @@ ucs_status_t uct_vqp_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req,
     return UCS_OK;
 }
 
+/* A request is not pending any more. Who was refused behind the last of them may
+ * try again, and has to: nothing comes back that would serve a request of his */
+static void uct_vqp_ep_pending_done(uct_vqp_ep_t *ep)
+{
+    if (--ep->num_pending == 0) {
+        ep->vqp->no_resource = 0;
+    }
+}
+
 void uct_vqp_ep_schedule(uct_vqp_ep_t *ep)
 {
     ucs_arbiter_group_schedule(&ep->vqp->iface->arbiter, &ep->arb_group);
@@ -311,7 +320,9 @@ uct_vqp_ep_process_pending(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
     uct_vqp_ep_update_ready(ep->vqp);
     status            = req->func(req);
     iface->pending_ep = NULL;
-    ep->num_pending  -= (status == UCS_OK);
+    if (status == UCS_OK) {
+        uct_vqp_ep_pending_done(ep);
+    }
     uct_vqp_ep_update_ready(ep->vqp);
 
     if (status == UCS_OK) {
@@ -335,7 +346,7 @@ uct_vqp_ep_purge_cb(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
     uct_pending_req_t *req    = ucs_container_of(elem, uct_pending_req_t, priv);
     uct_purge_cb_args_t *args = arg;
 
-    --ep->num_pending;
+    uct_vqp_ep_pending_done(ep);
     if (args->cb != NULL) {
         args->cb(req, args->arg);
     } else {

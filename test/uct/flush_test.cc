@@ -245,6 +245,42 @@ TEST_F(flush_test, pending_add_is_refused_when_there_is_room)
     EXPECT_EQ(0, req.calls);
 }
 
+/* What was refused behind requests that are served now may be tried again: no
+ * completion would come that serves a request which is added instead */
+TEST_F(flush_test, pending_add_is_refused_when_the_last_request_was_served)
+{
+    connect({{"NUM_PATHS", "1"}, {"MAX_OPS", "8"}});
+    endpoint other(*a, *b);
+    uint64_t value       = 1;
+    ucs_status_t refused = UCS_OK;
+    uct_iov_t iov        = source->iov(0, 8);
+    auto put_word        = [&] {
+        return uct_ep_put_short(*ab, &value, 8, target->addr(), target->rkey());
+    };
+    completion comp(1, [&] { refused = put_word(); });
+    request first(put_word), late(put_word);
+
+    ASSERT_EQ(UCS_OK, other.flush());
+    ASSERT_EQ(UCS_INPROGRESS,
+              uct_ep_put_zcopy(other, &iov, 1, target->addr(), target->rkey(),
+                               &comp.super));
+    while (put_word() == UCS_OK) {
+    }
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &first.super, 0));
+    ASSERT_TRUE(until([&] { return (first.calls > 0) && (comp.calls > 0); }));
+    if (refused == UCS_OK) {
+        GTEST_SKIP() << "the completion came later than the room";
+    }
+
+    if (uct_ep_pending_add(*ab, &late.super, 0) != UCS_ERR_BUSY) {
+        EXPECT_TRUE(until([&] { return late.calls > 0; }, 1));
+        uct_ep_pending_purge(*ab, [](uct_pending_req_t*, void*) {}, NULL);
+        FAIL() << "it was accepted, although there is room";
+    }
+    EXPECT_EQ(UCS_OK, put_word());
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
 TEST_F(flush_test, pending_requests_run_in_order_and_nothing_overtakes_them)
 {
     connect();
