@@ -165,7 +165,7 @@ const cost_operation_t cost_operations[] = {
     {"atomic_fadd 8", atomic_fadd, 8, 1, 0, 1, 0, 0},
     {"put_zcopy 4 frags", put_zcopy, 4 * FRAG, 4, 0, 1, IBV_SEND_SIGNALED, 1},
     {"put_zcopy 8 frags", put_zcopy, 8 * FRAG, 8, 0, 1, IBV_SEND_SIGNALED, 1},
-    {NULL}
+    {.name = NULL}
 };
 
 /* ---- configurations ---- */
