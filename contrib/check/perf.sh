@@ -7,7 +7,7 @@ need "benches" "python3 and valgrind" python3 valgrind && {
     out=$CHECK_DIR/perf
     for bench in "$CHECK_SRC"/test/perf/bench/*; do
         bench=${bench##*/}
-        [ "$bench" != rxe ] || need_rxe "bench rxe" || continue
+        [[ $bench != *rxe ]] || need_rxe "bench $bench" || continue
         run "bench $bench" "$CHECK_SRC/test/perf/run" --quick \
             --build "$CHECK_DIR/gcc" --out "$out" --only "$bench"
     done

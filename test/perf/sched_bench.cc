@@ -11,6 +11,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #include <algorithm>
 #include <sstream>
@@ -31,6 +33,7 @@ static const char usage[] =
 "  --size N,...   bytes, with k or m [1m]\n"
 "  --window N     operations at a time [1]\n"
 "  --seconds S    of measuring, for each figure [1]\n"
+"  --nap US       sleep so long when there was nothing to do [0: do not]\n"
 "  --shift CMD    what changes the rates: on the software fabric an action of its\n"
 "                 fault scripts (test/fabric/fab_fault.h), else a shell command\n";
 
@@ -39,6 +42,7 @@ static struct {
     std::vector<size_t> sizes   = {1 << 20};
     unsigned            window  = 1;
     double              seconds = 1;
+    double              nap     = 0; /* us */
 } opts;
 
 static constexpr uint8_t timed_id  = 3; /* messages that carry their time */
@@ -188,14 +192,28 @@ struct world {
 
 /* ---- measuring ---- */
 
-/* Progress of both ends, with s streaming, until the condition holds. Where
- * devices take no time but their own there is nothing to leave the CPU for. */
-template <typename func_t>
-static void drive(world &w, stream *s, const func_t &condition)
+/* Nothing was there to do. Where devices take no time but their own there is
+ * nothing to leave the CPU for; where time passes only for who sleeps, someone
+ * has to. */
+static void rest()
 {
     static const char *clock = getenv("VQP_FABRIC_CLOCK");
     static const bool yields = (clock == nullptr) || strcmp(clock, "virtual");
-    double end               = now() + 600;
+
+    if (opts.nap > 0) {
+        struct timespec nap = {.tv_sec = 0, .tv_nsec = (long)(opts.nap * 1e3)};
+
+        nanosleep(&nap, nullptr);
+    } else if (yields) {
+        sched_yield();
+    }
+}
+
+/* Progress of both ends, with s streaming, until the condition holds */
+template <typename func_t>
+static void drive(world &w, stream *s, const func_t &condition)
+{
+    double end = now() + 600;
 
     for (;;) {
         if (s != nullptr) {
@@ -204,8 +222,8 @@ static void drive(world &w, stream *s, const func_t &condition)
         if (condition()) {
             return;
         }
-        if ((w.a.progress() + w.b.progress() == 0) && yields) {
-            sched_yield();
+        if (w.a.progress() + w.b.progress() == 0) {
+            rest();
         }
         if (now() > end) {
             die("nothing moves any more");
@@ -360,7 +378,8 @@ static const char *parse(int argc, char **argv)
         {"from", 1, nullptr, 'f'},   {"to", 1, nullptr, 't'},
         {"op", 1, nullptr, 'o'},     {"size", 1, nullptr, 's'},
         {"window", 1, nullptr, 'w'}, {"seconds", 1, nullptr, 'S'},
-        {"shift", 1, nullptr, 'x'},  {nullptr, 0, nullptr, 0}};
+        {"shift", 1, nullptr, 'x'},  {"nap", 1, nullptr, 'n'},
+        {nullptr, 0, nullptr, 0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "", options, nullptr)) != -1) {
@@ -372,11 +391,13 @@ static const char *parse(int argc, char **argv)
         case 'w': opts.window = (unsigned)atoi(optarg); break;
         case 'S': opts.seconds = atof(optarg); break;
         case 'x': opts.shift = optarg; break;
+        case 'n': opts.nap = atof(optarg); break;
         default: fputs(usage, stderr); exit(2);
         }
     }
 
     if ((optind != argc - 1) || (opts.window == 0) || (opts.seconds <= 0) ||
+        (opts.nap < 0) || (opts.nap >= 1e6) ||
         ((opts.op != "put") && (opts.op != "get") && (opts.op != "am"))) {
         fputs(usage, stderr);
         exit(2);
@@ -395,6 +416,10 @@ int main(int argc, char **argv)
     }
     if (devices().empty()) {
         die("there are no devices");
+    }
+    if (opts.nap > 0) {
+        prctl(PR_SET_TIMERSLACK, 1ul); /* as long as it is said to be */
+        async_mode = UCS_ASYNC_MODE_THREAD_MUTEX;
     }
 
     auto test = std::find_if(std::begin(tests), std::end(tests),

@@ -195,6 +195,8 @@ void run_for(double seconds)
 
 /* ---- node ---- */
 
+ucs_async_mode_t async_mode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
+
 node::node(unsigned device, const options &config, node *domain) :
         name(devices()[std::min<size_t>(device, devices().size() - 1)]),
         own_md(domain == nullptr)
@@ -210,8 +212,7 @@ node::node(const std::string &name, const options &config) :
 
 void node::open(const options &config, node *domain)
 {
-    EXPECT_EQ(UCS_OK, ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK,
-                                               &async));
+    EXPECT_EQ(UCS_OK, ucs_async_context_create(async_mode, &async));
     EXPECT_EQ(UCS_OK, uct_worker_create(async, UCS_THREAD_MODE_SINGLE,
                                         &worker));
     if (own_md) {

@@ -11,7 +11,7 @@
 #include "test/lib/process.h"
 
 #include <uct/api/uct.h>
-#include <ucs/async/async_fwd.h>
+#include <ucs/async/async.h>
 #include <ucs/config/types.h>
 
 #include <gtest/gtest.h>
@@ -99,6 +99,11 @@ private:
     bool                  own_md;
     std::map<uint8_t, am_handler> handlers;
 };
+
+/* How the threads of nodes that are opened from now on wait for the async thread.
+ * Where time passes only for who sleeps (UML's time-travel=inf-cpu), a lock must
+ * not spin: UCS_ASYNC_MODE_THREAD_MUTEX. */
+extern ucs_async_mode_t async_mode;
 
 /* Progress the interfaces of this thread until the condition holds.
  * @return false if it does not within @a seconds. */
