@@ -217,7 +217,7 @@ static bool script_device(const char *word, uint32_t *index)
 /* N, or N/M: those that are N modulo M */
 static bool script_path(const char *word, fab_fault_rule_t *rule)
 {
-    char number[SCRIPT_WORD];
+    char number[SCRIPT_WORD + 1];
     const char *slash = strchr(word, '/');
 
     snprintf(number, sizeof(number), "%.*s",
