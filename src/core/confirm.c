@@ -6,8 +6,6 @@
 #include "core/confirm.h"
 #include "core/mark.h"
 
-#include <string.h>
-
 /* Nothing of the op is in flight and nothing will be. Its place comes free with
  * vqp_tx_advance, which is left to the caller. */
 static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
@@ -55,37 +53,6 @@ void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
     }
 
     vqp_tx_op_done(tx, op, name);
-}
-
-static inline void vqp_tx_amo_result(vqp_tx_t *tx, vqp_path_t *path,
-                                     const vqp_inflight_t *entry)
-{
-    vqp_op_t *op = vqp_tx_named(tx, entry->op);
-    uint16_t pos = (uint16_t)(entry - path->inflight);
-
-    if (op->amo.result != NULL) {
-        memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, pos),
-               sizeof(uint64_t));
-    }
-}
-
-void vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path,
-                        const vqp_inflight_t *entry, vqp_status_t status)
-{
-    switch (entry->kind) {
-    case VQP_KIND_FADD:
-    case VQP_KIND_CSWAP:
-        if (status == VQP_OK) {
-            vqp_tx_amo_result(tx, path, entry);
-        }
-        /* fall through */
-    case VQP_KIND_GET:
-        --path->reads;
-        --path->rma;
-        break;
-    default:
-        break;
-    }
 }
 
 void vqp_tx_paced(vqp_tx_t *tx)

@@ -8,6 +8,8 @@
 #include "core/mark.h"
 #include "core/tx.h"
 
+#include <string.h>
+
 /** What is left of an op when it is over. */
 typedef struct vqp_done {
     void        *user;
@@ -22,10 +24,6 @@ typedef struct vqp_done {
 /* The last frag that was in flight is over, and something is out of the ordinary
  * with the op or the sender */
 void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name);
-
-/* What a READ or an atomic holds beyond a put */
-void vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path,
-                        const vqp_inflight_t *entry, vqp_status_t status);
 
 /* A path's pace is another one: are they still even? */
 void vqp_tx_paced(vqp_tx_t *tx);
@@ -113,6 +111,32 @@ static inline void vqp_tx_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
         vqp_tx_last_frag_done(tx, op, name);
     } else {
         (void)vqp_tx_end(tx, op, name);
+    }
+}
+
+/* What a READ or an atomic holds beyond a put */
+static inline void
+vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
+                   vqp_status_t status)
+{
+    uint16_t pos = (uint16_t)(entry - path->inflight);
+    vqp_op_t *op;
+
+    switch (entry->kind) {
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        op = vqp_tx_named(tx, entry->op);
+        if ((status == VQP_OK) && (op->amo.result != NULL)) {
+            memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, pos),
+                   sizeof(uint64_t));
+        }
+        /* fall through */
+    case VQP_KIND_GET:
+        --path->reads;
+        --path->rma;
+        break;
+    default:
+        break;
     }
 }
 

@@ -3,8 +3,6 @@
 
 #include "core/fast.h"
 
-#include <uct/base/uct_iov.inl>
-
 /* Take ring space for a message, or return NO_RESOURCE */
 #define UCT_VQP_AM_BEGIN(_vqp, _max, _op, _record) \
     vqp_record_t *_record; \
@@ -157,7 +155,7 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
                                  size_t iovcnt, unsigned flags,
                                  uct_completion_t *comp)
 {
-    size_t length = uct_iov_total_length(iov, iovcnt);
+    size_t length = uct_vqp_iov_length(iov, iovcnt);
     ucs_status_t status;
     vqp_path_t *path;
 
@@ -171,9 +169,14 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
     UCT_VQP_EP_READY(tl_ep, vqp);
     UCT_VQP_AM_BEGIN(vqp, (uint32_t)(header_length + length), op, record);
 
-    status = uct_vqp_set_iov(vqp, op, 1, iov, iovcnt);
-    if (ucs_unlikely(status != UCS_OK)) {
-        return status;
+    if (vqp_likely(iovcnt == 1)) {
+        op->niov = 2;
+        uct_vqp_set_piece(&op->g.iov[1], iov, length);
+    } else {
+        status = uct_vqp_set_iov(vqp, op, 1, iov, iovcnt);
+        if (ucs_unlikely(status != UCS_OK)) {
+            return status;
+        }
     }
 
     op->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;

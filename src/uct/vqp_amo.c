@@ -32,7 +32,7 @@ static inline int uct_vqp_fast_atomic(uct_vqp_t *vqp, vqp_op_t *op)
     return 1;
 }
 
-static ucs_status_t
+static UCS_F_ALWAYS_INLINE ucs_status_t
 uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
                uint64_t swap, uint64_t remote_addr, uct_rkey_t rkey,
                uint64_t *result, uct_completion_t *comp)

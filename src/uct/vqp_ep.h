@@ -4,6 +4,8 @@
 
 #include "uct/vqp.h"
 
+#include <uct/base/uct_iov.inl>
+
 typedef struct uct_vqp_ep {
     uct_base_ep_t       super;
     uct_vqp_t          *vqp;
@@ -112,6 +114,23 @@ ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp);
  */
 ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
                              const uct_iov_t *iov, size_t iovcnt);
+
+/** Fill a piece of an op's source. */
+static inline void
+uct_vqp_set_piece(vqp_iov_t *piece, const uct_iov_t *iov, size_t length)
+{
+    piece->addr   = (uintptr_t)iov->buffer;
+    piece->length = length;
+    piece->lkeys  = (iov->memh == UCT_MEM_HANDLE_NULL) ? NULL :
+                    uct_vqp_memh_lkeys(iov->memh);
+}
+
+/** Bytes of an iov. */
+static inline size_t uct_vqp_iov_length(const uct_iov_t *iov, size_t iovcnt)
+{
+    return vqp_likely(iovcnt == 1) ? uct_iov_get_length(iov) :
+                                     uct_iov_total_length(iov, iovcnt);
+}
 
 /** An op was refused: note it, for pending_add. */
 static inline ucs_status_t uct_vqp_no_resource(uct_vqp_t *vqp)

@@ -3,8 +3,6 @@
 
 #include "core/fast.h"
 
-#include <uct/base/uct_iov.inl>
-
 /* Take a place in the RMA ring, or return NO_RESOURCE */
 #define UCT_VQP_RMA_BEGIN(_vqp, _op) \
     vqp_op_t *_op = vqp_tx_rma_begin(&(_vqp)->tx); \
@@ -201,7 +199,7 @@ static void uct_vqp_kick_all(uct_vqp_iface_t *iface)
 }
 
 /* A bounce slot of the interface, or NULL: the vqp is told when one is back */
-static uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
+static inline uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
 {
     uct_vqp_desc_t *desc = ucs_mpool_get_inline(&vqp->iface->tx_mp);
 
@@ -295,21 +293,6 @@ ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), GET, BCOPY, length);
     uct_vqp_bounce(vqp, op, VQP_KIND_GET, desc, length);
     return UCS_INPROGRESS;
-}
-
-static inline void
-uct_vqp_set_piece(vqp_iov_t *piece, const uct_iov_t *iov, size_t length)
-{
-    piece->addr   = (uintptr_t)iov->buffer;
-    piece->length = length;
-    piece->lkeys  = (iov->memh == UCT_MEM_HANDLE_NULL) ? NULL :
-                    uct_vqp_memh_lkeys(iov->memh);
-}
-
-static inline size_t uct_vqp_iov_length(const uct_iov_t *iov, size_t iovcnt)
-{
-    return vqp_likely(iovcnt == 1) ? uct_iov_get_length(iov) :
-                                     uct_iov_total_length(iov, iovcnt);
 }
 
 ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
