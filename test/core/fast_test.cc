@@ -43,6 +43,10 @@ public:
     using txkit::start;
     using txkit::u;
 
+    void report_in_order(bool is_on) {
+        m_cfg.comp_post = is_on;
+    }
+
     void fence() {
         vqp_tx_fence(&m_tx);
     }
@@ -220,6 +224,8 @@ TEST(fast, does_the_same_as_the_long_way) {
         unsigned num_paths = 1 + rng() % 4;
         twin fast, slow;
 
+        fast.report_in_order(seed % 2);
+        slow.report_in_order(seed % 2);
         fast.start(num_paths);
         slow.start(num_paths);
         for (unsigned i = 0; i < 300; ++i) {
