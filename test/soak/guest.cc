@@ -42,6 +42,9 @@ void nap(node &where, unsigned milliseconds)
 
 namespace {
 
+/* That a guest has numbers for */
+const unsigned LIVES = 64;
+
 class guest {
 public:
     guest(const arguments &args, const std::string &hub_card) :
@@ -77,8 +80,8 @@ void guest::new_life()
 {
     uint32_t serial = (uint32_t)args.number("serial");
     uint32_t place  = (uint32_t)args.number("place");
-    uint32_t life   = (serial * 8 + lives / 8) * SEATS + 8 * (place + 1) +
-                      lives % 8;
+    uint32_t life   = (serial * (LIVES / 8) + lives / 8) * SEATS +
+                      8 * (place + 1) + lives % 8;
 
     ++lives;
     speaker = std::make_unique<mouth>(own, hub_card, life, seed,
@@ -108,6 +111,9 @@ void guest::talk()
         speaker->act();
         if (random() % 4 == 0) {
             own.progress();
+        }
+        if (speaker->failed() && (lives == LIVES)) {
+            return; /* the numbers that follow are those of later guests */
         }
         if ((speaker->failed() && (what < 100)) || ((what < 3) && (lives < 60))) {
             end_life();

@@ -166,24 +166,35 @@ TEST_F(flush_test, of_the_interface_does_not_end_well_without_memory_for_it)
     connect();
     endpoint other(*a, *b);
     uct_iov_t iov = source->iov(0, size);
-    completion comps[2], flush_comp;
+    completion puts(4), flushes(1 << 20), flush_comp;
     ucs_status_t status;
     log_capture quiet;
+    int room = 0;
 
-    ASSERT_EQ(UCS_INPROGRESS, other.retry([&] {
-        return uct_ep_put_zcopy(other, &iov, 1, target->addr(), target->rkey(),
-                                &comps[0].super);
-    }));
-    ASSERT_EQ(UCS_INPROGRESS, put(size, &comps[1]));
+    /* how many flushes their pool has without another allocation */
+    ASSERT_EQ(UCS_OK, other.flush());
+    ASSERT_EQ(UCS_INPROGRESS,
+              uct_ep_put_zcopy(other, &iov, 1, target->addr(), target->rkey(),
+                               &puts.super));
+    ASSERT_EQ(UCS_INPROGRESS, put(size, &puts));
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &flushes.super));
+    nth_alloc_fail(1);
+    do {
+        status = uct_ep_flush(*ab, 0, &flushes.super);
+        ++room;
+    } while (status == UCS_INPROGRESS);
+    nth_alloc_fail(0);
+    ASSERT_EQ(UCS_ERR_NO_MEMORY, status);
+    ASSERT_TRUE(until([&] { return flushes.super.count == (1 << 20) - room; }));
 
-    /* all but one of the first chunk of their pool */
-    std::vector<std::unique_ptr<completion>> others;
-    for (int i = 0; i < 31; ++i) {
-        others.push_back(std::make_unique<completion>());
-        ASSERT_EQ(UCS_INPROGRESS,
-                  uct_ep_flush(*ab, 0, &others.back()->super));
+    /* now there is one left: for the first endpoint, and not for the second */
+    ASSERT_EQ(UCS_INPROGRESS,
+              uct_ep_put_zcopy(other, &iov, 1, target->addr(), target->rkey(),
+                               &puts.super));
+    ASSERT_EQ(UCS_INPROGRESS, put(size, &puts));
+    for (int i = 1; i < room; ++i) {
+        ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &flushes.super));
     }
-
     nth_alloc_fail(2); /* the first is of the flush itself */
     status = uct_iface_flush(a->iface, 0, &flush_comp.super);
     EXPECT_TRUE(nth_alloc_failed());
@@ -193,7 +204,7 @@ TEST_F(flush_test, of_the_interface_does_not_end_well_without_memory_for_it)
         status = flush_comp.status;
     }
     EXPECT_EQ(UCS_ERR_NO_MEMORY, status);
-    EXPECT_TRUE(until([&] { return comps[0].calls + comps[1].calls == 2; }));
+    EXPECT_TRUE(until([&] { return puts.calls == 1; }));
     EXPECT_EQ(UCS_OK, ab->flush());
 }
 
