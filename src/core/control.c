@@ -96,6 +96,21 @@ vqp_tx_emit_kick(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
     ++tx->stats->kicks;
 }
 
+void vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
+        path = &tx->paths[i];
+        if ((vqp_path_outstanding(path) < path->depth) && path->up) {
+            vqp_tx_emit_kick(tx, batch, path);
+            tx->slow &= ~(uint32_t)VQP_TX_PROBE;
+            return;
+        }
+    }
+}
+
 /* Get a CQE behind what each path has posted without one */
 void vqp_tx_dispatch_kick(vqp_tx_t *tx, vqp_batch_t *batch)
 {

@@ -437,5 +437,9 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         vqp_tx_dispatch_kick(tx, batch);
     }
 
+    if (vqp_unlikely(tx->slow & VQP_TX_PROBE)) {
+        vqp_tx_dispatch_probe(tx, batch);
+    }
+
     vqp_mark_if(vqp_batch_is_full(batch), BATCH_FULL);
 }

@@ -122,6 +122,9 @@ static inline void vqp_tx_empty(vqp_tx_t *tx, vqp_frag_t *frag)
 void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
                              const vqp_credit_t *credit);
 
+/** Send an empty write on some path. */
+void vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch);
+
 /** Get a CQE behind what each path has posted without one. */
 void vqp_tx_dispatch_kick(vqp_tx_t *tx, vqp_batch_t *batch);
 

@@ -95,7 +95,8 @@ typedef struct vqp_tx_config {
 enum {
     VQP_TX_CONTROL = 1 << 0, /* credit has to be told */
     VQP_TX_NOTIFY  = 1 << 1, /* sprayed AMs wait for their notify */
-    VQP_TX_KICK    = 1 << 2  /* unsignaled frags have to be confirmed */
+    VQP_TX_KICK    = 1 << 2, /* unsignaled frags have to be confirmed */
+    VQP_TX_PROBE   = 1 << 3  /* something has to be on the way */
 };
 
 #define VQP_TX_NO_PATH UINT8_MAX /* in fsn_path: no immediate carried it yet */
@@ -413,6 +414,15 @@ vqp_tx_knows_credit(const vqp_tx_t *tx, const vqp_credit_t *credit)
 static inline void vqp_tx_want_control(vqp_tx_t *tx)
 {
     tx->slow |= VQP_TX_CONTROL;
+}
+
+/**
+ * Ask dispatch for an empty write that waits for nothing: where all ops wait for
+ * the peer, only its failure tells that there is none any more.
+ */
+static inline void vqp_tx_probe(vqp_tx_t *tx)
+{
+    tx->slow |= VQP_TX_PROBE;
 }
 
 /**

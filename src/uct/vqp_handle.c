@@ -215,7 +215,7 @@ static void uct_vqp_check_probe(uct_vqp_t *vqp, uint64_t now)
         return;
     }
 
-    if ((vqp->ep != NULL) || (interval == 0) || vqp->failed || vqp->closing ||
+    if ((vqp->ep != NULL) || (interval == 0) || vqp->failed ||
         (now - vqp->active_since < interval)) {
         return;
     }

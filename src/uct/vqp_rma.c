@@ -388,15 +388,20 @@ void uct_vqp_check(uct_vqp_t *vqp)
 {
     vqp_op_t *op = vqp_tx_rma_begin(&vqp->tx);
 
-    if (op == NULL) {
-        return; /* what is under way tells as well */
+    if (op != NULL) {
+        op->kind       = VQP_KIND_CHECK;
+        op->flags      = VQP_OP_SIGNAL;
+        op->length     = 0;
+        op->user_kind  = UCT_VQP_USER_NONE;
+        op->frag_shift = 31;
+        vqp_tx_rma_commit(&vqp->tx, op);
     }
 
-    op->kind       = VQP_KIND_CHECK;
-    op->flags      = VQP_OP_SIGNAL;
-    op->length     = 0;
-    op->user_kind  = UCT_VQP_USER_NONE;
-    op->frag_shift = 31;
-    vqp_tx_rma_commit(&vqp->tx, op);
+    /* What is on the way tells as well. But all may wait for the peer's credit,
+     * or behind a fence for what does. */
     uct_vqp_pump(vqp);
+    if (!vqp->failed && (vqp_tx_outstanding(&vqp->tx) == 0)) {
+        vqp_tx_probe(&vqp->tx);
+        uct_vqp_pump(vqp);
+    }
 }

@@ -919,6 +919,23 @@ TEST_F(dispatch, a_put_behind_a_fence_is_held_until_all_is_confirmed) {
     EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
 }
 
+TEST_F(dispatch, a_probe_goes_out_although_a_fenced_message_waits_for_the_peer) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    auto put = batch();
+    m_paths[put[0].path->index].imms = m_paths[put[0].path->index].imms_max;
+    vqp_tx_fence(&m_tx);
+    am(8);
+    EXPECT_TRUE(batch().empty());
+    confirm(put);
+    EXPECT_TRUE(batch().empty());
+    EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
+    vqp_tx_probe(&m_tx);
+    auto probe = batch();
+    ASSERT_EQ(1u, count(probe, VQP_KIND_KICK));
+    EXPECT_TRUE(batch().empty()); /* once */
+}
+
 TEST_F(dispatch, later_messages_pass_a_held_put) {
     start(2);
     rma(VQP_KIND_PUT, 8);

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <sstream>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* Dead peers are noticed within tenths of a second */
@@ -350,6 +351,42 @@ TEST_F(error_test, the_passive_side_finds_a_dead_peer_by_a_probe)
 }
 
 /* ---- keys ---- */
+
+/* A message that is behind a fence waits for a receive of the peer, nothing is on
+ * the way, and its endpoint is gone: who would notice that the peer is, too? */
+TEST_F(error_test, what_waits_for_credit_of_a_dead_peer_goes_with_it)
+{
+    options config = fast;
+    uint64_t value = 1;
+    int before;
+
+    config.insert({{"NUM_PATHS", "3"}, {"FSN_WINDOW", "64"},
+                   {"SCHED", "fixed"}, {"AM_ORDER", "all"},
+                   {"PROBE_INTERVAL", "0.2s"}});
+    start(config);
+    before = count_qps(a->name);
+    if (before < 0) {
+        GTEST_SKIP() << "queue pairs can not be counted here";
+    }
+
+    setenv("UCX_VQP_FSN_WINDOW", "64", 1);
+    start_peer();
+    unsetenv("UCX_VQP_FSN_WINDOW");
+    ASSERT_EQ(UCS_OK, ap->flush());
+    peer->write("stop");
+    run_for(0.1);
+    /* a put and a fence for each on the first path, until that has no more */
+    for (int i = 0; i < 22; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_put_short(*ap, &value, 8, raddr,
+                                           key->bundle.rkey));
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ap, 1, 0, NULL, 0));
+    }
+    run_for(0.2);
+    ap.reset();
+    run_for(0.2);
+    peer->kill();
+    EXPECT_TRUE(until([&] { return count_qps(a->name) <= before; }, 6));
+}
 
 TEST_F(error_test, a_remote_key_that_is_not_valid_any_more_fails_the_endpoint)
 {
