@@ -129,7 +129,8 @@ vqp_tx_choose(vqp_tx_t *tx, uint32_t length, uint64_t left, unsigned needs,
     const vqp_want_t want = {tx->cfg.path_cap, length, left, tx->now, needs,
                              rail};
 
-    return vqp_sched_choose((vqp_sched_t)tx->cfg.sched, tx->paths,
+    return vqp_sched_choose((vqp_sched_t)tx->cfg.sched,
+                            tx->uneven ? 0 : tx->turn_cap, tx->paths,
                             tx->num_paths, &tx->next_path, &want);
 }
 

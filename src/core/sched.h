@@ -61,14 +61,19 @@ vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
 int vqp_sched_is_even(const vqp_path_t *paths, uint32_t num_paths,
                       uint64_t now);
 
-/** The same, with the common case inline: rr, and the next path has room. */
+/**
+ * The same, with the common case inline: the next path has room.
+ *
+ * @param [in] turn  Bytes in flight on a path up to which all of them in turn is
+ *                   as good as what @a sched would find out.
+ */
 static inline vqp_path_t *
-vqp_sched_choose(vqp_sched_t sched, vqp_path_t *paths, uint32_t num_paths,
-                 uint32_t *next, const vqp_want_t *want)
+vqp_sched_choose(vqp_sched_t sched, uint64_t turn, vqp_path_t *paths,
+                 uint32_t num_paths, uint32_t *next, const vqp_want_t *want)
 {
     vqp_path_t *path = &paths[*next];
 
-    if (vqp_likely((sched == VQP_SCHED_RR) && vqp_sched_fits(path, want))) {
+    if (vqp_likely((path->bytes < turn) && vqp_sched_fits(path, want))) {
         *next = (*next + 1 == num_paths) ? 0 : *next + 1;
         return path;
     }

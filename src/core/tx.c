@@ -43,6 +43,8 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
         tx->fast_cap = cfg->path_cap / 2;
         tx->fast_max = VQP_PACE_SAMPLE;
     }
+    tx->turn_cap = ((tx->cfg.sched == VQP_SCHED_RR) ||
+                    (tx->cfg.sched == VQP_SCHED_LEFT)) ? tx->fast_cap : 0;
 
     tx->one_frag  = 1u << ((num_paths == 1) ? cfg->frag_shift :
                                               cfg->min_shift);

@@ -121,6 +121,8 @@ typedef struct vqp_tx {
     uint32_t        ring_local;    /* confirmed by the HCA */
     uint32_t        am_pace;       /* bytes on a path that may be without a CQE */
     uint32_t        rma_pace;      /* when the next frag is of an AM; or not */
+    uint64_t        turn_cap;      /* up to so many bytes in flight, paths that
+                                      are not uneven take frags in turn */
     uint64_t        fast_cap;      /* bytes in flight on a path, and */
     uint64_t        fast_max;      /* of an op in frags, from which on fast.h is
                                       not the way */

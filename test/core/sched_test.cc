@@ -69,6 +69,22 @@ TEST_F(sched, least_takes_the_fewest_bytes) {
     EXPECT_EQ(2, pick(VQP_SCHED_LEAST));
 }
 
+TEST_F(sched, below_a_load_the_next_one_is_as_good_as_any) {
+    const vqp_want_t want = {1000, 100, 100, m_now, 0, 0};
+
+    m_paths[0].bytes = 499;
+    EXPECT_EQ(&m_paths[0], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
+                                            &m_next, &want));
+    EXPECT_EQ(1u, m_next);
+    m_next           = 0;
+    m_paths[0].bytes = 500;
+    EXPECT_EQ(&m_paths[1], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
+                                            &m_next, &want));
+    m_paths[2].up = 0; /* whatever its load: it has to be able to */
+    EXPECT_EQ(&m_paths[3], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
+                                            &m_next, &want));
+}
+
 TEST_F(sched, least_rotates_over_equals) {
     for (int i = 0; i < 9; ++i) {
         EXPECT_EQ(i % (int)NUM, pick(VQP_SCHED_LEAST));
