@@ -20,6 +20,7 @@ typedef struct vqp_rx {
     uint32_t     told_ring;  /* what the peer was told last */
     uint32_t     told_fsn;
     uint8_t      peer_starves;
+    vqp_credit_t waiting;    /* in the newest AM that had to wait for a path */
     uint32_t     gap_base;   /* fsn that was waited for at the last look */
     uint64_t     gap_since;  /* ns, 0 = no gap */
     char        *cells;      /* credit cells that the peer writes */
@@ -145,16 +146,34 @@ static inline vqp_credit_t vqp_rx_credit(const vqp_rx_t *rx)
     return credit;
 }
 
-/** @a credit goes out, in an AM that was accepted or in a control message. */
+/** @a credit goes out, in an AM or in a control message. */
 static inline void vqp_rx_told(vqp_rx_t *rx, const vqp_credit_t *credit)
 {
     if (vqp_unlikely(rx->peer_starves) &&
-        ((credit->ring != rx->told_ring) || (credit->fsn != rx->told_fsn))) {
-        rx->peer_starves = 0; /* it asks again if that is not enough */
+        ((credit->ring != rx->told_ring) || (credit->fsn != rx->told_fsn)) &&
+        ((credit->ring != rx->waiting.ring) ||
+         (credit->fsn != rx->waiting.fsn))) {
+        rx->peer_starves = 0; /* news to it: it asks again if not enough */
     }
 
     rx->told_ring = credit->ring;
     rx->told_fsn  = credit->fsn;
+}
+
+/**
+ * @a credit stands in the AM that was accepted last, and dispatch has had its
+ * turn. If the AM waits for a path it does not count as telling: what it waits
+ * for may be credit of the peer, who may wait likewise. Nor is it news, once the
+ * AM has gone, to say the same again.
+ */
+static inline void vqp_rx_told_in_am(vqp_rx_t *rx, const vqp_tx_t *tx,
+                                     const vqp_credit_t *credit)
+{
+    if (tx->am.post == tx->am.tail) {
+        vqp_rx_told(rx, credit);
+    } else {
+        rx->waiting = *credit;
+    }
 }
 
 /** Has so much been consumed untold that the peer may soon run out? */

@@ -18,9 +18,7 @@ static inline void uct_vqp_am_send(uct_vqp_t *vqp, vqp_op_t *op, uint8_t id,
 
     vqp_tx_am_commit(&vqp->tx, op, id, length, in_mirror, &credit);
     uct_vqp_pump(vqp);
-    if (vqp->tx.am.post == vqp->tx.am.tail) {
-        vqp_rx_told(&vqp->rx, &credit); /* it is on its way */
-    }
+    vqp_rx_told_in_am(&vqp->rx, &vqp->tx, &credit);
 }
 
 /* Accept and post an AM of one frag, the source of which is @a sge */

@@ -170,6 +170,24 @@ TEST_F(rx, tells_at_half_a_window) {
     EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
 }
 
+TEST_F(rx, a_message_that_waits_for_a_path_tells_nothing) {
+    vqp_credit_t credit;
+    vqp_tx_t tx {}; /* an empty ring of AMs */
+
+    for (uint32_t i = 0; i < WINDOW / 2; ++i) {
+        vqp_rx_imm(&m_rx, FIRST + i);
+    }
+
+    credit     = vqp_rx_credit(&m_rx);
+    tx.am.tail = 1;
+    vqp_rx_told_in_am(&m_rx, &tx, &credit);
+    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
+
+    tx.am.post = 1;
+    vqp_rx_told_in_am(&m_rx, &tx, &credit);
+    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+}
+
 TEST_F(rx, control_is_read_from_the_cell_of_its_path) {
     cell(2, {111, 222, 0, 0});
     vqp_credit_t credit = vqp_rx_control(&m_rx, 2);
@@ -200,6 +218,25 @@ TEST_F(rx, starving_ends_with_what_was_told) {
     tell();
     record(32, 16);
     consume();
+    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+}
+
+TEST_F(rx, starving_does_not_end_with_what_a_message_that_waited_has_told) {
+    vqp_credit_t credit;
+    vqp_tx_t tx {};
+
+    vqp_rx_imm(&m_rx, FIRST);
+    credit     = vqp_rx_credit(&m_rx);
+    tx.am.tail = 1;
+    vqp_rx_told_in_am(&m_rx, &tx, &credit); /* and then it goes */
+
+    cell(0, {0, 0, VQP_CELL_STARVE, 0});
+    vqp_rx_control(&m_rx, 0);
+    tell();
+    vqp_rx_imm(&m_rx, FIRST + 1);
+    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
+    tell();
+    vqp_rx_imm(&m_rx, FIRST + 2);
     EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
 }
 

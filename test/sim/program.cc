@@ -110,8 +110,9 @@ bool ep::send_am(uint32_t length, uint32_t max, bool zcopy)
     credit = vqp_rx_credit(&v->rx);
     if (zcopy || !send_fast_am(core, record, am_id, length)) {
         vqp_tx_am_commit(&v->tx, core, am_id, length, in_mirror, &credit);
+        v->pump();
     }
-    vqp_rx_told(&v->rx, &credit);
+    vqp_rx_told_in_am(&v->rx, &v->tx, &credit);
     return true;
 }
 
