@@ -155,6 +155,7 @@ vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
     }
 
     if (entry->op == VQP_OP_NONE) {
+        tx->loose -= (entry->kind != VQP_KIND_KICK);
         return 0;
     }
 

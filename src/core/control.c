@@ -64,6 +64,7 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
     frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL, 0,
                        sizeof(*cell), 0);
     tx->free_ams = 0; /* its fsn is reserved nowhere */
+    ++tx->loose;
     vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
     frag->raddr         = tx->cfg.cells_raddr +
                           ((uint64_t)path->index * VQP_CELL_STRIDE);

@@ -102,6 +102,7 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         }
 
         --tx->fsn_reserved;
+        ++tx->loose;
         ++tx->stats->fences;
         tx->fence_paths &= tx->fence_paths - 1;
     }

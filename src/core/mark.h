@@ -52,6 +52,7 @@
     _(FAIL_SPRAY, "a sprayed AM of a failed sender lacks its notify") \
     _(FAIL_TAIL, "a tail AM of a failed sender owes immediates") \
     _(FAIL_POSTED, "an op of a failed sender may still succeed") \
+    _(FLUSH_LOOSE, "a flush waits for a fence or a control message") \
     _(WINDOW_AHEAD, "an immediate ahead of its order") \
     _(WINDOW_EDGE, "an immediate at the last place of the window") \
     _(WINDOW_LATE, "a late duplicate") \

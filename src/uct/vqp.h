@@ -10,6 +10,7 @@
 
 #include "uct/vqp_iface.h"
 
+#include "core/flush.h"
 #include "core/rx.h"
 #include "core/tx.h"
 
@@ -63,6 +64,7 @@ typedef struct uct_vqp {
     uint8_t             *fsn_path;
     vqp_op_t            *ops;
     uint32_t           (*op_rkeys)[VQP_MAX_RAILS]; /* of each op of the RMA ring */
+    vqp_tx_flush_t       last_flush;  /* of an endpoint that is gone */
 
     /* under the async block */
     vqp_conn_t           conn;
@@ -114,10 +116,10 @@ static inline void uct_vqp_clock(uct_vqp_t *vqp)
     }
 }
 
-/** A flush that waits: reports when all ops before `mark` are reported. */
+/** A flush that waits. */
 typedef struct uct_vqp_flush {
     ucs_queue_elem_t  queue;
-    uint32_t          mark;
+    vqp_tx_flush_t    tx;
     uint8_t           ignore_failure; /* it reports OK even then */
     uct_completion_t *comp;
 } uct_vqp_flush_t;

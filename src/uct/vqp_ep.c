@@ -84,6 +84,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
         uct_vqp_fail(vqp, VQP_ERR_CANCELED);
         uct_vqp_cancel_all(vqp);
     } else if (uct_vqp_is_connected(vqp)) {
+        vqp_tx_flush_begin(&vqp->tx, &vqp->last_flush);
         vqp_tx_kick(&vqp->tx);
         uct_vqp_pump(vqp);
     }
@@ -139,7 +140,7 @@ uct_vqp_flush_add(uct_vqp_t *vqp, int ignore_failure, uct_completion_t *comp)
         return UCS_ERR_NO_MEMORY;
     }
 
-    flush->mark           = vqp->tx.seq;
+    vqp_tx_flush_begin(&vqp->tx, &flush->tx);
     flush->ignore_failure = (uint8_t)ignore_failure;
     flush->comp           = comp;
     ucs_queue_push(&vqp->flushes, &flush->queue);
@@ -151,8 +152,8 @@ uct_vqp_flush(uct_vqp_t *vqp, int ignore_failure, uct_completion_t *comp)
 {
     ucs_status_t status;
 
-    if (!uct_vqp_is_connected(vqp) ||
-        (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq)) {
+    if (!uct_vqp_is_connected(vqp) || vqp_tx_is_flushed(&vqp->tx) ||
+        (vqp->peer_gone && (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq))) {
         return (vqp->failed && !ignore_failure) ? uct_vqp_status(vqp->status) :
                                                   UCS_OK;
     }

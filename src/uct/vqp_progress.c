@@ -121,7 +121,7 @@ static void uct_vqp_run_flushes(uct_vqp_t *vqp)
     while (!ucs_queue_is_empty(&vqp->flushes)) {
         flush = ucs_queue_head_elem_non_empty(&vqp->flushes, uct_vqp_flush_t,
                                               queue);
-        if (vqp_seq_diff(vqp_tx_oldest(&vqp->tx), flush->mark) < 0) {
+        if (!vqp_tx_flush_ended(&vqp->tx, &flush->tx)) {
             break;
         }
 
@@ -172,7 +172,8 @@ void uct_vqp_run_closing(uct_vqp_t *vqp)
     uct_vqp_iface_t *iface = vqp->iface;
 
     if (!vqp->failed && uct_vqp_is_connected(vqp) &&
-        (vqp_tx_oldest(&vqp->tx) != vqp->tx.seq)) {
+        !vqp_tx_flush_ended(&vqp->tx, &vqp->last_flush)) {
+        uct_vqp_pump(vqp);
         return;
     }
 

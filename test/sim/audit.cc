@@ -62,16 +62,23 @@ void vqp::audit_paths()
 void vqp::audit_ops()
 {
     std::vector<unsigned> am(tx.am.mask + 1), rma(tx.rma.mask + 1);
+    unsigned loose = 0;
 
     for (unsigned i = 0; i < tx.num_paths; ++i) {
         for (uint16_t pos = paths[i].head; pos != paths[i].tail; ++pos) {
-            uint16_t name = vqp_path_at(&paths[i], pos)->op;
+            const vqp_inflight_t *entry = vqp_path_at(&paths[i], pos);
+            uint16_t name               = entry->op;
 
             if (name == VQP_OP_NONE) {
+                loose += entry->kind != VQP_KIND_KICK;
                 continue;
             }
             ++((name & VQP_OP_AM) ? am[name & ~VQP_OP_AM] : rma[name]);
         }
+    }
+
+    if (tx.loose != loose) {
+        broke("fences and control in flight", tx.loose, loose);
     }
 
     for (vqp_opring_t *ring : {&tx.am, &tx.rma}) {

@@ -73,6 +73,7 @@ void ep::close()
         v->fail(VQP_ERR_CANCELED);
         v->cancel_all();
     } else if (v->connected) {
+        v->begin_last_flush();
         vqp_tx_kick(&v->tx);
         v->pump();
     }
@@ -317,11 +318,11 @@ bool ep::flush()
     if (!v->ready) {
         return refused();
     }
-    if (vqp_tx_oldest(&v->tx) == v->tx.seq) {
+    if (vqp_tx_is_flushed(&v->tx)) {
         return true;
     }
     m_world.trace("%s: flush", v->name().c_str());
-    v->sent->flush(v->tx.seq);
+    v->sent->flush(v->tx);
     vqp_tx_kick(&v->tx);
     v->pump();
     return true;

@@ -262,6 +262,7 @@ void qp::write(wr &w, qp &to)
         return;
     }
 
+    w.from->number_landed(w.imm & VQP_FSN_MASK);
     to.receive(w.imm);
     if (m_world.may_disturb() && m_world.fault.rarely(m_world.base.dup_imm)) {
         m_world.at(m_world.now + m_world.fault.below(2 * m_world.base.delay +

@@ -75,9 +75,13 @@ void channel::fence()
     fenced_ams = m_ams.size();
 }
 
-void channel::flush(uint32_t mark)
+void channel::flush(const vqp_tx_t &tx)
 {
-    m_flushes.push_back({mark, (uint32_t)m_ops.size(), effects.size()});
+    vqp_tx_flush_t core;
+
+    vqp_tx_flush_begin(&tx, &core);
+    m_flushes.push_back({core, (uint32_t)m_ops.size(), effects.size(),
+                         m_ams.size()});
 }
 
 void channel::check_result(op *o)
@@ -170,6 +174,7 @@ void channel::posted(op *o, const vqp_frag_t &frag)
             fail("once", "an AM was announced twice");
         }
         o->announced = true;
+        o->fsn       = frag.imm & VQP_FSN_MASK;
     }
     if (o->posted > o->total) {
         fail("once", "frags carry more than their op has");
@@ -221,6 +226,17 @@ void channel::executed(op *o, uint64_t bytes, bool is_ghost)
         fail("late-write", "data of a get came after it was reported");
     }
     o->executed += bytes;
+}
+
+/* What a message's number waits for at the peer is all there */
+void channel::number_landed(uint32_t fsn)
+{
+    if (vqp_fsn_diff(fsn, next_fsn) >= 0) {
+        m_fsns_ahead.insert(fsn);
+    }
+    while (m_fsns_ahead.erase(next_fsn) > 0) {
+        next_fsn = vqp_fsn_add(next_fsn, 1);
+    }
 }
 
 /* ---- the peer ---- */
@@ -278,17 +294,19 @@ void channel::check_reports(const vqp_tx_t &tx)
     }
 }
 
-void channel::check_flushes(const vqp_tx_t &tx, bool failed)
+void channel::check_flushes(vqp_tx_t &tx, bool failed)
 {
-    uint32_t oldest = vqp_tx_oldest(&tx);
-
     while (!m_flushes.empty() &&
-           (vqp_seq_diff(oldest, m_flushes.front().mark) >= 0)) {
+           vqp_tx_flush_ended(&tx, &m_flushes.front().core)) {
         const flush_mark &mark = m_flushes.front();
 
         if (!failed && !tainted) {
             if (!effects_done(mark.effects)) {
                 fail("flush", "ended before what it waits for was executed");
+            }
+            if ((mark.ams > 0) &&
+                (vqp_fsn_diff(next_fsn, m_ams[mark.ams - 1].owner->fsn) <= 0)) {
+                fail("flush", "ended before the peer can deliver the last AM");
             }
             for (; m_oldest < mark.ops; ++m_oldest) {
                 if (!m_ops[m_oldest]->is_complete()) {
@@ -300,7 +318,8 @@ void channel::check_flushes(const vqp_tx_t &tx, bool failed)
         m_flushes.pop_front();
     }
 
-    if (!m_flushes.empty() && (m_oldest >= m_flushes.front().ops)) {
+    if (!m_flushes.empty() && (m_oldest >= m_flushes.front().ops) &&
+        (tx.loose == 0)) {
         fail("flush", "all before it is confirmed, and it goes on waiting");
     }
 }

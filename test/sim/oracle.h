@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 extern "C" {
 #include "core/confirm.h"
+#include "core/flush.h"
 #include "core/rx.h"
 }
 
@@ -56,6 +58,7 @@ struct op {
     unsigned          frags     = 0;
     unsigned          confirmed = 0;
     bool              announced = false;  /* AM: its last immediate is posted */
+    uint32_t          fsn       = 0;      /* of that */
 
     bool is_complete() const
     {
@@ -65,9 +68,10 @@ struct op {
 };
 
 struct flush_mark {
-    uint32_t mark;    /* core's op number */
-    uint32_t ops;     /* ops that were accepted before */
-    size_t   effects;
+    vqp_tx_flush_t core;
+    uint32_t       ops;     /* ops that were accepted before */
+    size_t         effects;
+    size_t         ams;
 };
 
 class channel {
@@ -80,7 +84,7 @@ public:
     void accept_am(op *o, uint8_t am_id, uint32_t payload);
     void accept_effect(op *o);
     void fence();
-    void flush(uint32_t mark);
+    void flush(const vqp_tx_t &tx);
     void report(op *o, const vqp_done_t &done);
     void cancel(op *o);
     void cancel_flushes() { m_flushes.clear(); }
@@ -90,6 +94,7 @@ public:
     void posted(op *o, const vqp_frag_t &frag);
     void confirmed(op *o);
     void executed(op *o, uint64_t bytes, bool is_ghost);
+    void number_landed(uint32_t fsn);
 
     /* ---- the peer ---- */
     bool delivered(const vqp_rx_am_t &am);
@@ -97,7 +102,7 @@ public:
     /* After completions were handled: who is done has been told, no other has.
      * @a oldest is the core's. */
     void check_reports(const vqp_tx_t &tx);
-    void check_flushes(const vqp_tx_t &tx, bool failed);
+    void check_flushes(vqp_tx_t &tx, bool failed);
     /* Nothing is under way */
     void check_ended();
     /* All that was sent has arrived: unless it was broken */
@@ -112,6 +117,7 @@ public:
     bool     tainted = false;  /* somebody told lies: only the user's side holds */
     char    *target_counter = nullptr;
     size_t   ams_seen = 0;
+    uint32_t next_fsn = 0;     /* numbers before this one are at the peer */
     uint64_t cancelled_flushes = 0;
 
     std::vector<op*> effects;
@@ -136,6 +142,7 @@ private:
     std::vector<std::unique_ptr<op>> m_ops;
     std::vector<am>                 m_ams;
     std::deque<flush_mark>          m_flushes;
+    std::set<uint32_t>              m_fsns_ahead; /* at the peer, too early */
     std::vector<op*>                m_fresh; /* complete since the last check */
     size_t                          m_effects_done = 0;
     size_t                          m_ams_landed   = 0;

@@ -140,6 +140,7 @@ void vqp::init_core(const vqp_wire_info_t &peer)
                 m_rma_ops.data(), (uint32_t)p.rma_ops, paths.data(),
                 std::min<unsigned>(num_paths, peer.num_paths),
                 m_fsn_path.data(), &stats);
+    sent->next_fsn = tx.fsn_next;
     vqp_rx_init(&rx, m_ring.data(), (uint32_t)p.ring, m_cells_in.data(),
                 m_map.data(), (uint32_t)p.window, peer.first_fsn, &stats);
     m_iov_ext.resize(vqp_tx_iov_ext_count(&tx, MAX_IOV));
@@ -389,7 +390,8 @@ void vqp::cancel_all()
 
 void vqp::run_closing()
 {
-    if (!failed && connected && (vqp_tx_oldest(&tx) != tx.seq)) {
+    if (!failed && connected && !vqp_tx_flush_ended(&tx, &m_last_flush)) {
+        pump();
         return;
     }
 
@@ -414,7 +416,7 @@ void vqp::bury()
         fail(VQP_ERR_CANCELED);
         /* an orderly end loses nothing, if nothing is left */
         sent->broken = sent_broken ||
-                       (connected && (vqp_tx_outstanding(&tx) > 0));
+                       (connected && !vqp_tx_is_flushed(&tx));
         if (m_received != nullptr) {
             m_received->broken = recv_broken ||
                                  (slot.conn.status != VQP_OK);

@@ -51,6 +51,7 @@ public:
     void run();
     void cancel_all();
     bool must_cancel() const;
+    void begin_last_flush() { vqp_tx_flush_begin(&tx, &m_last_flush); }
     void run_closing();
     void bury();
     bool try_destroy();
@@ -142,6 +143,7 @@ private:
     std::vector<char>                        m_ring, m_mirror;
     std::vector<char>                        m_cells_in, m_cells_out;
     std::vector<uint64_t>                    m_amo_results;
+    vqp_tx_flush_t                           m_last_flush {};
     std::vector<std::deque<cover>>           m_covers;
     std::vector<unsigned>                    m_recv_posted, m_recv_missing;
     uint32_t                                 m_ring_rkeys[RAILS];

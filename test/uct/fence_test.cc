@@ -5,6 +5,8 @@
  */
 #include "uct_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <ostream>
 
 struct fence_setting {
@@ -327,6 +329,42 @@ TEST_P(fence, a_key_may_be_released_when_the_put_is_accepted)
     for (uint64_t i = 0; i < 4; ++i) {
         EXPECT_EQ(i, ((uint64_t*)(target->data + slot))[i]);
     }
+}
+
+/* A flush waits for the fence, too: the peer can not deliver the message without
+ * it, and an endpoint that ends here takes what is still on the way along */
+TEST_P(fence, a_flush_means_that_the_peer_has_all_it_needs_for_a_message)
+{
+    unsigned got = 0;
+    ucs_status_t status;
+
+    b->on_am(1, [&](const char *, size_t) {
+        ++got;
+        return UCS_OK;
+    });
+    for (unsigned i = 0; i < 50; ++i) {
+        put(i % slots, 4000, i);
+        put_fence();
+        am(i);
+        while ((status = uct_ep_flush(*ab, 0, NULL)) == UCS_INPROGRESS) {
+            a->progress();
+        }
+        ASSERT_EQ(UCS_OK, status);
+        if (vqp_fabric() != NULL) { /* what is acknowledged can be polled */
+            b->progress();
+            b->progress();
+            ASSERT_EQ(i + 1, got);
+        }
+        ASSERT_TRUE(until([&] { return got == i + 1; }));
+    }
+
+    EXPECT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_put_short(*ab, "x", 1, target->addr(0), target->rkey());
+    }));
+    put_fence();
+    am(50);
+    ab.reset();
+    EXPECT_TRUE(until([&] { return got == 51; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(
