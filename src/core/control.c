@@ -61,8 +61,8 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
      * another control message was written over it */
     cell->flags = tx->starving ? VQP_CELL_STARVE : 0;
 
-    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL, 0,
-                       sizeof(*cell), 0);
+    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL,
+                       tx->am.post, sizeof(*cell), 0);
     tx->free_ams = 0; /* its fsn is reserved nowhere */
     ++tx->loose;
     vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);

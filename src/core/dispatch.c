@@ -93,7 +93,7 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         }
 
         frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_FENCE,
-                           0, 0, 0);
+                           tx->am.post, 0, 0);
         vqp_tx_empty(tx, frag);
         vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), 0);
         if (path->reads > 0) {

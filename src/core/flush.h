@@ -12,9 +12,11 @@
 
 /** How far a flush has to wait. */
 typedef struct vqp_tx_flush {
-    uint32_t seq;                  /* for the ops before this one; */
-    uint8_t  has_tails;            /* these are over: */
-    uint16_t tails[VQP_MAX_PATHS]; /* then for the frags before these places */
+    uint32_t seq;                  /* for the ops before this one, */
+    uint32_t am_tail;              /* with the AMs before this one; */
+    uint8_t  has_tails;            /* they are over, and what follows is set: */
+    uint64_t paths;                /* then on these paths */
+    uint16_t tails[VQP_MAX_PATHS]; /* for the frags before these places */
 } vqp_tx_flush_t;
 
 /** Is there nothing that a flush would have to wait for? */
@@ -25,12 +27,13 @@ static inline void
 vqp_tx_flush_begin(const vqp_tx_t *tx, vqp_tx_flush_t *flush)
 {
     flush->seq       = tx->seq;
+    flush->am_tail   = tx->am.tail;
     flush->has_tails = 0;
 }
 
 /**
- * Has the flush ended? To be asked after completions, and before dispatch: it may
- * want CQEs for that.
+ * Has the flush ended? To be asked after each poll that confirmed something, and
+ * before dispatch: it may want CQEs for that.
  */
 int vqp_tx_flush_ended(vqp_tx_t *tx, vqp_tx_flush_t *flush);
 

@@ -15,7 +15,7 @@
 
 /** Which slice of which op a place of the send queue carries. */
 typedef struct vqp_inflight {
-    uint64_t offset;
+    uint64_t offset; /* of a loose frag: the AM that was to be posted next */
     uint32_t length;
     uint16_t op;   /* its name (op.h), or VQP_OP_NONE */
     uint8_t  kind; /* vqp_kind_t */

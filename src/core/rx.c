@@ -11,11 +11,12 @@ void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
 {
     memset(rx, 0, sizeof(*rx));
     vqp_window_init(&rx->window, map, window, first_fsn);
-    rx->ring      = ring;
-    rx->ring_size = ring_size;
-    rx->told_fsn  = rx->window.base;
-    rx->cells     = cells;
-    rx->stats     = stats;
+    rx->ring        = ring;
+    rx->ring_size   = ring_size;
+    rx->told_fsn    = rx->window.base;
+    rx->waiting.fsn = rx->window.base;
+    rx->cells       = cells;
+    rx->stats       = stats;
 }
 
 vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)

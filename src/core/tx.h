@@ -116,8 +116,8 @@ typedef struct vqp_tx {
     uint32_t        fsn_next;
     uint32_t        fsn_peer;      /* the peer's next expected fsn */
     uint32_t        fsn_reserved;  /* of accepted, undispatched AMs */
-    uint32_t        loose;         /* frags with a number and without an op:
-                                      fences and control, unconfirmed */
+    uint32_t        loose;         /* unconfirmed frags with a number and no op:
+                                      fences and control */
     uint32_t        ring_head;     /* cumulative bytes given to records */
     uint32_t        ring_peer;     /* consumed by the peer */
     uint32_t        ring_local;    /* confirmed by the HCA */

@@ -193,8 +193,8 @@ static inline void uct_vqp_touch(uct_vqp_t *vqp)
 void uct_vqp_touch_later(uct_vqp_t *vqp);
 
 /**
- * The endpoint is gone: say BYE if what it left is confirmed, else do nothing
- * yet. Runs no callback.
+ * The endpoint is gone: say BYE if the peer has what it left, else see that this
+ * gets known. Runs no callback.
  */
 void uct_vqp_run_closing(uct_vqp_t *vqp);
 

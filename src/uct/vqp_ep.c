@@ -152,8 +152,7 @@ uct_vqp_flush(uct_vqp_t *vqp, int ignore_failure, uct_completion_t *comp)
 {
     ucs_status_t status;
 
-    if (!uct_vqp_is_connected(vqp) || vqp_tx_is_flushed(&vqp->tx) ||
-        (vqp->peer_gone && (vqp_tx_oldest(&vqp->tx) == vqp->tx.seq))) {
+    if (!uct_vqp_is_connected(vqp) || vqp_tx_is_flushed(&vqp->tx)) {
         return (vqp->failed && !ignore_failure) ? uct_vqp_status(vqp->status) :
                                                   UCS_OK;
     }

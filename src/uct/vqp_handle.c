@@ -34,7 +34,7 @@ static void uct_vqp_handle_failed(uct_vqp_t *vqp, vqp_status_t status)
     if ((status == VQP_ERR_RESET) && vqp->conn.peer_closed &&
         uct_vqp_is_connected(vqp) && !vqp_tx_uses_buffers(&vqp->tx) &&
         ucs_queue_is_empty(&vqp->flushes) &&
-        ((vqp->ep == NULL) || (vqp->ep->num_pending == 0))) {
+        (vqp->ep != NULL) && (vqp->ep->num_pending == 0)) {
         vqp->peer_gone = 1;
         vqp->ready     = 0;
         return;

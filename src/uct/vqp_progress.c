@@ -166,14 +166,16 @@ static void uct_vqp_report_failure(uct_vqp_t *vqp)
             ucs_status_string(uct_vqp_status(vqp->status)));
 }
 
-/* The endpoint is gone; say BYE when what it left is confirmed */
+/* The endpoint is gone; say BYE when the peer has what it left */
 void uct_vqp_run_closing(uct_vqp_t *vqp)
 {
     uct_vqp_iface_t *iface = vqp->iface;
 
     if (!vqp->failed && uct_vqp_is_connected(vqp) &&
         !vqp_tx_flush_ended(&vqp->tx, &vqp->last_flush)) {
-        uct_vqp_pump(vqp);
+        if (vqp_tx_has_work(&vqp->tx)) {
+            uct_vqp_pump(vqp); /* gets CQEs for what is waited for */
+        }
         return;
     }
 

@@ -79,6 +79,59 @@ TEST_F(flush, waits_for_control_that_the_peer_needs_for_the_message) {
     EXPECT_TRUE(ended());
 }
 
+TEST_F(flush, does_not_wait_for_control_that_no_message_needs) {
+    start(2);
+    am(8);
+    auto frags = dispatch();
+    vqp_tx_want_control(&m_tx);
+    auto control = dispatch();
+    ASSERT_EQ(1u, count(control, VQP_KIND_CONTROL));
+    begin();
+    retire(frags[0]);
+    EXPECT_TRUE(ended());
+    EXPECT_TRUE(vqp_tx_is_flushed(&m_tx));
+    EXPECT_EQ(1u, m_tx.loose);
+
+    am(8); /* this one has a later number */
+    auto second = dispatch();
+    begin();
+    retire(second[0]);
+    EXPECT_FALSE(vqp_tx_is_flushed(&m_tx));
+    EXPECT_FALSE(ended());
+    retire(control[0]);
+    EXPECT_TRUE(ended());
+}
+
+TEST_F(flush, ends_although_the_places_of_a_path_come_round) {
+    m_cfg.signal_every = 1;
+    start(2);
+    rma(VQP_KIND_PUT, 8); /* on path 0, then 1 */
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    am(8); /* fences on 0 and 1, AM on 0 */
+    auto frags = dispatch();
+    ASSERT_EQ(2u, count(frags, VQP_KIND_FENCE));
+    begin();
+    for (const vqp_frag_t &frag : frags) {
+        if ((frag.kind != VQP_KIND_FENCE) || (frag.path == &m_paths[0])) {
+            retire(frag);
+        }
+        if (frag.kind == VQP_KIND_PUT) {
+            EXPECT_FALSE(ended());
+        }
+    }
+    EXPECT_FALSE(ended()); /* path 1 */
+    m_paths[0].head = m_paths[0].tail = (uint16_t)(m_paths[0].head + 40000);
+    EXPECT_FALSE(ended());
+    for (const vqp_frag_t &frag : frags) {
+        if ((frag.kind == VQP_KIND_FENCE) && (frag.path == &m_paths[1])) {
+            retire(frag);
+        }
+    }
+    m_tx.loose = 1; /* a later one */
+    EXPECT_TRUE(ended());
+}
+
 TEST_F(flush, does_not_wait_for_control_of_later) {
     start(2);
     auto frags = fenced_am();

@@ -33,7 +33,7 @@ public:
             m_rx.ring_pos = m_rx.told_ring = (uint32_t)-(int)m_ring_size;
             m_pos = m_told_pos = m_rx.ring_pos;
         }
-        m_told_fsn = m_rx.told_fsn;
+        m_told_fsn = m_waiting_fsn = m_rx.told_fsn;
     }
 
     void run()
@@ -61,7 +61,11 @@ private:
             put_cell(command >> 3);
             break;
         case 4:
-            tell();
+            if (command & 8) {
+                wait_with_credit();
+            } else {
+                tell();
+            }
             break;
         case 5:
             look_for_gap();
@@ -107,13 +111,26 @@ private:
 
         FUZZ_CHECK(credit.ring == (uint32_t)m_pos);
         FUZZ_CHECK(credit.fsn == m_model.base());
-        if ((m_pos != m_told_pos) || (m_model.base() != m_told_fsn)) {
+        if (((m_pos != m_told_pos) || (m_model.base() != m_told_fsn)) &&
+            ((m_pos != m_waiting_pos) || (m_model.base() != m_waiting_fsn))) {
             m_starves = false;
         }
         vqp_rx_told(&m_rx, &credit);
         m_told_pos = m_pos;
         m_told_fsn = m_model.base();
         FUZZ_CHECK(!vqp_rx_must_tell(&m_rx));
+    }
+
+    /* An AM with the credit of now that waits for a path */
+    void wait_with_credit()
+    {
+        vqp_credit_t credit = vqp_rx_credit(&m_rx);
+        vqp_tx_t tx {};
+
+        tx.am.tail = 1;
+        vqp_rx_told_in_am(&m_rx, &tx, &credit);
+        m_waiting_pos = m_pos;
+        m_waiting_fsn = m_model.base();
     }
 
     void look_for_gap()
@@ -276,6 +293,8 @@ private:
     uint64_t                   m_pos       = 0; /* bytes consumed, unwrapped */
     uint64_t                   m_told_pos  = 0;
     uint32_t                   m_told_fsn  = 0;
+    uint64_t                   m_waiting_pos = 0; /* of an AM without a path */
+    uint32_t                   m_waiting_fsn = 0;
     bool                       m_starves   = false;
     bool                       m_broken    = false;
     uint64_t                   m_now       = 1;

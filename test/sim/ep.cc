@@ -319,6 +319,7 @@ bool ep::flush()
         return refused();
     }
     if (vqp_tx_is_flushed(&v->tx)) {
+        v->sent->check_all_deliverable();
         return true;
     }
     m_world.trace("%s: flush", v->name().c_str());

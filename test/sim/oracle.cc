@@ -294,6 +294,19 @@ void channel::check_reports(const vqp_tx_t &tx)
     }
 }
 
+void channel::check_deliverable(size_t count)
+{
+    if (!tainted && (count > 0) &&
+        (vqp_fsn_diff(next_fsn, m_ams[count - 1].owner->fsn) <= 0)) {
+        fail("flush", "ended before the peer can deliver the last AM");
+    }
+}
+
+void channel::check_all_deliverable()
+{
+    check_deliverable(m_ams.size());
+}
+
 void channel::check_flushes(vqp_tx_t &tx, bool failed)
 {
     while (!m_flushes.empty() &&
@@ -304,10 +317,7 @@ void channel::check_flushes(vqp_tx_t &tx, bool failed)
             if (!effects_done(mark.effects)) {
                 fail("flush", "ended before what it waits for was executed");
             }
-            if ((mark.ams > 0) &&
-                (vqp_fsn_diff(next_fsn, m_ams[mark.ams - 1].owner->fsn) <= 0)) {
-                fail("flush", "ended before the peer can deliver the last AM");
-            }
+            check_deliverable(mark.ams);
             for (; m_oldest < mark.ops; ++m_oldest) {
                 if (!m_ops[m_oldest]->is_complete()) {
                     fail("flush", "ended before what it waits for");

@@ -103,6 +103,8 @@ public:
      * @a oldest is the core's. */
     void check_reports(const vqp_tx_t &tx);
     void check_flushes(vqp_tx_t &tx, bool failed);
+    /* Each AM so far waits for nothing that is not at the peer */
+    void check_all_deliverable();
     /* Nothing is under way */
     void check_ended();
     /* All that was sent has arrived: unless it was broken */
@@ -134,6 +136,7 @@ private:
 
     bool effects_done(size_t count);
     bool ams_landed(size_t count);
+    void check_deliverable(size_t count);
     void fail(const char *checker, const std::string &text);
     void check_result(op *o);
 

@@ -54,7 +54,7 @@ void node::on_failed_mark(vqp &v)
 {
     if ((v.mark_status == VQP_ERR_RESET) && v.slot.conn.peer_closed &&
         v.connected && !vqp_tx_uses_buffers(&v.tx) && !v.sent->has_flush() &&
-        ((v.user == nullptr) || !v.user->is_waiting())) {
+        (v.user != nullptr) && !v.user->is_waiting()) {
         v.peer_gone = true;
         v.ready     = false;
         return;

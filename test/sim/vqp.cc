@@ -399,6 +399,9 @@ void vqp::run_closing()
     if (failed) {
         vqp_conn_abort(&slot.conn, owner.w.now);
     } else {
+        if (connected) {
+            sent->check_all_deliverable();
+        }
         vqp_conn_close(&slot.conn, owner.w.now);
     }
     owner.run_actions();
