@@ -202,13 +202,15 @@ vqp_tx_fast_put_next(vqp_tx_t *tx, vqp_op_t *op, uint16_t *pos,
 {
     vqp_path_t *path = &tx->paths[tx->next_path];
 
-    if (vqp_unlikely(!vqp_path_has_room(path, tx->fast_cap))) {
+    *length = (uint32_t)vqp_min(op->length - op->offset,
+                                1ul << op->frag_shift);
+    if (vqp_unlikely(!vqp_path_has_room(path, tx->fast_cap) ||
+                     ((tx->cfg.sched != VQP_SCHED_RR) &&
+                      !vqp_sched_is_turn(tx->paths, path, *length)))) {
         return NULL;
     }
 
     ++path->rma;
-    *length = (uint32_t)vqp_min(op->length - op->offset,
-                                1ul << op->frag_shift);
     *pos    = vqp_tx_fast_take(tx, path, vqp_opring_index(&tx->rma, op),
                                VQP_KIND_PUT, op->offset, *length, 0,
                                op->flags & VQP_OP_SIGNAL, flags);

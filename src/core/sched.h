@@ -62,6 +62,18 @@ int vqp_sched_is_even(const vqp_path_t *paths, uint32_t num_paths,
                       uint64_t now);
 
 /**
+ * Has the next path in turn no more in flight than the one after it will have?
+ * Else frags of unequal length come round to the same paths again and again: so
+ * do messages of two frags, the second of them short, over four paths.
+ */
+static inline int
+vqp_sched_is_turn(const vqp_path_t *paths, const vqp_path_t *path,
+                  uint64_t length)
+{
+    return path->bytes <= paths[path->next].bytes + length;
+}
+
+/**
  * The same, with the common case inline: the next path has room.
  *
  * @param [in] turn  Bytes in flight on a path up to which all of them in turn is
@@ -73,7 +85,8 @@ vqp_sched_choose(vqp_sched_t sched, uint64_t turn, vqp_path_t *paths,
 {
     vqp_path_t *path = &paths[*next];
 
-    if (vqp_likely((path->bytes < turn) && vqp_sched_fits(path, want))) {
+    if (vqp_likely((path->bytes < turn) && vqp_sched_fits(path, want) &&
+                   vqp_sched_is_turn(paths, path, want->length))) {
         *next = (*next + 1 == num_paths) ? 0 : *next + 1;
         return path;
     }

@@ -18,6 +18,7 @@ protected:
     void SetUp() override {
         for (unsigned i = 0; i < NUM; ++i) {
             m_paths[i].index     = (uint8_t)i;
+            m_paths[i].next      = (uint8_t)((i + 1) % NUM);
             m_paths[i].up        = 1;
             m_paths[i].depth     = 16;
             m_paths[i].imms_max  = 16;
@@ -72,17 +73,34 @@ TEST_F(sched, least_takes_the_fewest_bytes) {
 TEST_F(sched, below_a_load_the_next_one_is_as_good_as_any) {
     const vqp_want_t want = {1000, 100, 100, m_now, 0, 0};
 
-    m_paths[0].bytes = 499;
+    m_paths[0].bytes = m_paths[1].bytes = 499;
     EXPECT_EQ(&m_paths[0], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
                                             &m_next, &want));
     EXPECT_EQ(1u, m_next);
     m_next           = 0;
     m_paths[0].bytes = 500;
+    m_paths[1].bytes = 0;
     EXPECT_EQ(&m_paths[1], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
                                             &m_next, &want));
     m_paths[2].up = 0; /* whatever its load: it has to be able to */
     EXPECT_EQ(&m_paths[3], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
                                             &m_next, &want));
+}
+
+TEST_F(sched, frags_of_unequal_length_do_not_come_round_to_the_same_paths) {
+    unsigned i;
+
+    for (i = 0; i < 40; ++i) { /* each op: a long one, a short one */
+        const vqp_want_t want = {10000, (i % 2) ? 10u : 100u, 100, m_now, 0, 0};
+        vqp_path_t *path      = vqp_sched_choose(VQP_SCHED_LEAST, 5000, m_paths,
+                                                 NUM, &m_next, &want);
+
+        ASSERT_NE(nullptr, path);
+        path->bytes += want.length;
+    }
+    for (i = 0; i < NUM; ++i) {
+        EXPECT_NEAR(550.0, (double)m_paths[i].bytes, 100.0) << "path " << i;
+    }
 }
 
 TEST_F(sched, least_rotates_over_equals) {
