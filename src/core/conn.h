@@ -157,8 +157,9 @@ void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now);
 
 /**
  * The endpoint that owns the connection goes, and all its operations are
- * confirmed, with what the peer needs to deliver them. DESTROY follows, at once (FAILED) or when the peer is done
- * with its side too; until then the connection goes on receiving.
+ * confirmed, with what the peer needs to deliver them. DESTROY follows, at
+ * once (FAILED) or when the peer is done with its side too; until then the
+ * connection goes on receiving.
  */
 void vqp_conn_close(vqp_conn_t *conn, uint64_t now);
 
