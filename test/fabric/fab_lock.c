@@ -24,12 +24,15 @@ uint32_t fab_lock_self;
 static int fab_lock_inherit(struct fab_lock *lock)
 {
     uint32_t owner = __atomic_load_n(&lock->owner, __ATOMIC_RELAXED);
+    uint32_t proc  = (owner & ((1u << FAB_LOCK_INDEX_BITS) - 1)) - 1;
 
     if ((owner == 0) || (owner == fab_lock_self)) {
         return 0;
     }
 
-    if ((owner <= FAB_MAX_PROCS) && fab_proc_alive(owner - 1)) {
+    if ((proc < FAB_MAX_PROCS) &&
+        (owner == fab_lock_name(proc, fab_world->procs[proc].generation)) &&
+        fab_proc_alive(proc)) {
         return 0;
     }
 

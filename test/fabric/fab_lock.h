@@ -12,11 +12,21 @@
 #include <stdint.h>
 
 struct fab_lock {
-    uint32_t owner; /* index of the holder in the process table + 1; 0: free */
+    uint32_t owner; /* fab_lock_self of the holder; 0: free */
 };
 
-/* This process's index in the process table + 1; 0 before it is attached */
+/* This process's index in the process table + 1, and above it the generation of
+ * that entry, which the next process may have; 0 before it is attached */
 extern uint32_t fab_lock_self;
+
+enum {
+    FAB_LOCK_INDEX_BITS = 16
+};
+
+static inline uint32_t fab_lock_name(uint32_t proc, uint32_t generation)
+{
+    return (proc + 1) | (generation << FAB_LOCK_INDEX_BITS);
+}
 
 /** Wait for a lock that is held; takes it from a holder that has died. */
 void fab_lock_wait(struct fab_lock *lock);

@@ -298,7 +298,7 @@ static int fab_world_enter(void)
             ++entry->generation;
             __atomic_store_n(&entry->pid, (uint32_t)getpid(),
                              __ATOMIC_RELEASE);
-            fab_lock_self = i + 1;
+            fab_lock_self = fab_lock_name(i, entry->generation);
             /* the last: who sees it sees all of the above */
             __atomic_store_n(&fab_world_self, i, __ATOMIC_RELEASE);
             return 0;
@@ -311,7 +311,7 @@ static int fab_world_enter(void)
 static void fab_world_forked(void)
 {
     fab_world_self = FAB_MAX_PROCS;
-    fab_lock_self  = FAB_MAX_PROCS + 1;
+    fab_lock_self  = fab_lock_name(FAB_MAX_PROCS, 0);
     fab_engine_forked();
     pthread_mutex_init(&fab_attach_lock, NULL);
 }

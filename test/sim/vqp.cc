@@ -415,11 +415,11 @@ void vqp::bury()
     if (was_whole) {
         bool sent_broken = sent->broken;
         bool recv_broken = (m_received != nullptr) && m_received->broken;
+        bool is_lost     = connected && !vqp_tx_is_flushed(&tx);
 
         fail(VQP_ERR_CANCELED);
         /* an orderly end loses nothing, if nothing is left */
-        sent->broken = sent_broken ||
-                       (connected && !vqp_tx_is_flushed(&tx));
+        sent->broken = sent_broken || is_lost;
         if (m_received != nullptr) {
             m_received->broken = recv_broken ||
                                  (slot.conn.status != VQP_OK);
