@@ -12,11 +12,8 @@ static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
     uint32_t i;
 
     for (i = 0; i < tx->num_paths; ++i) {
-        path = &tx->paths[tx->next_path];
-        if (++tx->next_path == tx->num_paths) {
-            tx->next_path = 0;
-        }
-
+        path          = &tx->paths[tx->next_path];
+        tx->next_path = path->next;
         if (path->up && (vqp_path_outstanding(path) < path->depth) &&
             (path->imms < path->imms_max)) {
             return path;

@@ -205,8 +205,7 @@ vqp_tx_fast_put_next(vqp_tx_t *tx, vqp_op_t *op, uint16_t *pos,
     *length = (uint32_t)vqp_min(op->length - op->offset,
                                 1ul << op->frag_shift);
     if (vqp_unlikely(!vqp_path_has_room(path, tx->fast_cap) ||
-                     ((tx->cfg.sched != VQP_SCHED_RR) &&
-                      !vqp_sched_is_turn(tx->paths, path, *length)))) {
+                     !vqp_sched_is_turn(tx->paths, path, *length))) {
         return NULL;
     }
 
@@ -251,8 +250,8 @@ vqp_tx_fast_am(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
     ++path->stats.imms;
     vqp_tx_fast_accept_whole(tx, op);
     return vqp_tx_fast_take(tx, path, name, VQP_KIND_AM, 0,
-                            (uint32_t)op->length, !tx->cfg.comp_post, op->flags & VQP_OP_SIGNAL,
-                            flags);
+                            (uint32_t)op->length, !tx->cfg.comp_post,
+                            op->flags & VQP_OP_SIGNAL, flags);
 }
 
 #endif

@@ -87,7 +87,7 @@ vqp_sched_choose(vqp_sched_t sched, uint64_t turn, vqp_path_t *paths,
 
     if (vqp_likely((path->bytes < turn) && vqp_sched_fits(path, want) &&
                    vqp_sched_is_turn(paths, path, want->length))) {
-        *next = (*next + 1 == num_paths) ? 0 : *next + 1;
+        *next = path->next;
         return path;
     }
 

@@ -99,8 +99,7 @@ public:
     /* ---- the peer ---- */
     bool delivered(const vqp_rx_am_t &am);
 
-    /* After completions were handled: who is done has been told, no other has.
-     * @a oldest is the core's. */
+    /* After completions were handled: who is done has been told, no other has. */
     void check_reports(const vqp_tx_t &tx);
     void check_flushes(vqp_tx_t &tx, bool failed);
     /* Each AM so far waits for nothing that is not at the peer */
