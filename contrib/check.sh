@@ -13,7 +13,7 @@ limit=1500 # seconds, for a step that hangs
 # The steps that follow the first build: NAME:SECONDS:NEEDS. The seconds are
 # those on one CPU: the longest begin first, so that the last ones end together.
 # b: needs the first build. d: and Soft-RoCE devices.
-steps="conformance:820:bd rxe:420:bd sanitizers:410: fuzz:440:b mutants:150:b
+steps="conformance:820:bd rxe:420:bd sanitizers:410: fuzz:440:b mutants:300:b
        soak:150:b tsan:90: valgrind:60:b clang:100: package:120:b fabric:107:b
        sim:66:b perf:50:bd tools:50:b unit:25:b form:5:b"
 
@@ -21,8 +21,9 @@ usage() {
     cat <<EOT
 Usage: contrib/check.sh [--no-install] [--only STEP[,STEP]...] [--dir DIR]
 
-Builds and tests everything; about 25 minutes on two cores, 30 the first time:
-packages, and the kernel of the virtual machine. The last line
+Builds and tests everything: an hour of processor time, so half an hour on two
+cores that do nothing else; 5 minutes more the first time, for packages and the
+kernel of the virtual machine. The last line
 is "N passed, N failed, N skipped"; the status is 1 when something failed. A skip
 says its reason.
 
@@ -53,13 +54,10 @@ for step in ${only//,/ }; do
     }
 done
 
-# Processors of this machine that may be used here, one per line
-cpus() {
-    taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
-        while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done
-}
-mapfile -t cpu < <(cpus)
-slots=$((${#cpu[@]} < 2 ? ${#cpu[@]} : 2))
+# shellcheck source-path=SCRIPTDIR source=../test/lib/jobs.sh
+. "$top/test/lib/jobs.sh"
+mapfile -t cpu < <(jobs_cpus)
+slots=$(jobs_slots)
 
 [ ! -e "$work" ] || [ -d "$work/log" ] || {
     echo "check.sh: $work exists and is not mine" >&2
@@ -69,20 +67,39 @@ rm -rf "$work"
 mkdir -p "$work/log" || exit 2
 : >"$work/counts"
 : >"$work/times"
+: >"$work/notes"
 export CHECK_DIR=$work CHECK_SRC=$work/src CHECK_UCX=$top/ucx-src
 export CHECK_JOBS=${#cpu[@]} CHECK_CPU=${cpu[0]} CHECK_MUST=$install CHECK_RXE=yes
-# the copy has no history: who fails in it says what it was made of
-VQP_COMMIT=$(git -C "$top" describe --always --dirty 2>/dev/null)
+# the copy has no history: reports of failures contain its commit
+VQP_COMMIT=$(git -C "$top" describe --always --long --dirty 2>/dev/null)
 export VQP_COMMIT
 # shellcheck source-path=SCRIPTDIR source=check/lib.sh
 . "$top/contrib/check/lib.sh"
 
+# The list at the top as this run would have it, in build-check/steps: on a machine
+# that does nothing else, what to write there
+steps_of_this_run() {
+    awk -F: 'NR == FNR { split($0, part, " ")
+                         took[part[2]] = part[1]; cpu[part[2]] = part[3]; next }
+             $1 in took { print took[$1], $1 ":" took[$1] ":" $3
+                          listed += $2; now += took[$1]; all += cpu[$1] }
+             END { print "0 # listed", listed, "s, took", now, \
+                         "s, processor time", all, "s" }' \
+        "$work/times" <(tr -s ' \n' '\n' <<<"$steps") |
+        sort -k1,1rn | sed 's/^[0-9]* //' >"$work/steps"
+}
+
 finish() {
+    steps_of_this_run
     echo
     echo "slowest, with processor time: $(sort -rn "$work/times" | head -n 8 |
         awk '{ printf "%s%s %d s (%d)", (NR > 1 ? ", " : ""), $2, $1, $3 }');" \
         "all $SECONDS s ($(awk '{ all += $3 } END { print all }' "$work/times"))" \
         "on ${#cpu[@]} CPUs"
+    # retried cases and expected failures
+    sed -E 's/^(retried|expected failure) /\1: /' "$work/notes" | sort -u | cut -c 1-200
+    echo "retried: $(grep -c '^retried ' "$work/notes")," \
+        "expected failures: $(grep -c '^expected failure ' "$work/notes")"
     awk '{ passed += $1; failed += $2; skipped += $3 }
          END { printf "%d passed, %d failed, %d skipped\n",
                       passed, failed, skipped
@@ -160,67 +177,42 @@ devices() {
     CHECK_RXE=${CHECK_RXE:-no Soft-RoCE devices}
 }
 
-running=()  # by slot: NAME PID START, or nothing
 order=()    # names of the steps that are wanted, longest first
 needs=      # what they need, together
 while IFS=: read -r step _ letters; do
     ! wanted "$step" || { order+=("$step"); needs+=$letters; }
 done < <(tr -s ' \n' '\n' <<<"$steps" | sort -t: -k2,2rn)
 
-# start SLOT NAME
-start() {
-    CHECK_CPU=${cpu[$1]} CHECK_JOBS=1 \
-        timeout -k 20 "$limit" "$CHECK_SRC/contrib/check/step" "$2" \
-        >"$work/log/step-$2.out" 2>&1 </dev/null &
-    running[$1]="$2 $! $SECONDS"
+# run_step SLOT NAME: on the slot's CPU
+# shellcheck disable=SC2317 # jobs_run calls it
+run_step() {
+    export CHECK_CPU=${cpu[$1]} CHECK_JOBS=1
+    exec timeout -k 20 "$limit" "$CHECK_SRC/contrib/check/step" "$2" \
+        >"$work/log/step-$2.out" 2>&1 </dev/null
 }
 
-# ended SLOT STATUS: what the step printed, in one piece
+# ended SLOT NAME STATUS SECONDS: what the step printed, in one piece
+# shellcheck disable=SC2317 # jobs_run calls it
 ended() {
-    local name start seconds out
-    read -r name _ start <<<"${running[$1]}"
-    running[$1]=
-    seconds=$((SECONDS - start))
-    echo "$seconds $name $(cat "$work/log/step-$name.cpu" 2>/dev/null)" \
+    local name=$2 out=$work/log/step-$2.out
+    echo "$4 $name $(cat "$work/log/step-$name.cpu" 2>/dev/null)" \
         >>"$work/times"
-    out=$work/log/step-$name.out
-    echo "== $name, $seconds s"
+    echo "== $name, $4 s"
     cat "$out"
-    if [ "$2" = 124 ]; then
+    if [ "$3" = 124 ]; then
         result FAIL "$name" "it took more than $limit s"
-    elif [ "$2" != 0 ]; then
-        result FAIL "$name" "its status is $2"
+    elif [ "$3" != 0 ]; then
+        result FAIL "$name" "its status is $3"
     elif ! grep -qE '^(ok|FAIL|skip|----) ' "$out"; then
         result FAIL "$name" "it said nothing"
     fi
 }
 
-pool() {
-    local slot pid status next=0 busy=0
-    while :; do
-        for ((slot = 0; slot < slots && next < ${#order[@]}; ++slot)); do
-            [ -z "${running[$slot]:-}" ] || continue
-            start "$slot" "${order[next]}"
-            next=$((next + 1))
-            busy=$((busy + 1))
-        done
-        [ $busy -gt 0 ] || return 0
-        wait -n -p pid
-        status=$?
-        for ((slot = 0; slot < slots; ++slot)); do
-            [[ "${running[$slot]:-}" != *" $pid "* ]] || {
-                ended "$slot" $status
-                busy=$((busy - 1))
-            }
-        done
-    done
-}
-
-trap 'kill $(jobs -p) 2>/dev/null; wait; exit 130' INT TERM HUP
+trap 'jobs_stop; exit 130' INT TERM HUP
 timed packages packages || finish
 timed sources sources || finish
 [[ $needs != *b* ]] || timed build first_build || finish
 [[ $needs != *d* ]] || timed kernel devices
 echo "== $slots steps side by side: ${order[*]}"
-pool
+jobs_run "$slots" run_step ended "${order[@]}"
 finish

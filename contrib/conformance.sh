@@ -13,23 +13,24 @@ usage: contrib/conformance.sh [OPTION]... uct|ucp
 Runs UCX's UCT or UCP test suite. Prints a line for each test that failed, and
 last "N passed, N failed, N skipped"; the status is 1 when something failed.
 A skip that rc_verbs does not have is a failure, unless test/conformance lists
-it. "all" runs everything in all configurations: hours; with --sample N, the
-default one whole, and of each other N tests, another part of the suite for each.
-"ci" is what a change must pass.
+it. "all" runs everything in all configurations: hours; with --sample N, of UCP
+the default one whole, and of each other N tests, another part of the suite for
+each. "ci" is what a change must pass: the seed chooses its configurations.
 
   --on fabric|rxe  the devices: the software verbs of test/fabric, or real
-                   Soft-RoCE, see test/rxe/README.md [fabric]
+                   Soft-RoCE, see test/rxe/README.md [fabric; all and ci: both]
   --tl TRANSPORT   vqp, or rc_verbs for the baseline [vqp]
   --rails N        N devices, bonded to one [1]
-  --config P       of "all": the configurations whose names match the shell
-                   pattern P: ucp.fabric.4.tail.*, uct.rxe*
+  --config P       of "all" and "ci": only configurations whose names match the
+                   shell pattern P: ucp.fabric.4.tail.*, uct.rxe*
   --filter F       tests whose names match the shell pattern F, or one of
                    several with colons between
   --sample N       N of the tests, chosen by the seed
   --from M         with --sample: from the M-th of the seed's order on [0]
-  --seed S         also of the tests' own random numbers [1]
+  --seed S         also of the tests' own random numbers [the commit's: the
+                   first seven digits of its hash]
   --time-box S     begin no batch after S seconds; the seed orders the tests
-  --limit S        seconds for a single test [120, on rxe 240];
+  --limit S        seconds for a single test [120, on rxe 480];
                    CHECK_PATIENCE=2 in the environment doubles it
   --jobs N         processes or guests side by side [2, or the number of CPUs]
   --build DIR      build tree of the project [build-conformance, made if need be]
@@ -37,6 +38,7 @@ default one whole, and of each other N tests, another part of the suite for each
                    [BUILD/test/conformance/suites]
   --logs DIR       where results and logs are left [BUILD/test/conformance]
   --list           print the names of the tests
+  --plan           of "all" and "ci": print the configurations, and run nothing
   --record         (with --tl rc_verbs) keep what was skipped as the baseline
   --verbose        a line for each test
 Options of the transport come from the environment:
@@ -44,9 +46,9 @@ UCX_VQP_NUM_PATHS=1 contrib/conformance.sh uct
 EOT
 }
 
-SUITE='' ON=fabric TL=vqp RAILS=1 CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=1
+SUITE='' ON='' TL=vqp RAILS=1 CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=''
 TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES='' LOGS=''
-LIST='' RECORD='' VERBOSE=''
+LIST='' PLAN='' RECORD='' VERBOSE=''
 
 need_number() {
     [[ $2 =~ ^[0-9]+$ ]] || die "$1 wants a number, not '$2'"
@@ -54,12 +56,11 @@ need_number() {
 
 # shellcheck source-path=SCRIPTDIR source=../test/conformance/lib.sh
 . "$top/test/conformance/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=../test/rxe/lib/util.sh
-. "$top/test/rxe/lib/util.sh"
 
 while [ $# -gt 0 ]; do
     case $1 in
         --list) LIST=yes; shift; continue ;;
+        --plan) PLAN=yes; shift; continue ;;
         --record) RECORD=yes; shift; continue ;;
         --verbose) VERBOSE=yes; shift; continue ;;
         -h|--help) usage; exit 0 ;;
@@ -86,11 +87,13 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[[ $ON =~ ^(fabric|rxe)$ ]] || die "--on is fabric or rxe, not '$ON'"
+[[ $ON =~ ^(|fabric|rxe)$ ]] || die "--on is fabric or rxe, not '$ON'"
 [[ $RAILS =~ ^[1-4]$ ]] || die "--rails is 1 to 4, not '$RAILS'"
 [[ $TL != rc_verbs || $RAILS = 1 ]] || die "rc_verbs has no --rails"
 [[ $TL =~ ^(vqp|rc_verbs)$ ]] || die "--tl is vqp or rc_verbs, not '$TL'"
 [ -n "$SUITE" ] || { usage >&2; exit 2; }
+[[ $SUITE != uc[tp] ]] || ON=${ON:-fabric}
+SEED=${SEED:-$(commit_seed)}
 
 # The project in $BUILD, unless it is there
 build_project() {
@@ -109,8 +112,8 @@ build_project() {
 }
 
 # Which tests: $WORK/wanted and rc_verbs have the names that either transport
-# has, tests those that are to be run. Of those that are listed because nobody
-# can run them here, some try it, but not in a sample on rxe, where it takes long.
+# has, tests those that are to be run. Of the tests listed as
+# impossible here, some are tried, but not in a sample on rxe, where it takes long.
 choose_names() {
     list_names "$TL" | matching "$FILTER" >"$WORK/wanted"
     : >"$WORK/rc_verbs"
@@ -119,13 +122,14 @@ choose_names() {
         matching "$FILTER" >"$WORK/rc_verbs"
     # what is listed is in vqp's names
     paste <(as_vqp <"$WORK/wanted") "$WORK/wanted" |
-        awk 'NR == FNR { none[$1] = $2 == "none"; next }
+        awk 'NR == FNR { none[$1] = $2 ~ /^none/; next }
              { print none[$1] ? "none" : "names", $2 }' <(listed; echo) - \
         >"$WORK/words"
     sed -n 's/^names //p' "$WORK/words" >"$WORK/names"
     : >"$WORK/none"
     [ "$ON" = rxe ] && [ $((SAMPLE + TIME_BOX)) -gt 0 ] ||
         sed -n 's/^none //p' "$WORK/words" | shuffled | head -n 5 >"$WORK/none"
+    TOTAL=$(wc -l <"$WORK/names")
     if [ "$SAMPLE" -gt 0 ] || [ "$TIME_BOX" -gt 0 ]; then
         shuffled <"$WORK/names" >"$WORK/order"
         window "$FROM" "$((SAMPLE > 0 ? SAMPLE : 1000000))" <"$WORK/order" \
@@ -139,8 +143,6 @@ choose_names() {
 # that name
 run_suite() {
     local start=$SECONDS due
-    # shellcheck disable=SC2053 # it is a pattern
-    [[ $1 == $CONFIG || $1 == run ]] || return 0
     WORK=$LOGS/$1
     shift
     rm -rf "$WORK" && mkdir -p "$WORK" || exit 2
@@ -156,72 +158,60 @@ run_suite() {
     cat "$WORK"/batch/*/results >"$WORK/results"
     judge >"$WORK/verdicts"
     [ -s "$WORK/verdicts" ] || echo "FAIL ${WORK##*/} (no test)" >"$WORK/verdicts"
+    cat "$WORK"/batch/*/retried >"$WORK/retried" 2>/dev/null
     if [ -n "$VERBOSE" ]; then
-        cat "$WORK/verdicts"
+        grep -v '^xfail ' "$WORK/verdicts"
     else
         grep '^FAIL ' "$WORK/verdicts"
     fi
+    notes "$WORK/verdicts" "$WORK/retried"
     cat "$WORK/verdicts" >>"$LOGS/verdicts"
+    cat "$WORK/retried" >>"$LOGS/retried"
     due=$(wc -l <"$WORK/due")
     [ "$due" -ge "$(wc -l <"$WORK/tests")" ] ||
         echo "# (time box: $due of $(wc -l <"$WORK/tests") tests run)"
     echo "# $(counts "$WORK/verdicts") in $((SECONDS - start)) s"
+    keep_result $((SECONDS - start))
     [ -z "$RECORD" ] || record
 }
 
-# All configurations: NOTIFY ORDER PATHS RAILS, the default ones first
-configurations() {
-    local notify order paths
-    for paths in 4 1; do
-        for notify in auto dqplb tail spray; do
-            for order in any post; do
-                echo "$notify $order $paths 1"
-            done
-        done
-    done
-    for notify in auto dqplb tail; do
-        echo $notify any 4 2
-    done
+# keep_result SECONDS: a line for test/conformance/table: name, transport, tests
+# that ran, of how many, passed, failed, expected failures, skipped, seconds, seed,
+# commit and day
+keep_result() {
+    local commit=${VQP_COMMIT:-}
+    # of a plan, and of whole suites: --filter makes no result for the table
+    [[ $FILTER == '*' || ${WORK##*/} == *.sockaddr ]] &&
+        [ "${WORK##*/}" != run ] || return 0
+    [ -n "$commit" ] || commit=$(git -C "$top" describe --always --dirty)
+    # only the verdicts of tests that ran
+    comm -12 <(sort "$WORK/due") <(sort "$WORK/names") >"$WORK/ran"
+    awk 'NR == FNR { ran[$1] = 1; next } $2 in ran' "$WORK/ran" \
+        "$WORK/verdicts" >"$WORK/ran.verdicts"
+    echo "${WORK##*/} $TL $(wc -l <"$WORK/ran") $TOTAL" \
+        "$(tallies "$WORK/ran.verdicts") $1" \
+        "$SEED ${commit:-unknown} $(date +%F)" >>"$LOGS/results"
 }
 
-run_all() {
-    local notify order
-    for SUITE in uct ucp; do
-        run_configurations
+# run_entry NAME [K=V]...: an entry of a plan
+run_entry() {
+    local SUITE ON RAILS paths notify order option
+    local SAMPLE=0 FROM=0 TIME_BOX=0 FILTER=$FILTER
+    IFS=. read -r SUITE ON paths notify order RAILS _ <<<"$1"
+    for option in "${@:2}"; do
+        local "${option?}"
     done
-    ON=rxe FROM=0
-    SUITE=uct run_suite uct.rxe
-    SUITE=uct RAILS=2 run_suite uct.rxe.2rails
-    SUITE=ucp SAMPLE=$((SAMPLE > 0 ? SAMPLE : 132)) run_suite ucp.rxe
-    # the fabric has no connection manager
-    SUITE=ucp FILTER='*sockaddr*' run_suite ucp.rxe.sockaddr
+    RAILS=${RAILS%%.*}
+    run_suite "$1" UCX_VQP_NUM_PATHS="$paths" UCX_VQP_NOTIFY="$notify" \
+        UCX_VQP_COMP_ORDER="$order"
 }
 
-# Of each suite on the fabric
-run_configurations() {
-    local notify order paths sample=$SAMPLE
-    SAMPLE=0 FROM=0
-    while read -r notify order paths RAILS; do
-        run_suite "$SUITE.fabric.$paths.$notify.$order.$RAILS" \
-            UCX_VQP_NUM_PATHS="$paths" UCX_VQP_NOTIFY="$notify" \
-            UCX_VQP_COMP_ORDER="$order"
-        FROM=$((FROM + SAMPLE)) SAMPLE=$sample
-    done < <(configurations)
-    RAILS=1
-}
-
-run_ci() {
-    ON=fabric
-    SUITE=uct
-    run_suite uct.fabric
-    SUITE=ucp TIME_BOX=300
-    run_suite ucp.fabric
-    TIME_BOX=0
-    ON=rxe
-    SUITE=uct
-    run_suite uct.rxe
-    SUITE=ucp SAMPLE=132
-    run_suite ucp.rxe
+run_plan() {
+    local entry words
+    for entry in "${plan[@]}"; do
+        read -ra words <<<"$entry"
+        run_entry "${words[@]}"
+    done
 }
 
 # Batches look for this file, wherever they run
@@ -236,17 +226,24 @@ stop() {
 }
 
 main() {
+    local plan=()
+    if [[ $SUITE == all || $SUITE == ci ]]; then
+        mapfile -t plan < <("plan_$SUITE")
+        [ ${#plan[@]} -gt 0 ] || die "no configuration matches '$CONFIG'"
+        [ -z "$PLAN" ] || { printf '%s\n' "# seed $SEED" "${plan[@]}"; exit; }
+    fi
     build_project
     SUITES=${SUITES:-$BUILD/test/conformance/suites}
     LOGS=${LOGS:-$BUILD/test/conformance}/$SUITE.$TL
     [[ $SUITE != uc[tp] ]] || LOGS+=.$ON
-    mkdir -p "$LOGS" "${SUITES%/*}" && : >"$LOGS/verdicts" || exit 2
+    mkdir -p "$LOGS" "${SUITES%/*}" &&
+        truncate -s 0 "$LOGS"/{verdicts,retried,results} || exit 2
     (
         flock 9 # others may want the same ones
         build_suites
     ) 9>"$SUITES.lock" || exit
-    mapfile -t CPUS < <(rxe_cpus)
-    [ -n "$JOBS" ] || JOBS=$((${#CPUS[@]} < 2 ? ${#CPUS[@]} : 2))
+    mapfile -t CPUS < <(jobs_cpus)
+    [ -n "$JOBS" ] || JOBS=$(jobs_slots)
     trap stop INT TERM HUP
     if [ -n "$LIST" ]; then
         WORK=$LOGS
@@ -254,10 +251,10 @@ main() {
         exit
     fi
     case $SUITE in
-        all) run_all ;;
-        ci) run_ci ;;
+        all|ci) run_plan ;;
         *) run_suite run ;;
     esac
+    notes_counts "$LOGS/verdicts" "$LOGS/retried"
     counts "$LOGS/verdicts"
     good "$LOGS/verdicts"
     exit

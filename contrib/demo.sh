@@ -1,6 +1,6 @@
 #!/bin/bash
 # demo.sh: from a fresh Debian 12 to vqp at work: packages, UCX's sources, build,
-# ucx_info with vqp on RDMA devices (a software fabric unless told otherwise), and
+# ucx_info with vqp on RDMA devices (by default a software fabric), and
 # a table of rc_verbs beside vqp. Builds in build-demo/; installs packages only.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -70,7 +70,7 @@ on_devices() {
     local seconds=$1
     shift
     if [ $devices = fabric ]; then
-        "$top/contrib/fabric-run" --build "$work" --manners off \
+        "$top/contrib/fabric-run" --build "$work" --violations off \
             --timeout "$seconds" -- "$@"
     else
         "$top/test/rxe/run" "${run_args[@]}" --timeout "$seconds" -- "$@"

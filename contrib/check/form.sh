@@ -14,6 +14,9 @@ need "scripts: shellcheck" shellcheck shellcheck &&
 run "docs/config.md is current" \
     "$CHECK_SRC/contrib/gen-config-doc.sh" --check "$CHECK_DIR/gcc"
 
+run "the table of UCX's suites is that of its results" \
+    "$CHECK_SRC/test/conformance/table" --check
+
 # the pictures of the pages
 need "plots" python3 python3 && suite plots "$CHECK_SRC/test/perf/plot-test"
 

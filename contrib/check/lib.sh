@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What check.sh and its steps share: one line per case, and the counts of all
+# Functions of check.sh and its steps: one line per case, and the counts of all
 # cases. Sourced, never run.
 #
 # From check.sh, in the environment:
@@ -7,7 +7,7 @@
 #   CHECK_SRC    the copy of the tree
 #   CHECK_UCX    UCX's sources
 #   CHECK_JOBS   processes that a build may use
-#   CHECK_CPU    the CPU for what wants to stay on one (a guest's kernel)
+#   CHECK_CPU    the CPU for processes that need a fixed one (a guest's kernel)
 #   CHECK_RXE    yes, or why there are no Soft-RoCE devices
 #   CHECK_MUST   yes when a missing tool is a failure, and not a skip
 
@@ -26,12 +26,19 @@ count() {
     echo "$1 $2 $3" >>"$CHECK_DIR/counts"
 }
 
+# note NAME: records these lines of a suite's standard input:
+# "# retried: CASE (REASON)" and "# expected failure: CASE (REASON)"
+note() {
+    sed -nE "s/^# (retried|expected failure): (.*)/\\1 $1: \\2/p" \
+        >>"$CHECK_DIR/notes"
+}
+
 # log_of NAME: the file for what a case prints
 log_of() {
     echo "$CHECK_DIR/log/${1//[ \/:]/_}.log"
 }
 
-# tail_of LOG [LINES]: who reads a report from elsewhere has no such file
+# tail_of LOG [LINES]: the end of a log, for readers of a report without the file
 tail_of() {
     tail -n "${2:-25}" "$1" | cut -c 1-200 | sed 's/^/    /'
 }
@@ -64,6 +71,7 @@ suite() {
     counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" |
              tail -n 1)
     grep -E '^(ok|FAIL|skip) |^(#|    )' "$log" | cut -c 1-200
+    note "$name" <"$log"
     if [ -z "$counts" ]; then
         result FAIL "$name: it ended early" "status $status, see $log"
         tail_of "$log"
@@ -99,6 +107,7 @@ gtest() {
     # under test may have begun the line
     passed=$(grep -cE '\[ +OK \] .* \([0-9]+ ms\)$' "$log")
     count "$passed" 0 0
+    note "$name" <"$log"
     while read -r test; do
         result skip "$name: $test" "$(sed -n "\,RUN  *\] $test\$,,/ SKIPPED /p" \
             "$log" | grep -vE '^\[|: Skipped$|^$' | head -n 1)"
@@ -159,7 +168,7 @@ tests() {
     local name=$1 log
     log=$(log_of "$1: make check")
     shift
-    # its status says what harvest finds
+    # its status repeats what harvest finds
     make -C "$CHECK_DIR/$name" -s -j"$CHECK_JOBS" check "$@" \
         >"$log" 2>&1 </dev/null
     if ls "$CHECK_DIR/$name"/*.trs >/dev/null 2>&1; then
@@ -183,7 +192,7 @@ on_fabric() {
     "$CHECK_SRC/contrib/fabric-run" --build "$CHECK_DIR/$build" --timeout 900 "$@"
 }
 
-# need NAME PACKAGE TOOL...: is there all that NAME wants? Without it, that is a
+# need NAME PACKAGE TOOL...: checks the tools that NAME needs. A missing one is a
 # skip where nothing may be installed, else a failure
 need() {
     local name=$1 package=$2 tool

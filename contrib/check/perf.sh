@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2016 # the inner shell expands
-# The benches of docs/performance.md still work, and the page can be made. What
-# they measure here says nothing, and no time is asserted.
+# The benches of docs/performance.md still work, and the page can be made. The
+# results are not used, and no time is asserted.
 
 need "benches" "python3 and valgrind" python3 valgrind && {
     out=$CHECK_DIR/perf

@@ -20,9 +20,9 @@ if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
     gtest "sanitizers: test_fabric" env \
         LD_PRELOAD="$(gcc -print-file-name=libasan.so)" \
         "$CHECK_DIR/sanitizers/test_fabric"
-    gtest "sanitizers: test_verbs" on_fabric sanitizers --manners fail -- \
+    gtest "sanitizers: test_verbs" on_fabric sanitizers --violations fail -- \
         "$CHECK_DIR/sanitizers/test_verbs"
-    gtest "sanitizers: test_uct" on_fabric sanitizers --manners fail -- \
+    gtest "sanitizers: test_uct" on_fabric sanitizers --violations fail -- \
         "$CHECK_DIR/sanitizers/test_uct" --gtest_filter="-large.*:$leaving"
     suite "sanitizers: sim" "$CHECK_DIR/sanitizers/test/sim/vqp_sim" \
         --seeds "$CHECK_SRC/test/sim/seeds.txt" --seconds 20

@@ -5,7 +5,7 @@
 order() {
     local mode=$1
     shift
-    run "order, $mode, $*" on_fabric gcc --manners fail --mode "$mode" \
+    run "order, $mode, $*" on_fabric gcc --violations fail --mode "$mode" \
         -o DELAY=20us -o JITTER=300us -- "$CHECK_DIR/gcc/test/soak/vqp_soak" \
         order "$@"
 }

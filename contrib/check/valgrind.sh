@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # Valgrind's memcheck on the fabric: a selection of the tests through UCT, and
-# stock ucx_perftest. What is lost the sanitizers look for: here that would read
-# all of the fabric's world, 16 GB that are nearly empty, and fill them.
+# stock ucx_perftest. Leaks are left to the sanitizers: memcheck would read the
+# fabric's whole world, 16 GB that are nearly empty, and allocate them.
 
 memcheck() {
-    on_fabric gcc --manners fail -- "$CHECK_DIR/gcc/contrib/vqp-run" \
+    on_fabric gcc --violations fail -- "$CHECK_DIR/gcc/contrib/vqp-run" \
         valgrind -q --error-exitcode=9 --leak-check=no --fair-sched=yes \
         --suppressions="$CHECK_SRC/contrib/check/valgrind.supp" \
         --num-callers=20 "$@"

@@ -4,41 +4,40 @@
  * only.
  */
 #include "core/confirm.h"
-#include "core/mark.h"
 
-/* Nothing of the op is in flight and nothing will be. Its place comes free with
- * vqp_tx_advance, which is left to the caller. */
-static void vqp_tx_op_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
+#include "core/fail.h"
+#include "core/place.h"
+
+/* Nothing of the op is in flight and nothing will be. Its slot comes free with
+ * vqp_tx_advance(), which is left to the caller. */
+void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
 {
-    op->flags |= VQP_OP_DONE;
-    vqp_mark_if(vqp_tx_oldest(tx) != op->seq, CONFIRM_OUT_OF_ORDER);
-    vqp_mark_if(op->status != VQP_OK, CONFIRM_ERROR);
-    if (tx->cfg.comp_post) {
-        /* pop_done goes by op number. Older ones of other paths may have no CQE
-         * of their own, and must not hold up the one that somebody waits for */
-        if ((op->user_kind != 0) && !tx->failed &&
-            (vqp_tx_oldest(tx) != op->seq)) {
-            vqp_mark(CONFIRM_POST_KICK);
-            vqp_tx_kick(tx);
-        }
+    vqp_cover_if(vqp_tx_oldest(tx) != op->seq, CONFIRM_OUT_OF_ORDER);
+    if (!tx->cfg.comp_post) {
+        (void)vqp_tx_end(tx, op, id);
         return;
     }
 
-    if (op->user_kind == 0) {
-        op->kind = VQP_KIND_FREE;
-    } else {
-        vqp_tx_push(tx, &tx->done_head, &tx->done_tail, name);
+    /* pop_done goes by op number. Older ops of other paths may have no CQE of
+     * their own, and must not delay the one that somebody waits for */
+    op->flags |= VQP_OP_DONE;
+    vqp_cover_if(op->status != VQP_OK, CONFIRM_ERROR);
+    if ((op->user_kind != 0) && !tx->failed &&
+        (vqp_tx_oldest(tx) != op->seq)) {
+        vqp_cover(CONFIRM_POST_RECLAIM);
+        vqp_tx_reclaim(tx);
     }
 }
 
-void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
+/* The last frag of the op that was in flight is confirmed */
+static void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
 {
     if (op->flags & VQP_OP_DONE) {
         return;
     }
 
     if (vqp_unlikely(tx->failed)) {
-        vqp_tx_op_done(tx, op, name);
+        vqp_tx_op_ended(tx, op, id);
         return;
     }
 
@@ -46,46 +45,186 @@ void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
         return; /* the rest is not posted yet */
     }
 
-    if ((op->flags & (VQP_OP_BARE | VQP_OP_NOTIFIED)) == VQP_OP_BARE) {
-        vqp_tx_push(tx, &tx->notify_head, &tx->notify_tail, name);
+    if ((op->flags & (VQP_OP_SPRAY | VQP_OP_ANNOUNCED)) == VQP_OP_SPRAY) {
+        vqp_tx_push(tx, &tx->announce.head, &tx->announce.tail, id);
         tx->slow |= VQP_TX_NOTIFY;
         return;
     }
 
-    vqp_tx_op_done(tx, op, name);
+    vqp_tx_op_ended(tx, op, id);
 }
 
-void vqp_tx_paced(vqp_tx_t *tx)
+/* A control frag that the oldest barrier has waited for */
+static void vqp_tx_barrier_frag_done(vqp_tx_t *tx)
 {
-    int is_even = vqp_sched_is_even(tx->paths, tx->num_paths, tx->now);
+    vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.head);
 
-    tx->uneven = !is_even;
-    tx->plain  = is_even && !tx->cfg.no_fast;
-    tx->paced  = tx->now;
+    if (op->kind == VQP_KIND_BARRIER) {
+        --op->pending;
+    }
 }
 
-void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t pos,
-                    vqp_status_t status)
+void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry,
+                      vqp_status_t status)
 {
-    uint16_t tail = path->tail;
-    uint16_t i;
+    vqp_op_t *op;
 
-    if ((uint16_t)(pos - path->head) >= vqp_path_outstanding(path)) {
-        return; /* abandoned before */
+    if (entry->op == VQP_OP_NONE) {
+        if (entry->flags & VQP_INFLIGHT_BARRIER) {
+            vqp_tx_barrier_frag_done(tx);
+        }
+        return;
     }
 
-    vqp_mark(CONFIRM_ABANDON);
-    path->tail = pos;
-    for (i = pos; i != tail; ++i) {
-        path->bytes -= vqp_path_at(path, i)->length;
-        (void)vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
+    op = vqp_tx_op_of(tx, entry->op);
+    if (vqp_unlikely(status != VQP_OK)) {
+        vqp_op_set_status(op, status);
     }
-    vqp_tx_advance_both(tx);
 
-    /* The CQE that the rest counted on may have been among them */
-    path->unsignaled = 1;
-    path->free_frags = 0;
+    if (--op->pending == 0) {
+        vqp_tx_last_frag_done(tx, op, entry->op);
+    }
 }
+
+void vqp_tx_rate_changed(vqp_tx_t *tx)
+{
+    if (vqp_sched_is_symmetric(tx->paths, tx->num_paths, tx->clock.now)) {
+        tx->slow &= ~(uint32_t)VQP_TX_ASYMMETRIC;
+    } else {
+        tx->slow |= VQP_TX_ASYMMETRIC;
+    }
+    tx->clock.rated = tx->clock.now;
+}
+
+/* ---- barriers ---- */
+
+/* The newest control frag of the path with an AM before @a am_tail behind it: that
+ * AM has a later fsn, and the peer can not deliver it without the frag. NULL if
+ * there is none. */
+static vqp_inflight_t *vqp_tx_needed_control(vqp_path_t *path, uint32_t am_tail)
+{
+    vqp_inflight_t *entry;
+    uint16_t slot;
+
+    for (slot = path->tail; slot != path->head; --slot) {
+        entry = vqp_path_at(path, (uint16_t)(slot - 1));
+        if ((entry->kind == VQP_KIND_CONTROL) &&
+            (vqp_seq_diff(am_tail, entry->am_post) > 0)) {
+            return entry;
+        }
+    }
+
+    return NULL;
+}
+
+/* All ops before the barrier have ended. The AMs among them may wait at the peer
+ * for control frags with an earlier fsn: so does the barrier. */
+static void vqp_tx_barrier_arm(vqp_tx_t *tx, vqp_op_t *op)
+{
+    vqp_inflight_t *entry;
+    uint32_t i;
+
+    op->offset = 1; /* once */
+    for (i = 0; (i < tx->num_paths) && (tx->controls != 0); ++i) {
+        entry = vqp_tx_needed_control(&tx->paths[i], op->rma.fence_at);
+        if (entry != NULL) {
+            entry->flags |= VQP_INFLIGHT_BARRIER;
+            ++op->pending;
+        }
+    }
+
+    if (op->pending != 0) {
+        vqp_cover(BARRIER_CONTROL);
+        vqp_tx_reclaim(tx);
+    }
+}
+
+/* End the barrier at the head of the RMA ring if it has nothing to wait for.
+ * Returns 1 if its slot is free. */
+static int vqp_tx_barrier_try(vqp_tx_t *tx)
+{
+    vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.head);
+
+    if ((op->kind != VQP_KIND_BARRIER) || (op->flags & VQP_OP_DONE) ||
+        (vqp_seq_diff(tx->am.head, op->rma.fence_at) < 0)) {
+        return 0;
+    }
+
+    if (!tx->failed && (op->offset == 0)) {
+        vqp_tx_barrier_arm(tx, op);
+    }
+
+    if (!tx->failed && (op->pending != 0)) {
+        return 0;
+    }
+
+    --tx->barriers;
+    tx->closed |= !!(op->flags & VQP_OP_CLOSE);
+    if (tx->rma.post == tx->rma.head) {
+        ++tx->rma.post; /* dispatch has not come to it */
+    }
+    vqp_tx_op_ended(tx, op, vqp_opring_index(&tx->rma, op));
+    return op->kind == VQP_KIND_FREE;
+}
+
+void vqp_tx_try_barriers(vqp_tx_t *tx)
+{
+    while (!vqp_opring_is_empty(&tx->rma) && vqp_tx_barrier_try(tx)) {
+        vqp_tx_advance(tx, &tx->rma);
+    }
+}
+
+int vqp_tx_barrier(vqp_tx_t *tx, unsigned flags, void *user, uint8_t user_kind,
+                   vqp_status_t status)
+{
+    vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.tail);
+
+    if (!tx->failed) {
+        vqp_tx_reclaim(tx);
+    }
+
+    if (!(flags & VQP_OP_CLOSE) && !vqp_tx_may_barrier(tx)) {
+        return 0;
+    }
+
+    vqp_assert(vqp_opring_count(&tx->rma) <= tx->rma.mask);
+    vqp_tx_accept(tx, op, 0, 0);
+    op->kind         = VQP_KIND_BARRIER;
+    op->flags        = (uint16_t)flags;
+    op->length       = 0;
+    op->user         = user;
+    op->user_kind    = user_kind;
+    op->rma.fence_at = tx->am.tail;
+    ++tx->rma.tail;
+    ++tx->barriers;
+    if (tx->failed) {
+        tx->rma.post = tx->rma.tail; /* nothing is dispatched any more */
+        op->status   = (int8_t)status;
+    }
+
+    vqp_tx_try_barriers(tx); /* there may be nothing to wait for */
+    return 1;
+}
+
+int vqp_tx_is_flushed(const vqp_tx_t *tx)
+{
+    uint32_t i;
+
+    if (!vqp_opring_is_empty(&tx->am) || !vqp_opring_is_empty(&tx->rma)) {
+        return 0;
+    }
+
+    for (i = 0; (i < tx->num_paths) && (tx->controls != 0) && !tx->failed;
+         ++i) {
+        if (vqp_tx_needed_control(&tx->paths[i], tx->am.tail) != NULL) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+/* ---- completions in posting order ---- */
 
 /* The ring whose oldest op has the lower number, or NULL if both are empty */
 static vqp_opring_t *vqp_tx_older_ring(vqp_tx_t *tx)
@@ -113,7 +252,9 @@ vqp_op_t *vqp_tx_next_in_order(vqp_tx_t *tx)
         if (op->user_kind != 0) {
             return op;
         }
-        vqp_tx_release(tx, op);
+        op->kind = VQP_KIND_FREE;
+        vqp_tx_advance(tx, ring);
+        vqp_tx_try_barriers(tx);
     }
 
     return NULL;
@@ -124,126 +265,4 @@ uint32_t vqp_tx_oldest(const vqp_tx_t *tx)
     vqp_opring_t *ring = vqp_tx_older_ring((vqp_tx_t*)tx);
 
     return (ring == NULL) ? tx->seq : vqp_opring_at(ring, ring->head)->seq;
-}
-
-static void
-vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
-                 vqp_status_t status)
-{
-    uint32_t tail = ring->tail;
-    vqp_op_t *op;
-    uint32_t i;
-
-    for (i = ring->head; i != tail; ++i) {
-        op = vqp_opring_at(ring, i);
-        if ((op->kind == VQP_KIND_FREE) || (op->flags & VQP_OP_DONE)) {
-            continue;
-        }
-
-        /* wholly posted plain ops may still succeed; others can not */
-        if ((op->pending == 0) || (op->offset != op->length) ||
-            ((op->flags & (VQP_OP_BARE | VQP_OP_NOTIFIED)) == VQP_OP_BARE)) {
-            vqp_mark_if(op->offset == 0, FAIL_UNPOSTED);
-            vqp_mark_if((op->offset != 0) && (op->offset != op->length),
-                        FAIL_HALF_POSTED);
-            vqp_mark_if((op->offset == op->length) && (op->length != 0),
-                        FAIL_SPRAY);
-            vqp_op_set_status(op, status);
-        } else {
-            vqp_mark(FAIL_POSTED);
-        }
-
-        if (op->pending == 0) {
-            vqp_tx_op_done(tx, op, vqp_opring_index(ring, op) | which);
-        }
-    }
-
-    ring->post = tail;
-}
-
-/* A tail AM that owes immediates can not succeed, and waits for nothing */
-static void vqp_tx_fail_tail(vqp_tx_t *tx, vqp_status_t status)
-{
-    vqp_op_t *op = vqp_opring_at(&tx->am, tx->am.post);
-
-    if (tx->tail_held) {
-        vqp_mark(FAIL_TAIL);
-        tx->tail_held = 0;
-        --op->pending;
-        vqp_op_set_status(op, status);
-    }
-    tx->tail_paths = 0;
-}
-
-void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status)
-{
-    vqp_tx_fail_tail(tx, status);
-    tx->failed       = 1;
-    tx->slow         = 0;
-    tx->fsn_reserved = 0;
-    tx->notify_head  = VQP_OP_NONE;
-    vqp_tx_fail_ring(tx, &tx->am, VQP_OP_AM, status);
-    vqp_tx_fail_ring(tx, &tx->rma, 0, status);
-    vqp_tx_advance_both(tx);
-}
-
-unsigned vqp_tx_outstanding(const vqp_tx_t *tx)
-{
-    unsigned count = 0;
-    uint32_t i;
-
-    for (i = 0; i < tx->num_paths; ++i) {
-        count += vqp_path_outstanding(&tx->paths[i]);
-    }
-
-    return count;
-}
-
-static int vqp_tx_ring_uses_buffers(vqp_opring_t *ring)
-{
-    vqp_op_t *op;
-    uint32_t i;
-
-    for (i = ring->head; i != ring->tail; ++i) {
-        op = vqp_opring_at(ring, i);
-        if ((op->kind != VQP_KIND_FREE) && (op->flags & VQP_OP_BUFFER)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-int vqp_tx_uses_buffers(const vqp_tx_t *tx)
-{
-    return vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->am) ||
-           vqp_tx_ring_uses_buffers((vqp_opring_t*)&tx->rma);
-}
-
-static vqp_op_t *vqp_tx_skip_free(vqp_opring_t *ring, uint32_t *pos)
-{
-    while ((*pos != ring->tail) &&
-           (vqp_opring_at(ring, *pos)->kind == VQP_KIND_FREE)) {
-        ++*pos;
-    }
-
-    return (*pos == ring->tail) ? NULL : vqp_opring_at(ring, *pos);
-}
-
-vqp_op_t *vqp_tx_iter_next(vqp_tx_t *tx, vqp_tx_iter_t *iter)
-{
-    vqp_op_t *am  = vqp_tx_skip_free(&tx->am, &iter->am);
-    vqp_op_t *rma = vqp_tx_skip_free(&tx->rma, &iter->rma);
-
-    if ((am != NULL) &&
-        ((rma == NULL) || (vqp_seq_diff(am->seq, rma->seq) < 0))) {
-        ++iter->am;
-        return am;
-    }
-
-    if (rma != NULL) {
-        ++iter->rma;
-    }
-
-    return rma;
 }

@@ -5,12 +5,12 @@
 #ifndef VQP_CORE_CONFIRM_H
 #define VQP_CORE_CONFIRM_H
 
-#include "core/mark.h"
+#include "core/cover.h"
 #include "core/tx.h"
 
 #include <string.h>
 
-/** What is left of an op when it is over. */
+/** What is left of an op when it has ended. */
 typedef struct vqp_done {
     void        *user;
     uint64_t     length;
@@ -21,26 +21,54 @@ typedef struct vqp_done {
 
 /* ---- private to confirmation ---- */
 
-/* The last frag that was in flight is over, and something is out of the ordinary
- * with the op or the sender */
-void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name);
+/* A frag that is not all of its op is confirmed, or one without an op */
+void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry,
+                      vqp_status_t status);
 
-/* A path's pace is another one: are they still even? */
-void vqp_tx_paced(vqp_tx_t *tx);
+/* Barriers exist: end the one at the head of the RMA ring if it may end */
+void vqp_tx_try_barriers(vqp_tx_t *tx);
 
-/* The oldest op that somebody has to be told of, if it is done; with completions
- * in posting order */
+/* Nothing of the op is in flight and nothing will be, in whatever order completions
+ * are reported. Its slot comes free with vqp_tx_advance(), by the caller. */
+void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id);
+
+/* The measured rate of a path has changed: are they still symmetric? */
+void vqp_tx_rate_changed(vqp_tx_t *tx);
+
+/* The oldest op that is to be reported, if it is done: completions in posting
+ * order. NULL if there is none. */
 vqp_op_t *vqp_tx_next_in_order(vqp_tx_t *tx);
 
-static inline vqp_op_t *vqp_tx_named(vqp_tx_t *tx, uint16_t name)
+static inline void
+vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t id)
 {
-    vqp_op_t *ops = (name & VQP_OP_AM) ? tx->am.ops : tx->rma.ops;
-
-    return &ops[name & ~VQP_OP_AM];
+    vqp_tx_op_of(tx, id)->next = VQP_OP_NONE;
+    if (*head == VQP_OP_NONE) {
+        *head = id;
+    } else {
+        vqp_tx_op_of(tx, *tail)->next = id;
+    }
+    *tail = id;
 }
 
-/* Places may be used again once no older op is in the way; so may the mirror
- * bytes of AMs */
+/* The op has ended, and completions need no order. Returns 1 if nobody is to be
+ * told: its slot comes free with vqp_tx_advance(), which is left to the caller. */
+static VQP_ALWAYS_INLINE int
+vqp_tx_end(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
+{
+    vqp_cover_if(op->status != VQP_OK, CONFIRM_ERROR);
+    if (op->user_kind == 0) {
+        op->kind = VQP_KIND_FREE;
+        return 1;
+    }
+
+    op->flags |= VQP_OP_DONE;
+    vqp_tx_push(tx, &tx->done.head, &tx->done.tail, id);
+    return 0;
+}
+
+/* Slots may be used again once no older op is in the way; so may the mirror bytes
+ * of AMs */
 static inline void vqp_tx_advance(vqp_tx_t *tx, vqp_opring_t *ring)
 {
     uint32_t head = ring->head;
@@ -52,7 +80,7 @@ static inline void vqp_tx_advance(vqp_tx_t *tx, vqp_opring_t *ring)
 
     if (head != ring->head) {
         if (ring == &tx->am) {
-            tx->ring_local = vqp_opring_at(ring, head - 1)->ring_end;
+            tx->fc.ring_local = vqp_opring_at(ring, head - 1)->am.ring_end;
         }
         ring->head = head;
     }
@@ -62,72 +90,25 @@ static inline void vqp_tx_advance_both(vqp_tx_t *tx)
 {
     vqp_tx_advance(tx, &tx->am);
     vqp_tx_advance(tx, &tx->rma);
+    if (vqp_unlikely(tx->barriers != 0)) {
+        vqp_tx_try_barriers(tx);
+    }
 }
 
-static inline void vqp_tx_release(vqp_tx_t *tx, vqp_op_t *op)
-{
-    vqp_opring_t *ring = (op->kind == VQP_KIND_AM) ? &tx->am : &tx->rma;
-
-    op->kind = VQP_KIND_FREE;
-    vqp_tx_advance(tx, ring);
-}
-
+/* What a frag that is neither of an AM nor of a put has taken from its path */
 static inline void
-vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t name)
+vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
+                    const vqp_inflight_t *entry, vqp_status_t status)
 {
-    vqp_tx_named(tx, name)->next = VQP_OP_NONE;
-    if (*head == VQP_OP_NONE) {
-        *head = name;
-    } else {
-        vqp_tx_named(tx, *tail)->next = name;
-    }
-    *tail = name;
-}
-
-/* The op is over, and completions need no order. Returns 1 if nobody has to be
- * told: its place comes free with vqp_tx_advance, which is left to the caller. */
-static VQP_ALWAYS_INLINE int
-vqp_tx_end(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
-{
-    vqp_mark_if(op->status != VQP_OK, CONFIRM_ERROR);
-    if (op->user_kind == 0) {
-        op->kind = VQP_KIND_FREE;
-        return 1;
-    }
-
-    op->flags |= VQP_OP_DONE;
-    vqp_tx_push(tx, &tx->done_head, &tx->done_tail, name);
-    return 0;
-}
-
-static inline void vqp_tx_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t name)
-{
-    if (--op->pending != 0) {
-        return;
-    }
-
-    if (vqp_unlikely((op->flags & (VQP_OP_DONE | VQP_OP_BARE)) || tx->failed ||
-                     tx->cfg.comp_post || (op->offset != op->length))) {
-        vqp_tx_last_frag_done(tx, op, name);
-    } else {
-        (void)vqp_tx_end(tx, op, name);
-    }
-}
-
-/* What a READ or an atomic holds beyond a put */
-static inline void
-vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
-                   vqp_status_t status)
-{
-    uint16_t pos = (uint16_t)(entry - path->inflight);
+    uint16_t slot = (uint16_t)(entry - path->inflight);
     vqp_op_t *op;
 
     switch (entry->kind) {
     case VQP_KIND_FADD:
     case VQP_KIND_CSWAP:
-        op = vqp_tx_named(tx, entry->op);
+        op = vqp_tx_op_of(tx, entry->op);
         if ((status == VQP_OK) && (op->amo.result != NULL)) {
-            memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, pos),
+            memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, slot),
                    sizeof(uint64_t));
         }
         /* fall through */
@@ -135,13 +116,16 @@ vqp_tx_retire_read(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
         --path->reads;
         --path->rma;
         break;
+    case VQP_KIND_CONTROL:
+        --tx->controls;
+        break;
     default:
         break;
     }
 }
 
-/* One frag is over: give back what it took from the path, tell its op. Returns 0
- * if no op's place can have come free. */
+/* One frag is confirmed: give back what it took from the path, tell its op. Returns
+ * 0 if no slot of an op can have come free. */
 static VQP_ALWAYS_INLINE int
 vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
                   vqp_status_t status)
@@ -151,84 +135,103 @@ vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
     if (entry->kind == VQP_KIND_PUT) {
         --path->rma;
     } else if (entry->kind != VQP_KIND_AM) {
-        vqp_tx_retire_read(tx, path, entry, status);
+        vqp_tx_retire_other(tx, path, entry, status);
     }
 
-    if (entry->op == VQP_OP_NONE) {
-        tx->loose -= (entry->kind != VQP_KIND_KICK);
-        return 0;
+    if (vqp_unlikely(entry->flags != VQP_INFLIGHT_COMPLETES)) {
+        vqp_tx_frag_done(tx, entry, status);
+        return 1;
     }
 
-    op = vqp_tx_named(tx, entry->op);
+    op = vqp_tx_op_of(tx, entry->op);
     if (vqp_unlikely(status != VQP_OK)) {
         vqp_op_set_status(op, status);
     }
-
-    if (vqp_likely(entry->whole)) {
-        return vqp_tx_end(tx, op, entry->op);
-    }
-
-    vqp_tx_frag_done(tx, op, entry->op);
-    return 1;
+    return vqp_tx_end(tx, op, entry->op);
 }
 
-/* ---- for who takes completions ---- */
+/* ---- barriers ---- */
 
-/** Is the path's pace being measured? Then vqp_tx_retire wants the time. */
-static inline int vqp_tx_is_paced(const vqp_path_t *path)
+/** Is there a slot for a barrier, beside the one of a close? */
+static inline int vqp_tx_may_barrier(const vqp_tx_t *tx)
 {
-    return path->pace.start != 0;
+    return vqp_opring_count(&tx->rma) < tx->rma.mask;
 }
 
 /**
- * A completion arrived: everything on the path up to and including @a pos is
- * confirmed. With an error, @a pos itself failed and what stood before it did
+ * Accept a barrier: an op that ends when all ops accepted before it have ended,
+ * and the peer has what it needs to deliver the AMs among them. What is in flight
+ * is reclaimed. Of a failed sender it ends with @a status.
+ *
+ * @param [in] flags  VQP_OP_BUFFER if somebody waits for it; VQP_OP_CLOSE for the
+ *                    barrier of a close, which takes the slot that is left.
+ *
+ * @return 1, or 0 if the ring is full.
+ */
+int vqp_tx_barrier(vqp_tx_t *tx, unsigned flags, void *user, uint8_t user_kind,
+                   vqp_status_t status);
+
+/** Would a barrier end at once? */
+int vqp_tx_is_flushed(const vqp_tx_t *tx);
+
+/* ---- for the owner of completions ---- */
+
+/** Is the rate of the path being measured? Then vqp_tx_retire() needs the time. */
+static inline int vqp_tx_is_rated(const vqp_path_t *path)
+{
+    return path->rate.start != 0;
+}
+
+/**
+ * A send completion arrived: everything on the path up to and including @a slot is
+ * confirmed. With an error, @a slot itself failed, and what stood before it did
  * not (RC completes in order).
  *
- * @return The number of frags confirmed; 0 if @a pos is not outstanding.
+ * @return The number of frags confirmed; 0 if @a slot is not outstanding.
  */
-static VQP_ALWAYS_INLINE unsigned vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path,
-                                     uint16_t pos, vqp_status_t status)
+static VQP_ALWAYS_INLINE unsigned
+vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
+              vqp_status_t status)
 {
     uint16_t head  = path->head;
-    unsigned count = (uint16_t)(pos - head) + 1u;
+    unsigned count = (uint16_t)(slot - head) + 1u;
     uint64_t bytes = 0;
-    int freed      = 0;
+    int is_freed   = 0;
     const vqp_inflight_t *entry;
 
     if (vqp_unlikely(count > vqp_path_outstanding(path))) {
-        vqp_mark(CONFIRM_STALE);
+        vqp_cover(CONFIRM_STALE);
         return 0;
     }
 
     do {
-        entry  = vqp_path_at(path, head);
-        bytes += entry->length;
-        freed |= vqp_tx_retire_one(tx, path, entry,
-                                   (head == pos) ? status : VQP_OK);
-    } while (head++ != pos);
+        entry     = vqp_path_at(path, head);
+        bytes    += entry->length;
+        is_freed |= vqp_tx_retire_one(tx, path, entry,
+                                      (head == slot) ? status : VQP_OK);
+    } while (head++ != slot);
 
     path->head   = head;
     path->bytes -= bytes;
-    if (freed) {
+    if (is_freed) {
         vqp_tx_advance_both(tx);
     }
 
-    if (vqp_unlikely(vqp_tx_is_paced(path)) &&
-        vqp_pace_confirmed(&path->pace, bytes, path->bytes, tx->seen,
-                           tx->now)) {
-        vqp_tx_paced(tx);
+    if (vqp_unlikely(vqp_tx_is_rated(path)) &&
+        vqp_rate_confirmed(&path->rate, bytes, path->bytes, tx->clock.seen,
+                           tx->clock.now)) {
+        vqp_tx_rate_changed(tx);
     }
 
     return count;
 }
 
 /**
- * Next op to report, in the configured completion order. Its place is free
- * again when this returns, so that the one who is told may use the sender.
+ * Next op to report, in the configured completion order. Its slot is free again
+ * when this returns, so that whoever is told may use the sender.
  *
- * @return 1 if there was one, 0 if not. To be called until 0 after each
- *         retire or fail.
+ * @return 1 if there was one, 0 if not. To be called until 0 after each retire or
+ *         fail.
  */
 static inline int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done)
 {
@@ -239,12 +242,11 @@ static inline int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done)
         if (op == NULL) {
             return 0;
         }
+    } else if (tx->done.head == VQP_OP_NONE) {
+        return 0;
     } else {
-        if (tx->done_head == VQP_OP_NONE) {
-            return 0;
-        }
-        op            = vqp_tx_named(tx, tx->done_head);
-        tx->done_head = op->next;
+        op            = vqp_tx_op_of(tx, tx->done.head);
+        tx->done.head = op->next;
     }
 
     done->user      = op->user;
@@ -252,7 +254,11 @@ static inline int vqp_tx_pop_done(vqp_tx_t *tx, vqp_done_t *done)
     done->kind      = op->kind;
     done->length    = op->length;
     done->status    = (vqp_status_t)op->status;
-    vqp_tx_release(tx, op);
+    op->kind        = VQP_KIND_FREE;
+    vqp_tx_advance(tx, (done->kind == VQP_KIND_AM) ? &tx->am : &tx->rma);
+    if (vqp_unlikely(tx->barriers != 0)) {
+        vqp_tx_try_barriers(tx);
+    }
     return 1;
 }
 

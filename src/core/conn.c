@@ -2,14 +2,15 @@
  * The state machine of one connection. Pure: libc only.
  *
  * Every function leaves the connection in a state from which either a timer
- * or an action goes on, so none can be forgotten: NEW, REQ, PEER, READY and
- * CLOSING have a timer that ends them; LIVE ends with a message or a call of
- * the owner; CLOSED and FAILED have told their owner.
+ * or an action goes on, so none can be forgotten: all before LIVE have a timer
+ * that ends them; LIVE ends with a message or a call of the owner. connclose.c
+ * has the states after LIVE.
  */
 #include "core/conn.h"
 
-#include "core/conntab.h"
-#include "core/mark.h"
+#include "core/connclose.h"
+#include "core/connretry.h"
+#include "core/cover.h"
 
 #include <string.h>
 
@@ -24,125 +25,34 @@ const char *vqp_conn_state_name(unsigned state)
     return (state < VQP_CONN_STATE_LAST) ? names[state] : "unknown";
 }
 
-/* Spread by the cookie, so that thousands of processes which lost their first
- * message at the same busy peer do not repeat it at the same instant */
-static void vqp_conn_set_due(vqp_conn_t *conn)
-{
-    uint64_t spread = (conn->interval >> 10) * (conn->cookie & 0xff);
-
-    conn->due = vqp_min(conn->tab->now + conn->interval + spread,
-                        conn->give_up);
-    vqp_conntab_start_timer(conn->tab, conn);
-}
-
-/* Send a message that is repeated until it is answered */
-static void vqp_conn_send_repeated(vqp_conn_t *conn, unsigned todo)
-{
-    vqp_conntab_post(conn->tab, conn, todo);
-    conn->interval = conn->tab->config.retry_first;
-    vqp_conn_set_due(conn);
-}
-
-/* Nothing to repeat, but it must not last for ever */
-static void vqp_conn_wait(vqp_conn_t *conn)
-{
-    conn->due = conn->give_up;
-    vqp_conntab_start_timer(conn->tab, conn);
-}
-
-/* Common end of all lives: nobody finds the connection any more, and of the
- * pending actions only @a keep are handed out */
-static void vqp_conn_end(vqp_conn_t *conn, vqp_conn_state_t state,
-                         vqp_status_t status, unsigned keep)
-{
-    vqp_conntab_cancel(conn->tab, conn, ~keep);
-    if (conn->state == VQP_CONN_NEW) {
-        --conn->peer->num_new;
-    }
-    conn->state  = (uint8_t)state;
-    conn->status = status;
-    vqp_conntab_unlink(conn->tab, conn);
-}
-
-static void vqp_conn_destroy(vqp_conn_t *conn, vqp_status_t status)
-{
-    vqp_conn_end(conn, VQP_CONN_CLOSED, status,
-                 VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_RST);
-    conn->owned = 0;
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_DESTROY);
-}
-
-/* A failure under an endpoint, or of a side that nobody would miss */
-static void vqp_conn_break(vqp_conn_t *conn, vqp_status_t status)
-{
-    if (!conn->owned) {
-        vqp_conn_destroy(conn, status);
-        return;
-    }
-
-    vqp_conn_end(conn, VQP_CONN_FAILED, status, VQP_CONN_ACT_RST);
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_FAILED);
-}
-
-static void vqp_conn_send_rst(vqp_conn_t *conn, unsigned flags)
-{
-    if (conn->state != VQP_CONN_NEW) {
-        conn->rst_flags = (uint8_t)flags;
-        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_RST);
-    }
-}
-
-static void vqp_conn_say_bye(vqp_conn_t *conn)
-{
-    conn->state      = VQP_CONN_CLOSING;
-    conn->want_close = 0;
-    conn->give_up    = conn->tab->now + conn->tab->config.close_timeout;
-    ++conn->serial;
-    vqp_conn_send_repeated(conn, VQP_CONN_ACT_BYE);
-}
-
-static void vqp_conn_go_live(vqp_conn_t *conn)
-{
-    conn->state = VQP_CONN_LIVE;
-    vqp_conntab_stop_timer(conn->tab, conn);
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_LIVE);
-    if (conn->want_close) {
-        vqp_conn_say_bye(conn);
-    }
-}
-
-/* Whom the connection is with: known from the first REQ or REP */
+/* The peer has proven that it hears us: @a msg has the own cookie */
 static void vqp_conn_learn(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
-    const vqp_wire_rail_t *rail;
-    vqp_conn_dest_t *dest;
-    unsigned i;
-
     conn->peer_cookie   = msg->hdr.src_cookie;
     conn->peer_features = msg->hdr.features;
-    conn->num_dests     = msg->info.num_rails;
-    for (i = 0; i < msg->info.num_rails; ++i) {
-        rail       = &msg->info.rails[i];
-        dest       = &conn->dests[i];
-        dest->qpn  = rail->ud_qpn;
-        dest->lid  = rail->lid;
-        dest->rail = (uint8_t)(i % conn->tab->config.num_rails);
-        memcpy(dest->gid, rail->gid, sizeof(dest->gid));
+    conn->num_dests     = (uint8_t)vqp_conntab_rails(conn->tab, &msg->info,
+                                                     conn->dests);
+    vqp_conntab_proven(conn->tab, conn);
+    vqp_conn_leave_new(conn);
+    if (conn->state == VQP_CONN_ASKED) {
+        conn->give_up = conn->tab->now + conn->tab->config.connect_timeout;
     }
 
     conn->state      = VQP_CONN_PEER;
     conn->peer_ready = !!(msg->hdr.flags & VQP_WIRE_FLAG_HAVE_YOURS);
-    conn->attempt    = 0;
+    conn->answers    = 0;
     conn->tab->rx_conn = conn;
-    vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_REQ);
+    vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_REQ | VQP_CONN_ACT_REP);
     vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_CONNECT_QPS);
     vqp_conn_wait(conn);
+    vqp_conn_start_waiting(conn->peer);
 }
 
 /* What connect and accept have in common */
 static vqp_status_t vqp_conn_init(struct vqp_conntab *tab, vqp_conn_t *conn,
                                   const vqp_conn_params_t *params,
-                                  uint64_t peer_id, uint32_t number)
+                                  uint64_t peer_id, uint64_t identity,
+                                  uint32_t number)
 {
     if ((params->cookie == 0) ||
         (vqp_conntab_find_cookie(tab, params->cookie) != NULL) ||
@@ -151,11 +61,12 @@ static vqp_status_t vqp_conn_init(struct vqp_conntab *tab, vqp_conn_t *conn,
     }
 
     memset(conn, 0, sizeof(*conn));
-    conn->tab     = tab;
-    conn->cookie  = params->cookie;
-    conn->peer_id = peer_id;
-    conn->local   = params->local;
-    conn->give_up = tab->now + tab->config.connect_timeout;
+    conn->tab      = tab;
+    conn->cookie   = params->cookie;
+    conn->peer_id  = peer_id;
+    conn->identity = identity;
+    conn->local    = params->local;
+    conn->give_up  = tab->now + tab->config.connect_timeout;
     return vqp_conntab_link(tab, conn, number);
 }
 
@@ -170,7 +81,10 @@ vqp_status_t vqp_conn_connect(struct vqp_conntab *tab, vqp_conn_t *conn,
     }
 
     vqp_conntab_set_now(tab, now);
-    status = vqp_conn_init(tab, conn, params, params->peer_id, 0);
+    status = vqp_conn_init(tab, conn, params, params->peer_id,
+                           vqp_conntab_identity(tab, params->peer_id,
+                                                params->dests,
+                                                params->num_dests), 0);
     if (status != VQP_OK) {
         return status;
     }
@@ -179,10 +93,8 @@ vqp_status_t vqp_conn_connect(struct vqp_conntab *tab, vqp_conn_t *conn,
     conn->num_dests = (uint8_t)params->num_dests;
     memcpy(conn->dests, params->dests,
            params->num_dests * sizeof(*params->dests));
-    ++conn->peer->num_new;
     ++tab->stats.connects;
-    vqp_conn_wait(conn);
-    vqp_conntab_start_waiting(conn->peer);
+    vqp_conn_start(conn);
     return VQP_OK;
 }
 
@@ -190,37 +102,82 @@ vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
                              const vqp_conn_params_t *params,
                              const vqp_wire_msg_t *req, uint64_t now)
 {
-    int taken;
+    vqp_conn_dest_t dests[VQP_MAX_RAILS];
+    unsigned num_dests;
+    uint64_t identity;
     vqp_status_t status;
+    int taken;
 
     vqp_conntab_set_now(tab, now);
-    if ((vqp_conntab_find_number(tab, req->hdr.src_iface, req->hdr.number,
+    num_dests = vqp_conntab_rails(tab, &req->info, dests);
+    identity  = vqp_conntab_identity(tab, req->hdr.src_iface, dests, num_dests);
+    if ((vqp_conntab_find_number(tab, identity, req->hdr.number,
                                  req->hdr.src_cookie, &taken) != NULL) ||
         taken) {
         return VQP_ERR_CANCELED;
     }
 
-    status = vqp_conn_init(tab, conn, params, req->hdr.src_iface,
+    status = vqp_conn_init(tab, conn, params, req->hdr.src_iface, identity,
                            req->hdr.number);
     if (status != VQP_OK) {
         return status;
     }
 
-    if (req != &tab->rx) {
-        tab->rx = *req;
-    }
-
-    conn->passive = 1;
+    conn->state     = VQP_CONN_ASKED;
+    conn->passive   = 1;
+    conn->unproven  = 1;
+    conn->asked_by  = req->hdr.src_cookie;
+    conn->num_dests = (uint8_t)num_dests;
+    conn->from      = (req == &tab->rx) ? tab->rx_from : dests[0];
+    memcpy(conn->dests, dests, num_dests * sizeof(*dests));
+    ++tab->num_unproven;
     ++tab->stats.accepts;
-    vqp_conn_learn(conn, req);
+    vqp_conntab_post(tab, conn, VQP_CONN_ACT_REP);
+    vqp_conn_wait(conn);
     return VQP_OK;
 }
 
-void vqp_conn_start(vqp_conn_t *conn)
+/* Adopting an unproven connection takes its number for the own REQ: it has to
+ * be one that the peer can have given */
+static int vqp_conn_is_adoptable(const vqp_conn_t *conn)
 {
-    conn->state = VQP_CONN_REQ;
-    --conn->peer->num_new;
-    vqp_conn_send_repeated(conn, VQP_CONN_ACT_REQ);
+    uint32_t highest = conn->peer->highest;
+
+    return !conn->owned && !conn->broken && (conn->state <= VQP_CONN_LIVE) &&
+           ((conn->state != VQP_CONN_ASKED) || (conn->number <= highest) ||
+            (conn->number - highest <= VQP_PEER_MAX_UNANSWERED));
+}
+
+vqp_conn_t *vqp_conn_adopt(struct vqp_conntab *tab, uint64_t peer_id,
+                           const vqp_conn_dest_t *dests, unsigned num_dests,
+                           uint64_t now)
+{
+    uint64_t identity = vqp_conntab_identity(tab, peer_id, dests, num_dests);
+    const vqp_peer_t *peer = vqp_conntab_find_peer(tab, identity);
+    vqp_conn_t *conn;
+
+    vqp_conntab_set_now(tab, now);
+    for (conn = (peer != NULL) ? peer->first : NULL; conn != NULL;
+         conn = conn->peer_next) {
+        if (!vqp_conn_is_adoptable(conn)) {
+            continue;
+        }
+
+        vqp_cover(TABLE_ADOPT);
+        vqp_cover_if(conn->state != VQP_CONN_LIVE, TABLE_ADOPT_EARLY);
+        conn->owned      = 1;
+        conn->want_close = 0;
+        ++tab->stats.adoptions;
+        if (conn->state == VQP_CONN_ASKED) {
+            vqp_cover(TABLE_ADOPT_ASKED);
+            vqp_conntab_uncount(tab, conn);
+            conn->give_up = tab->now + tab->config.connect_timeout;
+            vqp_conn_start(conn);
+        }
+        return conn;
+    }
+
+    return NULL;
 }
 
 void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
@@ -243,7 +200,7 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
 void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now)
 {
     if (conn->state == VQP_CONN_READY) {
-        vqp_mark(CONN_FIRST_IMM);
+        vqp_cover(CONN_FIRST_IMM);
         vqp_conntab_set_now(conn->tab, now);
         vqp_conn_go_live(conn);
     } else if (conn->state == VQP_CONN_PEER) {
@@ -251,73 +208,30 @@ void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now)
     }
 }
 
-void vqp_conn_close(vqp_conn_t *conn, uint64_t now)
+/* A REQ without the own cookie proves nothing: it may be a forged one, or an old
+ * copy. The answer has the cookie; what comes back with it is the peer. */
+static void vqp_conn_recv_unproven(vqp_conn_t *conn, const vqp_wire_msg_t *req)
 {
-    vqp_conntab_set_now(conn->tab, now);
-    if (!conn->owned) {
-        return;
+    vqp_cover_if(conn->state == VQP_CONN_ASKED, CONN_ASKED_TWICE);
+    vqp_cover_if(conn->state != VQP_CONN_ASKED, CONN_CROSSING);
+    if (conn->asked_by == req->hdr.src_cookie) {
+        ++conn->tab->stats.duplicates;
     }
 
-    conn->owned = 0;
-    switch (conn->state) {
-    case VQP_CONN_LIVE:
-        vqp_conn_say_bye(conn);
-        break;
-    case VQP_CONN_FAILED:
-        vqp_conn_destroy(conn, (vqp_status_t)conn->status);
-        break;
-    default:
-        /* The peer may have seen the REQ, or have given the same number: get
-         * LIVE first, so that there are two sides which can agree on the end */
-        vqp_mark(CONN_CLOSE_EARLY);
-        conn->want_close = 1;
-        break;
-    }
-}
-
-void vqp_conn_abort(vqp_conn_t *conn, uint64_t now)
-{
-    vqp_conntab_set_now(conn->tab, now);
-    if (conn->state == VQP_CONN_CLOSED) {
-        return;
-    }
-
-    if (conn->state != VQP_CONN_FAILED) {
-        vqp_conn_send_rst(conn, conn->owned ? 0 : VQP_WIRE_FLAG_ORDERLY);
-    }
-
-    vqp_conn_destroy(conn, VQP_ERR_CANCELED);
-}
-
-void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now)
-{
-    vqp_conntab_set_now(conn->tab, now);
-    if ((conn->state == VQP_CONN_CLOSED) ||
-        (conn->state == VQP_CONN_FAILED)) {
-        return;
-    }
-
-    vqp_conn_send_rst(conn, 0);
-    vqp_conn_break(conn, status);
-}
-
-void vqp_conn_drop(vqp_conn_t *conn)
-{
-    vqp_conn_end(conn, VQP_CONN_CLOSED, VQP_ERR_CANCELED, 0);
-    vqp_conntab_unqueue(conn->tab, conn);
+    conn->asked_by = req->hdr.src_cookie;
+    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REP);
 }
 
 static void vqp_conn_recv_info(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
     int have_yours = !!(msg->hdr.flags & VQP_WIRE_FLAG_HAVE_YOURS);
 
-    if (vqp_conn_is_unanswered(conn)) {
-        if (conn->state == VQP_CONN_NEW) {
-            --conn->peer->num_new;
+    if (conn->peer_cookie == 0) {
+        if (msg->hdr.dst_cookie == 0) {
+            vqp_conn_recv_unproven(conn, msg);
+        } else {
+            vqp_conn_learn(conn, msg);
         }
-        vqp_mark_if(msg->hdr.dst_cookie == 0, CONN_CROSSING);
-        vqp_conn_learn(conn, msg);
-        vqp_conntab_start_waiting(conn->peer);
         return;
     }
 
@@ -335,84 +249,31 @@ static void vqp_conn_recv_info(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     }
 }
 
-static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
+/* The peer has used the number, which the record here, lost since, did not
+ * know: ask again above all that it has used. @return 0 if that can not be. */
+static int vqp_conn_take_hint(vqp_conn_t *conn, const vqp_wire_header_t *rst)
 {
-    int32_t newer = (int32_t)(msg->hdr.serial - conn->peer_serial);
-
-    if ((newer < 0) || (conn->state < VQP_CONN_READY)) {
-        vqp_mark(CONN_BYE_STALE);
-        ++conn->tab->stats.stale;
-        return;
+    if (!(rst->flags & VQP_WIRE_FLAG_NUMBER_USED) || conn->want_close ||
+        !vqp_conn_is_unanswered(conn) ||
+        (vqp_conntab_renumber(conn->tab, conn, rst->serial) != VQP_OK)) {
+        return 0;
     }
 
-    if (newer == 0) {
-        /* Had the answer been another one, the connection would be gone. A
-         * peer that has got it, and lives on, drops this copy. */
-        vqp_mark(CONN_BYE_TWICE);
-        ++conn->tab->stats.duplicates;
-        conn->ack_flags = VQP_WIRE_FLAG_STILL_ACTIVE;
-        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
-        return;
-    }
-
-    conn->peer_serial = msg->hdr.serial;
-    if (conn->state == VQP_CONN_READY) {
-        vqp_mark(CONN_BYE_READY);
-        vqp_conn_go_live(conn); /* who closes was LIVE, so it has ours */
-    }
-
-    if ((conn->state == VQP_CONN_LIVE) && conn->owned) {
-        vqp_mark(CONN_BYE_ACTIVE);
-        conn->peer_closed = 1;
-        conn->ack_flags   = VQP_WIRE_FLAG_STILL_ACTIVE;
-        vqp_conntab_post(conn->tab, conn,
-                         VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_PEER_CLOSED);
-        return;
-    }
-
-    vqp_mark_if(conn->state == VQP_CONN_CLOSING, CONN_BYE_CROSSING);
-    conn->ack_flags = 0;
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
-    vqp_conn_destroy(conn, VQP_OK);
-}
-
-static void vqp_conn_recv_bye_ack(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
-{
-    if ((conn->state != VQP_CONN_CLOSING) ||
-        (msg->hdr.serial != conn->serial)) {
-        ++conn->tab->stats.stale;
-        return;
-    }
-
-    if (msg->hdr.flags & VQP_WIRE_FLAG_STILL_ACTIVE) {
-        vqp_mark(CONN_REVIVED);
-        conn->state       = VQP_CONN_LIVE;
-        conn->peer_closed = 0;
-        vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_BYE);
-        vqp_conntab_stop_timer(conn->tab, conn);
-    } else {
-        vqp_conn_destroy(conn, VQP_OK);
-    }
-}
-
-static void vqp_conn_recv_rst(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
-{
     ++conn->tab->stats.rst_received;
-    if (msg->hdr.flags & VQP_WIRE_FLAG_ORDERLY) {
-        conn->peer_closed = 1;
-    }
-
-    if ((conn->state == VQP_CONN_CLOSING) || conn->want_close) {
-        vqp_mark(CONN_RST_CLOSING);
-        vqp_conn_destroy(conn, VQP_OK); /* as good as an answer */
-    } else {
-        vqp_mark_if(conn->owned, CONN_RST_ACTIVE);
-        vqp_conn_break(conn, VQP_ERR_RESET);
-    }
+    vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_REQ | VQP_CONN_ACT_REP);
+    vqp_conn_leave_new(conn);
+    conn->asked_by = 0;
+    conn->passive  = 0; /* one that was adopted has a number of this side now */
+    vqp_conn_start(conn);
+    return 1;
 }
 
 void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
+    if ((msg->hdr.type == VQP_WIRE_REQ) || (msg->hdr.type == VQP_WIRE_BYE)) {
+        conn->from = conn->tab->rx_from;
+    }
+
     switch (msg->hdr.type) {
     case VQP_WIRE_REQ:
     case VQP_WIRE_REP:
@@ -425,7 +286,9 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         vqp_conn_recv_bye_ack(conn, msg);
         break;
     case VQP_WIRE_RST:
-        vqp_conn_recv_rst(conn, msg);
+        if (!vqp_conn_take_hint(conn, &msg->hdr)) {
+            vqp_conn_recv_rst(conn, msg);
+        }
         break;
     default:
         ++conn->tab->stats.ignored;
@@ -440,23 +303,47 @@ void vqp_conn_expire(vqp_conn_t *conn)
     if (tab->now >= conn->give_up) {
         ++tab->stats.timeouts;
         if (conn->state == VQP_CONN_CLOSING) {
-            vqp_mark(CONN_CLOSE_TIMEOUT);
+            vqp_cover(CONN_CLOSE_TIMEOUT);
+            vqp_conn_destroy(conn, VQP_ERR_TIMEOUT);
+        } else if (conn->state == VQP_CONN_ASKED) {
             vqp_conn_destroy(conn, VQP_ERR_TIMEOUT);
         } else {
-            vqp_mark(CONN_TIMEOUT);
+            vqp_cover(CONN_TIMEOUT);
             vqp_conn_fail(conn, VQP_ERR_TIMEOUT, tab->now);
         }
         return;
     }
 
-    ++tab->stats.retransmits;
-    ++conn->retransmits;
-    ++conn->attempt;
-    vqp_conntab_post(tab, conn,
-                     (conn->state == VQP_CONN_CLOSING) ? VQP_CONN_ACT_BYE :
-                                                         VQP_CONN_ACT_REQ);
-    conn->interval = vqp_min(conn->interval * 2, tab->config.retry_max);
-    vqp_conn_set_due(conn);
+    vqp_conn_repeat(conn, (conn->state == VQP_CONN_CLOSING) ?
+                                  VQP_CONN_ACT_BYE : VQP_CONN_ACT_REQ);
+}
+
+void vqp_conn_make_room(struct vqp_conntab *tab)
+{
+    vqp_conn_t *oldest = NULL;
+    vqp_conn_t *conn;
+
+    for (conn = tab->timers; conn != NULL; conn = conn->timer_next) {
+        if ((conn->state == VQP_CONN_ASKED) &&
+            ((oldest == NULL) || (conn->give_up < oldest->give_up))) {
+            oldest = conn;
+        }
+    }
+
+    /* An honest peer has repeated its REQ since, and been answered again */
+    if ((oldest != NULL) && (oldest->give_up + tab->config.retry_max <=
+                             tab->now + tab->config.connect_timeout)) {
+        ++tab->stats.timeouts;
+        vqp_conn_destroy(oldest, VQP_ERR_TIMEOUT);
+    }
+}
+
+/* A message names the cookie that the peer has given. In the answer to a REQ that
+ * lacks ours it is that of the REQ. */
+static uint64_t vqp_conn_dst_cookie(const vqp_conn_t *conn, unsigned todo)
+{
+    return ((conn->peer_cookie == 0) && (todo != VQP_CONN_ACT_REQ)) ?
+                   conn->asked_by : conn->peer_cookie;
 }
 
 void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
@@ -467,7 +354,7 @@ void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
     hdr->src_iface  = conn->tab->config.iface_id;
     hdr->dst_iface  = conn->peer_id;
     hdr->src_cookie = conn->cookie;
-    hdr->dst_cookie = conn->peer_cookie;
+    hdr->dst_cookie = vqp_conn_dst_cookie(conn, todo);
     hdr->flags      = 0;
     hdr->serial     = 0;
 

@@ -1,29 +1,35 @@
 /*
- * One connection: the state machine that pairs the queue pairs of two sides,
- * and parts them again. The struct is embedded in its owner, which allocates
- * it; all connections of an interface stand in one vqp_conntab_t.
+ * One connection: the state machine that pairs the queue pairs of two sides.
+ * connclose.h parts them again. The struct is embedded in its owner, which
+ * allocates it; all connections of an interface are in one vqp_conntab_t.
  * Pure: libc only; time comes in as nanoseconds of any monotonic clock, work
  * leaves as actions, see @ref vqp_conntab_next_action.
  *
- * The handshake is symmetric. Each side repeats a REQ until it is LIVE; the
- * other answers a REQ with its own state. A REP is an answer and is never
- * answered itself, so nothing goes back and forth for ever.
- *
  *     active side                            passive side
- *     NEW -> REQ        -- REQ ------------> (create) PEER
- *                                            connect QPs: READY
- *     PEER <----------- REQ have_yours ----
- *     connect QPs: LIVE -- REP have_yours -> LIVE
+ *     NEW -> REQ        -- REQ ------------> (create) ASKED
+ *     PEER <----------- REP ----------------
+ *     connect QPs: READY -- REQ have_yours -> PEER
+ *                                            connect QPs: LIVE
+ *     LIVE <----------- REP have_yours -----
  *
- * Simultaneous connects give both sides the same number: each takes the
- * other's REQ for the answer to its own.
+ * A side knows its peer from the first message that has its own cookie, and by
+ * nothing else: whoever has sent that has heard us. Until then a REQ is answered
+ * with the own cookie, no queue pair is connected, and no number is remembered.
+ * So whoever forges the source of a REQ gets nothing of it.
  *
- * A side is "owned" while an endpoint uses it. Closing is half-closing:
- * vqp_conn_close() gives up the ownership, tells the peer (BYE, repeated until
- * answered), and the peer decides: when it does not use its side either, both
- * go; when it does, the closer stays LIVE, passive, and may be adopted again,
- * until the peer's BYE comes. A side that is closed before it is LIVE first
- * gets there, and then says BYE.
+ * Each REQ is answered with the side's own state. A REP is an answer and is
+ * never answered itself, so nothing goes back and forth for ever. An answer
+ * goes to where the REQ came from, and while copies of the REQ keep coming, to
+ * all rails in turn.
+ *
+ * Simultaneous connects give both sides the same number: each side answers the
+ * other's REQ, and so each proves to the other that it hears it.
+ *
+ * A side is "owned" while an endpoint uses it. An endpoint adopts the passive
+ * connection of its peer that has the lowest number, is owned by no endpoint,
+ * and is connecting or LIVE; else it creates one with the next number. One that
+ * is ASKED goes on as if this side had created it: it sends REQs to the address
+ * that the endpoint was created with, and pairs with whoever answers there.
  *
  * No function here is thread-safe: the caller holds the interface's lock. None
  * calls back. After any of them the caller drains the actions.
@@ -31,94 +37,23 @@
 #ifndef VQP_CORE_CONN_H
 #define VQP_CORE_CONN_H
 
-#include "core/peer.h"
-#include "core/wire.h"
-
-#define VQP_CONN_STATES(_) \
-    _(NEW, "too many REQs to this peer are unanswered: not sent yet") \
-    _(REQ, "REQ sent, nothing heard of the peer") \
-    _(PEER, "the peer is known, own queue pairs are being connected") \
-    _(READY, "own queue pairs connected, the peer's not yet known to be") \
-    _(LIVE, "both sides are connected") \
-    _(CLOSING, "BYE sent, not answered yet") \
-    _(CLOSED, "gone: a DESTROY action was or will be handed out") \
-    _(FAILED, "failed under an endpoint, which has to close it")
-
-typedef enum {
-#define VQP_CONN_STATE_ENUM(_name, _help) VQP_CONN_##_name,
-    VQP_CONN_STATES(VQP_CONN_STATE_ENUM)
-#undef VQP_CONN_STATE_ENUM
-    VQP_CONN_STATE_LAST
-} vqp_conn_state_t;
-
-struct vqp_conntab;
-
-/** A control queue pair, and the local rail from which it is reached. */
-typedef struct vqp_conn_dest {
-    uint8_t  gid[VQP_GID_LEN]; /* zero: InfiniBand without GRH */
-    uint32_t qpn;
-    uint16_t lid;
-    uint8_t  rail;             /* index of the local rail */
-} vqp_conn_dest_t;
-
-typedef struct vqp_conn {
-    uint64_t              cookie;      /* own name of the connection */
-    uint64_t              peer_cookie; /* zero: not known yet */
-    uint64_t              peer_id;     /* interface id */
-    uint32_t              number;
-    uint32_t              retransmits; /* messages that were repeated */
-    uint32_t              peer_features;
-    uint8_t               state;       /* vqp_conn_state_t */
-    uint8_t               owned;       /* an endpoint uses it */
-    uint8_t               passive;     /* the peer created it */
-    uint8_t               peer_closed; /* no endpoint uses the peer's side: it
-                                          said so by a BYE, or by the RST at
-                                          the end of its interface */
-
-    /* What follows belongs to conn.c and conntab.c */
-    uint8_t               want_close;  /* say BYE once LIVE */
-    uint8_t               peer_ready;  /* have_yours has arrived */
-    uint8_t               linked;      /* found by id and cookie */
-    uint8_t               queued;      /* in the list of actions */
-    uint8_t               timed;       /* in the list of timers */
-    uint8_t               num_dests;
-    uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
-    uint8_t               rst_flags;   /* of the RST to be sent */
-    uint16_t              attempt;     /* messages repeated; selects the rail */
-    uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
-    uint32_t              serial;      /* of the newest own BYE */
-    uint32_t              peer_serial; /* of the newest BYE of the peer */
-    int                   status;      /* vqp_status_t: why it failed */
-    uint64_t              interval;    /* until the next repetition, ns */
-    uint64_t              due;         /* time of the next repetition */
-    uint64_t              give_up;     /* time when repeating ends */
-    const vqp_wire_info_t *local;
-    struct vqp_conntab    *tab;
-    vqp_peer_t            *peer;
-    struct vqp_conn       *peer_next;
-    struct vqp_conn       *peer_prev;
-    struct vqp_conn       *cookie_next;
-    struct vqp_conn       *action_next;
-    struct vqp_conn       *timer_next;
-    struct vqp_conn       *timer_prev;
-    vqp_peer_t            slot;        /* room for the record of the peer */
-    vqp_conn_dest_t       dests[VQP_MAX_RAILS];
-} vqp_conn_t;
+#include "core/conntab.h"
 
 /** What a new connection needs to know. */
 typedef struct vqp_conn_params {
     uint64_t              cookie;    /* random, not zero, new to the table */
     uint64_t              peer_id;
-    const vqp_conn_dest_t *dests;    /* where REQs go to; copied */
+    const vqp_conn_dest_t *dests;    /* all rails of the peer, in its order:
+                                        where REQs go to; copied */
     unsigned              num_dests; /* 1 .. VQP_MAX_RAILS */
-    const vqp_wire_info_t *local;    /* must live as long as the connection */
+    const vqp_wire_info_t *local;    /* outlives the connection */
 } vqp_conn_params_t;
 
 const char *vqp_conn_state_name(unsigned state);
 
 /**
  * Create the active side of a new connection, owned by an endpoint, with the
- * next number of that peer. Try vqp_conntab_adopt() first. Sends a REQ.
+ * next number of that peer. Try vqp_conn_adopt() first. Sends a REQ.
  *
  * @return VQP_OK
  *         VQP_ERR_INVALID_PARAM: the cookie is zero or taken (draw another
@@ -129,8 +64,23 @@ vqp_status_t vqp_conn_connect(struct vqp_conntab *tab, vqp_conn_t *conn,
                               const vqp_conn_params_t *params, uint64_t now);
 
 /**
+ * Take over a passive connection of that peer for an endpoint, see above.
+ *
+ * @param [in] dests  All rails of the peer, as in vqp_conn_connect(): with the
+ *                    same interface id behind other rails it is another peer.
+ *
+ * @return The connection, now owned, connecting or LIVE (no LIVE action comes
+ *         then); NULL when there is none.
+ */
+vqp_conn_t *vqp_conn_adopt(struct vqp_conntab *tab, uint64_t peer_id,
+                           const vqp_conn_dest_t *dests, unsigned num_dests,
+                           uint64_t now);
+
+/**
  * Create the passive side of a connection that a peer asks for, in answer to
- * a CREATE_PASSIVE action. CONNECT_QPS follows.
+ * a CREATE_PASSIVE action. CONNECT_QPS follows when the peer has proven that it
+ * hears us, DESTROY when it does not within the time for connecting, or earlier
+ * when many others ask.
  *
  * @param [in] params  peer_id and dests are ignored: @a req has them.
  * @param [in] req     The REQ from the action.
@@ -155,33 +105,12 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now);
  */
 void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now);
 
-/**
- * The endpoint that owns the connection goes, and all its operations are
- * confirmed, with what the peer needs to deliver them. DESTROY follows, at
- * once (FAILED) or when the peer is done with its side too; until then the
- * connection goes on receiving.
- */
-void vqp_conn_close(vqp_conn_t *conn, uint64_t now);
-
-/**
- * End both sides at once, owned or not: tells the peer once, and DESTROY
- * follows. For operations that can not be confirmed, and for the end of the
- * interface: a peer whose endpoint still uses the connection then sees it fail
- * with VQP_ERR_RESET, and conn->peer_closed says that it lost nothing.
- */
-void vqp_conn_abort(vqp_conn_t *conn, uint64_t now);
-
-/**
- * The connection's queue pairs have failed, or it can not be connected. Tells
- * the peer once; FAILED follows when an endpoint owns it, else DESTROY.
- */
-void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now);
-
-/**
- * Forget the connection at once and silently: to undo a create that failed,
- * before its actions were drained. It may be freed.
- */
-void vqp_conn_drop(vqp_conn_t *conn);
+/** The queue pairs have failed, and vqp_conn_fail() or vqp_conn_abort() will
+ * follow: meanwhile no endpoint adopts the connection. */
+static inline void vqp_conn_set_broken(vqp_conn_t *conn)
+{
+    conn->broken = 1;
+}
 
 static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 {
@@ -189,37 +118,20 @@ static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 }
 
 /*
- * What follows is between conn.c and conntab.c.
+ * What follows is called by conndrive.c.
  */
-
-/* Pending actions, handed out lowest bit first */
-enum {
-    VQP_CONN_ACT_CONNECT_QPS = 1u << 0,
-    VQP_CONN_ACT_REQ         = 1u << 1,
-    VQP_CONN_ACT_REP         = 1u << 2,
-    VQP_CONN_ACT_BYE_ACK     = 1u << 3,
-    VQP_CONN_ACT_BYE         = 1u << 4,
-    VQP_CONN_ACT_RST         = 1u << 5,
-    VQP_CONN_ACT_LIVE        = 1u << 6,
-    VQP_CONN_ACT_PEER_CLOSED = 1u << 7,
-    VQP_CONN_ACT_FAILED      = 1u << 8,
-    VQP_CONN_ACT_DESTROY     = 1u << 9
-};
-
-/** Has nothing of the peer arrived for a REQ that this side sent, or will? */
-static inline int vqp_conn_is_unanswered(const vqp_conn_t *conn)
-{
-    return (conn->state == VQP_CONN_NEW) || (conn->state == VQP_CONN_REQ);
-}
-
-/** NEW -> REQ: few enough others are unanswered now. */
-void vqp_conn_start(vqp_conn_t *conn);
 
 /** A message whose ids, number and cookies are this connection's. */
 void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg);
 
 /** Its timer is due: repeat, or give up. */
 void vqp_conn_expire(vqp_conn_t *conn);
+
+/**
+ * Too many passive connections are unproven: end the oldest, if it is old enough
+ * that an honest peer would have proven itself.
+ */
+void vqp_conn_make_room(struct vqp_conntab *tab);
 
 /**
  * Fill the header of a message of this connection.

@@ -1,10 +1,9 @@
 /*
- * What moves the connections of an interface: messages that come in, timers,
- * and the actions that go out. Pure: libc only.
+ * What moves the connections of an interface, see conndrive.h. Pure: libc only.
  */
-#include "core/conntab.h"
+#include "core/conndrive.h"
 
-#include "core/mark.h"
+#include "core/cover.h"
 
 #include <string.h>
 
@@ -17,40 +16,6 @@ const char *vqp_conntab_action_name(unsigned type)
     };
 
     return (type < VQP_CONNTAB_ACTION_LAST) ? names[type] : "unknown";
-}
-
-/*
- * Timers: a list without order, and a lower bound of what is due in it. Only
- * connections that are being set up or closed stand in it.
- */
-
-void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
-{
-    if (!conn->timed) {
-        conn->timed      = 1;
-        conn->timer_prev = NULL;
-        conn->timer_next = tab->timers;
-        if (tab->timers != NULL) {
-            tab->timers->timer_prev = conn;
-        }
-        tab->timers = conn;
-    }
-
-    tab->next_due = vqp_min(tab->next_due, conn->due);
-}
-
-void vqp_conntab_stop_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
-{
-    if (!conn->timed) {
-        return;
-    }
-
-    conn->timed = 0;
-    *((conn->timer_prev != NULL) ? &conn->timer_prev->timer_next :
-                                   &tab->timers) = conn->timer_next;
-    if (conn->timer_next != NULL) {
-        conn->timer_next->timer_prev = conn->timer_prev;
-    }
 }
 
 uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab)
@@ -81,56 +46,6 @@ void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now)
     }
 }
 
-/*
- * Actions: connections that have some stand in a queue.
- */
-
-void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
-{
-    conn->todo |= todo;
-    if (conn->queued) {
-        return;
-    }
-
-    conn->queued      = 1;
-    conn->action_next = NULL;
-    if (tab->action_head == NULL) {
-        tab->action_head = conn;
-    } else {
-        tab->action_tail->action_next = conn;
-    }
-    tab->action_tail = conn;
-}
-
-void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
-{
-    conn->todo &= ~todo;
-    if ((todo & VQP_CONN_ACT_CONNECT_QPS) && (tab->rx_conn == conn)) {
-        tab->rx_conn = NULL;
-    }
-}
-
-void vqp_conntab_unqueue(vqp_conntab_t *tab, vqp_conn_t *conn)
-{
-    vqp_conn_t **ref = &tab->action_head;
-    vqp_conn_t *prev = NULL;
-
-    if (!conn->queued) {
-        return;
-    }
-
-    while (*ref != conn) {
-        prev = *ref;
-        ref  = &prev->action_next;
-    }
-
-    *ref = conn->action_next;
-    if (tab->action_tail == conn) {
-        tab->action_tail = prev;
-    }
-    conn->queued = 0;
-}
-
 static void vqp_conntab_send_action(vqp_conntab_t *tab,
                                     vqp_conntab_action_t *action,
                                     const vqp_wire_header_t *hdr,
@@ -147,10 +62,49 @@ static void vqp_conntab_send_action(vqp_conntab_t *tab,
     }
 }
 
+static uint8_t vqp_conntab_rail_of(const vqp_conn_t *conn,
+                                   const vqp_conn_dest_t *addr)
+{
+    uint8_t i;
+
+    for (i = 0; i < conn->num_dests; ++i) {
+        if (vqp_conntab_is_rail(&conn->dests[i], addr)) {
+            return i;
+        }
+    }
+
+    return 0;
+}
+
+/* What is repeated takes each rail in turn. An answer goes to where the request
+ * came from; to copies of it, to each rail in turn: the answer before it may
+ * have been lost on the way back, which the request does not take. */
+static void vqp_conntab_route(vqp_conn_t *conn, unsigned todo,
+                              vqp_conn_dest_t *to)
+{
+    unsigned num_rails = conn->tab->config.num_rails;
+    unsigned turn      = conn->attempt;
+
+    if (todo & (VQP_CONN_ACT_REP | VQP_CONN_ACT_BYE_ACK)) {
+        turn = conn->answers++;
+        if (turn == 0) {
+            *to               = conn->from;
+            conn->answer_rail = vqp_conntab_rail_of(conn, to);
+            return;
+        }
+        vqp_cover(CONN_ANSWER_ROTATES);
+        turn += conn->answer_rail;
+    }
+
+    *to      = conn->dests[turn % conn->num_dests];
+    to->rail = (uint8_t)(turn % num_rails);
+}
+
 static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
                                     unsigned todo, vqp_conntab_action_t *action)
 {
     vqp_wire_header_t hdr;
+    vqp_conn_dest_t to;
 
     action->conn   = conn;
     action->status = (vqp_status_t)conn->status;
@@ -174,9 +128,8 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
         break;
     default:
         vqp_conn_header(conn, todo, &hdr);
-        vqp_conntab_send_action(tab, action, &hdr,
-                                &conn->dests[conn->attempt % conn->num_dests],
-                                conn->local);
+        vqp_conntab_route(conn, todo, &to);
+        vqp_conntab_send_action(tab, action, &hdr, &to, conn->local);
         break;
     }
 }
@@ -247,6 +200,25 @@ void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req)
     vqp_conntab_reset(tab, &req->hdr, &tab->rx_from);
 }
 
+/* May a message that has the own cookie be of the peer of the connection, whose
+ * own cookie is not known yet? */
+static int vqp_conntab_may_prove(const vqp_conntab_t *tab,
+                                 const vqp_conn_t *conn,
+                                 const vqp_wire_header_t *hdr)
+{
+    switch (hdr->type) {
+    case VQP_WIRE_REQ:
+    case VQP_WIRE_REP:
+        return tab->rx_identity == conn->identity;
+    case VQP_WIRE_RST:
+        /* It answers the REQ, which named no cookie of the peer. One that names
+         * one is of somebody who never sent the REQ that was answered here. */
+        return (hdr->src_cookie == 0) || (conn->state == VQP_CONN_ASKED);
+    default:
+        return 0;
+    }
+}
+
 /* The connection that the message names by the own cookie, or by its number */
 static vqp_conn_t *vqp_conntab_find(const vqp_conntab_t *tab,
                                     const vqp_wire_header_t *hdr, int *taken)
@@ -255,8 +227,10 @@ static vqp_conn_t *vqp_conntab_find(const vqp_conntab_t *tab,
 
     *taken = 0;
     if (hdr->dst_cookie == 0) {
-        return vqp_conntab_find_number(tab, hdr->src_iface, hdr->number,
-                                       hdr->src_cookie, taken);
+        return (hdr->type == VQP_WIRE_REQ) ?
+                       vqp_conntab_find_number(tab, tab->rx_identity,
+                                               hdr->number, hdr->src_cookie,
+                                               taken) : NULL;
     }
 
     conn = vqp_conntab_find_cookie(tab, hdr->dst_cookie);
@@ -266,53 +240,84 @@ static vqp_conn_t *vqp_conntab_find(const vqp_conntab_t *tab,
         return NULL;
     }
 
-    if (conn->peer_cookie == hdr->src_cookie) {
-        return conn;
-    }
-
-    /* Not known yet: a REP tells it, or a RST that does not know it either */
-    if ((conn->peer_cookie == 0) && ((hdr->type == VQP_WIRE_REQ) ||
-                                     (hdr->type == VQP_WIRE_REP))) {
-        return conn;
-    }
-
-    return ((hdr->type == VQP_WIRE_RST) && (hdr->src_cookie == 0)) ? conn :
-                                                                     NULL;
+    /* Once both cookies are known, both are wanted */
+    return ((conn->peer_cookie == hdr->src_cookie) ||
+            ((conn->peer_cookie == 0) &&
+             vqp_conntab_may_prove(tab, conn, hdr))) ? conn : NULL;
 }
 
-/* Is it a REQ that a new connection answers? */
-static int vqp_conntab_is_new(const vqp_conntab_t *tab,
+/* A REQ to oneself: only what an own connection sent */
+static int vqp_conntab_is_own(const vqp_conntab_t *tab,
                               const vqp_wire_header_t *hdr)
 {
-    const vqp_peer_t *peer;
-    const vqp_conn_t *twin;
+    const vqp_conn_t *twin = vqp_conntab_find_cookie(tab, hdr->src_cookie);
 
-    if ((hdr->type != VQP_WIRE_REQ) || (hdr->dst_cookie != 0)) {
-        return 0;
-    }
-
-    peer = vqp_conntab_find_peer(tab, hdr->src_iface);
-    if (hdr->src_iface == tab->config.iface_id) {
-        /* Only what an own connection sent, once */
-        twin = vqp_conntab_find_cookie(tab, hdr->src_cookie);
-        vqp_mark(TABLE_LOOP);
-        return (twin != NULL) && (twin->peer_id == tab->config.iface_id) &&
-               (twin->number == hdr->number) &&
-               !vqp_peer_is_used(&tab->loop, hdr->number);
-    }
-
-    return (peer == NULL) || !vqp_peer_is_used(peer, hdr->number);
+    vqp_cover(TABLE_LOOP);
+    return (twin != NULL) && (twin->peer_id == tab->config.iface_id) &&
+           (twin->number == hdr->number);
 }
 
-static vqp_status_t vqp_conntab_recv_unknown(vqp_conntab_t *tab,
-                                             const vqp_conn_dest_t *from)
+static vqp_status_t vqp_conntab_recv_unknown(vqp_conntab_t *tab)
 {
     ++tab->stats.stale;
     if (tab->rx.hdr.type != VQP_WIRE_RST) {
-        vqp_conntab_reset(tab, &tab->rx.hdr, from);
+        vqp_conntab_reset(tab, &tab->rx.hdr, &tab->rx_from);
     }
 
     return VQP_ERR_RESET;
+}
+
+/* A REQ that no connection is there for. @a taken: its number belongs to another
+ * incarnation. */
+static vqp_status_t vqp_conntab_recv_new(vqp_conntab_t *tab, int taken)
+{
+    const vqp_wire_header_t *hdr = &tab->rx.hdr;
+    const vqp_peer_t *peer = vqp_conntab_find_peer(tab, tab->rx_identity);
+    const vqp_peer_t *used = peer;
+
+    if (hdr->src_iface == tab->config.iface_id) {
+        if (!vqp_conntab_is_own(tab, hdr)) {
+            return vqp_conntab_recv_unknown(tab);
+        }
+        used = &tab->loop;
+    }
+
+    if (taken || ((used != NULL) && vqp_peer_is_used(used, hdr->number))) {
+        vqp_cover(TABLE_OLD_REQ);
+        (void)vqp_conntab_recv_unknown(tab);
+        tab->rst.flags  = VQP_WIRE_FLAG_NUMBER_USED;
+        tab->rst.serial = (peer != NULL) ? peer->highest : 0;
+        return VQP_ERR_RESET;
+    }
+
+    if (tab->num_unproven >= tab->config.max_unproven) {
+        vqp_cover(TABLE_REFUSED);
+        ++tab->stats.refused;
+        vqp_conn_make_room(tab);
+        return VQP_ERR_NO_RESOURCE;
+    }
+
+    tab->rx_create = 1;
+    return VQP_OK;
+}
+
+/* Note who the sender of a REQ or REP is. @return 0 if it came from elsewhere
+ * than from one of the rails in it, to which the answer proves something. */
+static int vqp_conntab_identify(vqp_conntab_t *tab)
+{
+    vqp_conn_dest_t rails[VQP_MAX_RAILS];
+    unsigned i, num;
+
+    num = vqp_conntab_rails(tab, &tab->rx.info, rails);
+    tab->rx_identity = vqp_conntab_identity(tab, tab->rx.hdr.src_iface, rails,
+                                            num);
+    for (i = 0; i < num; ++i) {
+        if (vqp_conntab_is_rail(&rails[i], &tab->rx_from)) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
@@ -342,8 +347,14 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
         ++tab->stats.unknown_feature;
     }
 
+    if (((hdr->type == VQP_WIRE_REQ) || (hdr->type == VQP_WIRE_REP)) &&
+        !vqp_conntab_identify(tab)) {
+        ++tab->stats.misplaced;
+        return VQP_ERR_INVALID_PARAM;
+    }
+
     if (hdr->dst_iface != tab->config.iface_id) {
-        return vqp_conntab_recv_unknown(tab, from);
+        return vqp_conntab_recv_unknown(tab);
     }
 
     conn = vqp_conntab_find(tab, hdr, &taken);
@@ -352,12 +363,7 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
         return VQP_OK;
     }
 
-    if (taken || !vqp_conntab_is_new(tab, hdr)) {
-        vqp_mark_if((hdr->type == VQP_WIRE_REQ) && (hdr->dst_cookie == 0),
-                    TABLE_OLD_REQ);
-        return vqp_conntab_recv_unknown(tab, from);
-    }
-
-    tab->rx_create = 1;
-    return VQP_OK;
+    return ((hdr->type == VQP_WIRE_REQ) && (hdr->dst_cookie == 0)) ?
+                   vqp_conntab_recv_new(tab, taken) :
+                   vqp_conntab_recv_unknown(tab);
 }

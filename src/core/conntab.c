@@ -1,10 +1,10 @@
 /*
- * Which connections an interface has, and which of them is meant. Pure: libc
- * only. conndrive.c drives them.
+ * Which connections an interface has, and which of them is meant; their timers,
+ * and their pending actions. Pure: libc only.
  */
 #include "core/conntab.h"
 
-#include "core/mark.h"
+#include "core/cover.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ vqp_status_t vqp_conntab_init(vqp_conntab_t *tab,
         (config->num_rails < 1) || (config->num_rails > VQP_MAX_RAILS) ||
         (config->hash_order < 1) ||
         (config->hash_order > VQP_CONNTAB_MAX_ORDER) ||
-        (config->num_idle < 1)) {
+        (config->num_idle < 1) || (config->max_unproven < 1)) {
         return VQP_ERR_INVALID_PARAM;
     }
 
@@ -48,8 +48,71 @@ vqp_status_t vqp_conntab_init(vqp_conntab_t *tab,
     tab->peers    = (vqp_peer_t**)(tab->idle + config->num_idle);
     tab->cookies  = (vqp_conn_t**)(tab->peers + buckets);
     tab->next_due = VQP_CONNTAB_NEVER;
-    vqp_peer_init(&tab->loop, config->iface_id, 0);
+    vqp_peer_init(&tab->loop, config->iface_id);
     return VQP_OK;
+}
+
+/*
+ * Who a peer is
+ */
+
+unsigned vqp_conntab_rails(const vqp_conntab_t *tab,
+                           const vqp_wire_info_t *info, vqp_conn_dest_t *dests)
+{
+    const vqp_wire_rail_t *rail;
+    unsigned i;
+
+    for (i = 0; i < info->num_rails; ++i) {
+        rail          = &info->rails[i];
+        dests[i].qpn  = rail->ud_qpn;
+        dests[i].lid  = rail->lid;
+        dests[i].rail = (uint8_t)(i % tab->config.num_rails);
+        memcpy(dests[i].gid, rail->gid, sizeof(dests[i].gid));
+    }
+
+    return info->num_rails;
+}
+
+int vqp_conntab_is_rail(const vqp_conn_dest_t *rail,
+                        const vqp_conn_dest_t *addr)
+{
+    static const uint8_t none[VQP_GID_LEN];
+
+    if (rail->qpn != addr->qpn) {
+        return 0;
+    }
+
+    /* A datagram without GRH, on InfiniBand, tells the LID only */
+    return (memcmp(addr->gid, none, sizeof(none)) == 0) ?
+                   (rail->lid == addr->lid) :
+                   (memcmp(rail->gid, addr->gid, sizeof(addr->gid)) == 0);
+}
+
+static uint64_t vqp_conntab_mix(uint64_t hash, uint64_t value)
+{
+    hash ^= value;
+    hash  = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ull;
+    hash  = (hash ^ (hash >> 27)) * 0x94d049bb133111ebull;
+    return hash ^ (hash >> 31);
+}
+
+uint64_t vqp_conntab_identity(const vqp_conntab_t *tab, uint64_t iface_id,
+                              const vqp_conn_dest_t *rails, unsigned num)
+{
+    uint64_t hash = vqp_conntab_mix(tab->config.secret, iface_id);
+    uint64_t half[2];
+    unsigned i;
+
+    for (i = 0; i < num; ++i) {
+        /* An address on InfiniBand may lack the GID, but not the LID */
+        memcpy(half, rails[i].gid, sizeof(half));
+        hash = vqp_conntab_mix(hash, ((uint64_t)rails[i].qpn << 16) |
+                                     rails[i].lid);
+        hash = vqp_conntab_mix(hash, (rails[i].lid != 0) ? 0 : half[0]);
+        hash = vqp_conntab_mix(hash, (rails[i].lid != 0) ? 0 : half[1]);
+    }
+
+    return (hash != 0) ? hash : 1;
 }
 
 /*
@@ -86,10 +149,10 @@ static void vqp_conntab_move_peer(vqp_conntab_t *tab, vqp_peer_t *from,
 /* The record of the peer, which from now on has a connection */
 static vqp_peer_t *vqp_conntab_get_peer(vqp_conntab_t *tab, vqp_conn_t *conn)
 {
-    vqp_peer_t **ref = vqp_conntab_peer_ref(tab, conn->peer_id);
+    vqp_peer_t **ref = vqp_conntab_peer_ref(tab, conn->identity);
 
     if (*ref == NULL) {
-        vqp_peer_init(&conn->slot, conn->peer_id, tab->lost);
+        vqp_peer_init(&conn->slot, conn->identity);
         *ref = &conn->slot;
     } else if ((*ref)->first == NULL) {
         vqp_conntab_move_peer(tab, *ref, &conn->slot);
@@ -98,18 +161,29 @@ static vqp_peer_t *vqp_conntab_get_peer(vqp_conntab_t *tab, vqp_conn_t *conn)
     return *ref;
 }
 
-/* The record of a peer whose last connection has gone */
+static void vqp_conntab_forget_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
+{
+    vqp_peer_t **ref = vqp_conntab_peer_ref(tab, peer->id);
+
+    *ref     = peer->next;
+    peer->id = 0;
+}
+
+/* The record of a peer whose last connection has gone. One that holds nothing
+ * takes nobody's place: any datagram can make such records. */
 static void vqp_conntab_park_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
 {
     vqp_peer_t *place = &tab->idle[tab->idle_next];
-    vqp_peer_t **ref;
+
+    if (peer->highest == 0) {
+        vqp_conntab_forget_peer(tab, peer);
+        return;
+    }
 
     tab->idle_next = (tab->idle_next + 1) % tab->config.num_idle;
     if (place->id != 0) {
-        vqp_mark(TABLE_LOST_PEER);
-        tab->lost = vqp_max(tab->lost, place->highest);
-        ref       = vqp_conntab_peer_ref(tab, place->id);
-        *ref      = place->next;
+        vqp_cover(TABLE_LOST_PEER);
+        vqp_conntab_forget_peer(tab, place);
     }
 
     vqp_conntab_move_peer(tab, peer, place);
@@ -132,9 +206,10 @@ static void vqp_conntab_put_peer(vqp_conntab_t *tab, vqp_conn_t *conn)
  * Lookup
  */
 
-const vqp_peer_t *vqp_conntab_find_peer(const vqp_conntab_t *tab, uint64_t id)
+const vqp_peer_t *vqp_conntab_find_peer(const vqp_conntab_t *tab,
+                                        uint64_t identity)
 {
-    return *vqp_conntab_peer_ref(tab, id);
+    return *vqp_conntab_peer_ref(tab, identity);
 }
 
 vqp_conn_t *vqp_conntab_find_cookie(const vqp_conntab_t *tab, uint64_t cookie)
@@ -148,11 +223,11 @@ vqp_conn_t *vqp_conntab_find_cookie(const vqp_conntab_t *tab, uint64_t cookie)
     return conn;
 }
 
-vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t peer_id,
+vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t identity,
                                     uint32_t number, uint64_t peer_cookie,
                                     int *taken)
 {
-    vqp_peer_t *peer = *vqp_conntab_peer_ref(tab, peer_id);
+    vqp_peer_t *peer = *vqp_conntab_peer_ref(tab, identity);
     vqp_conn_t *found = NULL;
     vqp_conn_t *conn;
 
@@ -175,7 +250,7 @@ vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t peer_id,
             ((conn->peer_cookie == 0) && (found == NULL))) {
             found = conn;
         } else if (taken != NULL) {
-            vqp_mark(TABLE_TAKEN);
+            vqp_cover(TABLE_TAKEN);
             *taken = 1;
         }
     }
@@ -183,31 +258,34 @@ vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t peer_id,
     return found;
 }
 
-vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
-                              uint32_t number)
+/* The lowest number above @a above that was never used: connections above the
+ * highest used one are those of peers that have not proven to hear us */
+static uint32_t vqp_conntab_next_number(const vqp_peer_t *peer, uint32_t above)
 {
-    vqp_peer_t *peer = vqp_conntab_get_peer(tab, conn);
-    vqp_conn_t **bucket, *prev;
+    uint32_t number = vqp_max(peer->highest, above) + 1;
+    const vqp_conn_t *conn = peer->last;
 
-    if (number == 0) {
-        if (peer->highest >= VQP_WIRE_NUMBER_MAX) {
-            if (peer->first == NULL) {
-                vqp_conntab_park_peer(tab, peer);
-            }
-            return VQP_ERR_EXCEEDS_LIMIT;
-        }
-        number = peer->highest + 1;
-        vqp_peer_use(peer, number);
-    } else if (conn->peer_id == tab->config.iface_id) {
-        vqp_peer_use(&tab->loop, number); /* given already, by the twin */
-    } else {
-        vqp_peer_use(peer, number);
+    while ((conn != NULL) && (conn->number > number)) {
+        conn = conn->peer_prev;
     }
 
-    conn->number = number;
-    conn->peer   = peer;
-    for (prev = peer->last; (prev != NULL) && (prev->number > number);
-         prev = prev->peer_prev) {
+    if ((conn == NULL) || (conn->number < number)) {
+        return number;
+    }
+
+    for (; (conn != NULL) && (conn->number <= number); conn = conn->peer_next) {
+        number += (conn->number == number);
+    }
+
+    return number;
+}
+
+static void vqp_conntab_enlist(vqp_peer_t *peer, vqp_conn_t *conn)
+{
+    vqp_conn_t *prev = peer->last;
+
+    while ((prev != NULL) && (prev->number > conn->number)) {
+        prev = prev->peer_prev;
     }
 
     conn->peer_prev = prev;
@@ -215,6 +293,38 @@ vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
     *((prev != NULL) ? &prev->peer_next : &peer->first) = conn;
     *((conn->peer_next != NULL) ? &conn->peer_next->peer_prev :
                                   &peer->last) = conn;
+}
+
+static void vqp_conntab_delist(vqp_peer_t *peer, vqp_conn_t *conn)
+{
+    *((conn->peer_prev != NULL) ? &conn->peer_prev->peer_next :
+                                  &peer->first) = conn->peer_next;
+    *((conn->peer_next != NULL) ? &conn->peer_next->peer_prev :
+                                  &peer->last) = conn->peer_prev;
+}
+
+vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
+                              uint32_t number)
+{
+    vqp_peer_t *peer = vqp_conntab_get_peer(tab, conn);
+    vqp_conn_t **bucket;
+
+    if (number == 0) {
+        number = vqp_conntab_next_number(peer, 0);
+        if (number > VQP_WIRE_NUMBER_MAX) {
+            if (peer->first == NULL) {
+                vqp_conntab_park_peer(tab, peer);
+            }
+            return VQP_ERR_EXCEEDS_LIMIT;
+        }
+        vqp_peer_use(peer, number);
+    } else if (conn->peer_id == tab->config.iface_id) {
+        vqp_peer_use(&tab->loop, number); /* given already, by the twin */
+    }
+
+    conn->number = number;
+    conn->peer   = peer;
+    vqp_conntab_enlist(peer, conn);
 
     bucket            = &tab->cookies[vqp_conntab_bucket(tab, conn->cookie)];
     conn->cookie_next = *bucket;
@@ -224,10 +334,39 @@ vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
     return VQP_OK;
 }
 
+vqp_status_t vqp_conntab_renumber(vqp_conntab_t *tab, vqp_conn_t *conn,
+                                  uint32_t above)
+{
+    uint32_t number = vqp_conntab_next_number(conn->peer, above);
+
+    if ((above >= VQP_WIRE_NUMBER_MAX) || (number > VQP_WIRE_NUMBER_MAX)) {
+        return VQP_ERR_EXCEEDS_LIMIT;
+    }
+
+    vqp_cover(TABLE_RENUMBER);
+    ++tab->stats.renumbered;
+    vqp_conntab_delist(conn->peer, conn);
+    conn->number = number;
+    vqp_conntab_enlist(conn->peer, conn);
+    vqp_peer_use(conn->peer, number);
+    return VQP_OK;
+}
+
+void vqp_conntab_proven(vqp_conntab_t *tab, vqp_conn_t *conn)
+{
+    vqp_peer_use(conn->peer, conn->number);
+    vqp_conntab_uncount(tab, conn);
+}
+
+void vqp_conntab_uncount(vqp_conntab_t *tab, vqp_conn_t *conn)
+{
+    tab->num_unproven -= conn->unproven;
+    conn->unproven     = 0;
+}
+
 void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn)
 {
-    vqp_peer_t *peer = conn->peer;
-    vqp_conn_t **ref, *other;
+    vqp_conn_t **ref;
 
     if (!conn->linked) {
         return;
@@ -239,63 +378,93 @@ void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn)
     }
     *ref = conn->cookie_next;
 
-    *((conn->peer_prev != NULL) ? &conn->peer_prev->peer_next :
-                                  &peer->first) = conn->peer_next;
-    *((conn->peer_next != NULL) ? &conn->peer_next->peer_prev :
-                                  &peer->last) = conn->peer_prev;
+    vqp_conntab_delist(conn->peer, conn);
     vqp_conntab_stop_timer(tab, conn);
     conn->linked = 0;
     --tab->num_conns;
-    other = peer->first;
     vqp_conntab_put_peer(tab, conn);
-    if (other != NULL) {
-        vqp_conntab_start_waiting(other->peer);
+}
+
+/*
+ * Timers: a list without order, and a lower bound of what is due in it. Only
+ * connections that are being set up or closed stand in it.
+ */
+
+void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
+{
+    if (!conn->timed) {
+        conn->timed      = 1;
+        conn->timer_prev = NULL;
+        conn->timer_next = tab->timers;
+        if (tab->timers != NULL) {
+            tab->timers->timer_prev = conn;
+        }
+        tab->timers = conn;
+    }
+
+    tab->next_due = vqp_min(tab->next_due, conn->due);
+}
+
+void vqp_conntab_stop_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
+{
+    if (!conn->timed) {
+        return;
+    }
+
+    conn->timed = 0;
+    *((conn->timer_prev != NULL) ? &conn->timer_prev->timer_next :
+                                   &tab->timers) = conn->timer_next;
+    if (conn->timer_next != NULL) {
+        conn->timer_next->timer_prev = conn->timer_prev;
     }
 }
 
-void vqp_conntab_start_waiting(vqp_peer_t *peer)
+/*
+ * Actions: connections that have some stand in a queue.
+ */
+
+void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
 {
-    uint32_t lowest = 0;
-    vqp_conn_t *conn;
+    conn->todo |= todo;
+    if (conn->queued) {
+        return;
+    }
 
-    for (conn = peer->first; (conn != NULL) && (peer->num_new > 0);
-         conn = conn->peer_next) {
-        if (!vqp_conn_is_unanswered(conn)) {
-            continue;
-        }
+    conn->queued      = 1;
+    conn->action_next = NULL;
+    if (tab->action_head == NULL) {
+        tab->action_head = conn;
+    } else {
+        tab->action_tail->action_next = conn;
+    }
+    tab->action_tail = conn;
+}
 
-        if (lowest == 0) {
-            lowest = conn->number;
-        } else if ((conn->number - lowest) >= VQP_PEER_MAX_UNANSWERED) {
-            vqp_mark(CONN_NEW_WAITS);
-            break;
-        }
-
-        if (conn->state == VQP_CONN_NEW) {
-            vqp_conn_start(conn);
-        }
+void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
+{
+    conn->todo &= ~todo;
+    if ((todo & VQP_CONN_ACT_CONNECT_QPS) && (tab->rx_conn == conn)) {
+        tab->rx_conn = NULL;
     }
 }
 
-vqp_conn_t *vqp_conntab_adopt(vqp_conntab_t *tab, uint64_t peer_id)
+void vqp_conntab_unqueue(vqp_conntab_t *tab, vqp_conn_t *conn)
 {
-    vqp_peer_t *peer = *vqp_conntab_peer_ref(tab, peer_id);
-    vqp_conn_t *conn;
+    vqp_conn_t **ref = &tab->action_head;
+    vqp_conn_t *prev = NULL;
 
-    if (peer == NULL) {
-        return NULL;
+    if (!conn->queued) {
+        return;
     }
 
-    for (conn = peer->first; conn != NULL; conn = conn->peer_next) {
-        if (!conn->owned && (conn->state <= VQP_CONN_LIVE)) {
-            vqp_mark(TABLE_ADOPT);
-            vqp_mark_if(conn->state != VQP_CONN_LIVE, TABLE_ADOPT_EARLY);
-            conn->owned      = 1;
-            conn->want_close = 0;
-            ++tab->stats.adoptions;
-            return conn;
-        }
+    while (*ref != conn) {
+        prev = *ref;
+        ref  = &prev->action_next;
     }
 
-    return NULL;
+    *ref = conn->action_next;
+    if (tab->action_tail == conn) {
+        tab->action_tail = prev;
+    }
+    conn->queued = 0;
 }

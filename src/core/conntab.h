@@ -1,24 +1,19 @@
 /*
- * All connections of one interface: finds the one that a message belongs to,
- * answers what belongs to none, decides which connection a new endpoint gets,
- * runs the timers, and hands out the work.
+ * All connections of one interface: which there are, which peer they are with,
+ * their timers, and the actions that wait to be handed out. A data structure:
+ * conn.c and connclose.c decide what becomes of a connection, conndrive.c feeds
+ * messages and time in and hands the actions out.
  * Pure: libc only. Not thread-safe: the caller holds the interface's lock.
  *
- * How it is driven:
+ * A peer is an interface id together with all rails (GID or LID, and control
+ * queue pair) behind which it is: its identity. So one that claims another's
+ * interface id is another peer.
  *
- *     new endpoint    conn = vqp_conntab_adopt(); if NULL: vqp_conn_connect()
- *     datagram        vqp_conntab_recv()
- *     timer           vqp_conntab_tick(), set to vqp_conntab_next_timeout()
- *     after each      while (vqp_conntab_next_action(tab, &action)) { ... }
- *
- * Which connection: an endpoint adopts the passive connection of its peer that
- * has the lowest number, is owned by no endpoint, and is connecting or LIVE;
- * else it creates one with 1 + the highest number seen in either direction.
- * Numbers are never used twice between two interfaces. To know that, a record
- * for each peer stays when its last connection has gone. Memory is bounded:
- * a record lives in one of the peer's connections, and afterwards in one of
- * `num_idle` places, where the oldest is overwritten. The highest number of
- * all overwritten ones is kept, and a new record starts above it.
+ * Numbers are never used twice with a peer whose record is there. A record
+ * stays when the last connection with its peer has gone. Memory is bounded: a
+ * record is in one of the peer's connections, and afterwards in one of
+ * `num_idle` places, where the oldest is overwritten. Whoever has lost a record
+ * begins at 1 again, and is told the highest number by the other side.
  *
  * Loopback: the peer may be the interface itself. A connection then has a twin
  * of the same id and number, told apart by cookies, and is never paired with
@@ -27,9 +22,106 @@
 #ifndef VQP_CORE_CONNTAB_H
 #define VQP_CORE_CONNTAB_H
 
-#include "core/conn.h"
+#include "core/peer.h"
+#include "core/wire.h"
 
 #define VQP_CONNTAB_NEVER UINT64_MAX
+
+#define VQP_CONN_STATES(_) \
+    _(NEW, "too many REQs to this peer are unanswered: not sent yet") \
+    _(REQ, "REQ sent, nothing heard of the peer") \
+    _(ASKED, "made for a REQ of a peer that has not proven to hear us") \
+    _(PEER, "the peer is known, own queue pairs are being connected") \
+    _(READY, "own queue pairs connected, the peer's not yet known to be") \
+    _(LIVE, "both sides are connected") \
+    _(CLOSING, "BYE sent, not answered yet") \
+    _(CLOSED, "gone: a DESTROY action was or will be handed out") \
+    _(FAILED, "failed under an endpoint, which has to close it")
+
+typedef enum {
+#define VQP_CONN_STATE_ENUM(_name, _help) VQP_CONN_##_name,
+    VQP_CONN_STATES(VQP_CONN_STATE_ENUM)
+#undef VQP_CONN_STATE_ENUM
+    VQP_CONN_STATE_LAST
+} vqp_conn_state_t;
+
+struct vqp_conntab;
+
+/** A control queue pair, and the local rail from which it is reached. */
+typedef struct vqp_conn_dest {
+    uint8_t  gid[VQP_GID_LEN]; /* zero: InfiniBand without GRH */
+    uint32_t qpn;
+    uint16_t lid;
+    uint8_t  rail;             /* index of the local rail */
+} vqp_conn_dest_t;
+
+typedef struct vqp_conn {
+    uint64_t              cookie;      /* own name of the connection */
+    uint64_t              peer_cookie; /* zero: the peer has not proven that it
+                                          hears us, see conn.h */
+    uint64_t              peer_id;     /* interface id */
+    uint32_t              number;
+    uint32_t              retransmits; /* messages that were repeated */
+    uint32_t              peer_features;
+    uint8_t               state;       /* vqp_conn_state_t */
+    uint8_t               owned;       /* an endpoint uses it */
+    uint8_t               passive;     /* the peer created it */
+    uint8_t               peer_closed; /* no endpoint uses the peer's side: it
+                                          said so by a BYE, or by the RST at
+                                          the end of its interface */
+
+    /* What follows belongs to conn.c, connclose.c and conntab.c */
+    uint8_t               want_close;  /* say BYE once LIVE */
+    uint8_t               peer_ready;  /* have_yours has arrived */
+    uint8_t               linked;      /* found by id and cookie */
+    uint8_t               queued;      /* in the list of actions */
+    uint8_t               timed;       /* in the list of timers */
+    uint8_t               num_dests;
+    uint8_t               broken;      /* its queue pairs have failed */
+    uint8_t               unproven;    /* counted in tab->num_unproven */
+    uint8_t               answers;     /* to the present request */
+    uint8_t               answer_rail; /* of the peer: that the first of them
+                                          went to */
+    uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
+    uint8_t               rst_flags;   /* of the RST to be sent */
+    uint16_t              attempt;     /* messages repeated; selects the rail */
+    uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
+    uint32_t              serial;      /* of the newest own BYE */
+    uint32_t              peer_serial; /* of the newest BYE of the peer */
+    int                   status;      /* vqp_status_t: why it failed */
+    uint64_t              identity;    /* of the peer: its id and its rails */
+    uint64_t              asked_by;    /* cookie in the latest REQ that did not
+                                          have the own one */
+    uint64_t              interval;    /* until the next repetition, ns */
+    uint64_t              due;         /* time of the next repetition */
+    uint64_t              give_up;     /* time when repeating ends */
+    const vqp_wire_info_t *local;
+    struct vqp_conntab    *tab;
+    vqp_peer_t            *peer;
+    struct vqp_conn       *peer_next;
+    struct vqp_conn       *peer_prev;
+    struct vqp_conn       *cookie_next;
+    struct vqp_conn       *action_next;
+    struct vqp_conn       *timer_next;
+    struct vqp_conn       *timer_prev;
+    vqp_peer_t            slot;        /* room for the record of the peer */
+    vqp_conn_dest_t       from;        /* sender of the latest request */
+    vqp_conn_dest_t       dests[VQP_MAX_RAILS]; /* all rails of the peer */
+} vqp_conn_t;
+
+/* Pending actions, handed out lowest bit first */
+enum {
+    VQP_CONN_ACT_CONNECT_QPS = 1u << 0,
+    VQP_CONN_ACT_REQ         = 1u << 1,
+    VQP_CONN_ACT_REP         = 1u << 2,
+    VQP_CONN_ACT_BYE_ACK     = 1u << 3,
+    VQP_CONN_ACT_BYE         = 1u << 4,
+    VQP_CONN_ACT_RST         = 1u << 5,
+    VQP_CONN_ACT_LIVE        = 1u << 6,
+    VQP_CONN_ACT_PEER_CLOSED = 1u << 7,
+    VQP_CONN_ACT_FAILED      = 1u << 8,
+    VQP_CONN_ACT_DESTROY     = 1u << 9
+};
 
 /* Counters: name and help */
 #define VQP_CONNTAB_COUNTERS(_) \
@@ -48,7 +140,11 @@
     _(rst_sent, "resets sent") \
     _(rst_received, "resets of a known connection received") \
     _(timeouts, "connections that the peer did not answer in time") \
-    _(overruns, "control messages dropped, actions had not been drained")
+    _(overruns, "control messages dropped, actions had not been drained") \
+    _(refused, "requests dropped, too many peers have not proven to hear us") \
+    _(misplaced, "requests dropped, their sender is none of the rails in them") \
+    _(renumbered, "connections whose number the peer had used before") \
+    _(yields, "times that control messages were left for later, to let others in")
 
 typedef struct vqp_conntab_stats {
 #define VQP_CONNTAB_COUNTER_FIELD(_name, _help) uint64_t _name;
@@ -63,68 +159,24 @@ typedef struct vqp_conntab_config {
     uint64_t retry_max;       /* ns, upper limit of the above */
     uint64_t connect_timeout; /* ns from create to FAILED */
     uint64_t close_timeout;   /* ns from BYE to giving up on the answer */
+    uint64_t secret;          /* random: salts the identities of peers */
     uint32_t features;        /* VQP_WIRE_FEATURE_*, sent along */
+    uint32_t max_unproven;    /* passive connections whose peer has not proven
+                                 to hear us, >= 1 */
     uint8_t  num_rails;       /* local rails that can send */
     uint8_t  hash_order;      /* log2 of the buckets of each hash, <= 24 */
     uint32_t num_idle;        /* peers remembered without a connection, >= 1 */
 } vqp_conntab_config_t;
 
-#define VQP_CONNTAB_ACTIONS(_) \
-    _(CREATE_PASSIVE) \
-    _(CONNECT_QPS) \
-    _(SEND) \
-    _(LIVE) \
-    _(PEER_CLOSED) \
-    _(FAILED) \
-    _(DESTROY)
-
-/**
- * What the caller has to do. `peer` is valid until the next vqp_conntab_recv().
- *
- * CREATE_PASSIVE  peer: allocate a vqp with queue pairs and call
- *                 vqp_conn_accept(), or vqp_conntab_refuse(); when neither
- *                 (short of memory), the peer asks again.
- * CONNECT_QPS     conn, peer->info: move the queue pairs to RTR and RTS, then
- *                 vqp_conn_qps_ready() or vqp_conn_fail().
- * SEND            to, data, len, msg_type; conn or NULL: send the datagram.
- *                 Where that fails it counts as lost.
- * LIVE            conn: operations may be posted.
- * PEER_CLOSED     conn, owned: the peer's endpoint has gone; its passive side
- *                 still receives. For information.
- * FAILED          conn, owned, status: deliver what its queue pairs have
- *                 received, call the error handler; the endpoint calls
- *                 vqp_conn_close() or vqp_conn_abort() some time.
- * DESTROY         conn, status: the table has forgotten it. Deliver what its
- *                 queue pairs have received, then free both. VQP_OK: closed by
- *                 both sides.
- */
-typedef enum {
-#define VQP_CONNTAB_ACTION_ENUM(_name) VQP_CONNTAB_##_name,
-    VQP_CONNTAB_ACTIONS(VQP_CONNTAB_ACTION_ENUM)
-#undef VQP_CONNTAB_ACTION_ENUM
-    VQP_CONNTAB_ACTION_LAST
-} vqp_conntab_action_type_t;
-
-typedef struct vqp_conntab_action {
-    vqp_conntab_action_type_t type;
-    vqp_status_t              status;
-    vqp_conn_t               *conn;
-    const vqp_wire_msg_t     *peer;
-    vqp_conn_dest_t           to;
-    vqp_wire_type_t           msg_type;
-    size_t                    len;
-    uint8_t                   data[VQP_WIRE_MAX_LEN];
-} vqp_conntab_action_t;
-
 typedef struct vqp_conntab {
     vqp_conntab_config_t config;
     vqp_conntab_stats_t  stats;
-    vqp_peer_t         **peers;       /* hash by interface id */
+    vqp_peer_t         **peers;       /* hash by identity */
     vqp_conn_t         **cookies;     /* hash by own cookie */
     vqp_peer_t          *idle;        /* num_idle records, a ring */
     uint32_t             idle_next;   /* the place to be overwritten next */
-    uint32_t             lost;        /* highest number of those overwritten */
     uint32_t             num_conns;
+    uint32_t             num_unproven; /* passive ones that exist */
     vqp_peer_t           loop;        /* numbers of REQs to oneself */
     vqp_conn_t          *action_head;
     vqp_conn_t          *action_tail;
@@ -135,12 +187,11 @@ typedef struct vqp_conntab {
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
     uint8_t              rx_rst;      /* a RST that belongs to no connection */
     vqp_conn_dest_t      rx_from;     /* the sender of rx */
+    uint64_t             rx_identity; /* of the rails in rx, if it has any */
     vqp_conn_dest_t      rst_to;
     vqp_wire_header_t    rst;
     vqp_wire_msg_t       rx;
 } vqp_conntab_t;
-
-const char *vqp_conntab_action_name(unsigned type);
 
 /** Bytes of memory that vqp_conntab_init() wants. */
 size_t vqp_conntab_mem_size(const vqp_conntab_config_t *config);
@@ -154,57 +205,27 @@ size_t vqp_conntab_mem_size(const vqp_conntab_config_t *config);
 vqp_status_t vqp_conntab_init(vqp_conntab_t *tab,
                               const vqp_conntab_config_t *config, void *mem);
 
-/**
- * Take over a passive connection of that peer for an endpoint, see above.
- *
- * @return The connection, now owned, connecting or LIVE (no LIVE action comes
- *         then); NULL when there is none.
- */
-vqp_conn_t *vqp_conntab_adopt(vqp_conntab_t *tab, uint64_t peer_id);
+/** Has nothing of the peer arrived for a REQ that this side sent, or will? */
+static inline int vqp_conn_is_unanswered(const vqp_conn_t *conn)
+{
+    return (conn->state == VQP_CONN_NEW) || (conn->state == VQP_CONN_REQ);
+}
 
-/**
- * Handle one datagram. Everything received is validated.
- *
- * @param [in] from  Where it came from, and the local rail it came in on.
- *
- * @return VQP_OK: it was handled, or is of no interest
- *         VQP_ERR_UNSUPPORTED, VQP_ERR_PROTOCOL: as vqp_wire_decode()
- *         VQP_ERR_RESET: it belongs to no connection, a RST answers it
- *         VQP_ERR_NO_RESOURCE: dropped, the actions were not drained
- *         All of it is counted; the caller need not react.
- */
-vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
-                              const void *data, size_t len, uint64_t now);
+/** Where a peer's REQ or REP says that its rails are. @return Their number. */
+unsigned vqp_conntab_rails(const vqp_conntab_t *tab,
+                           const vqp_wire_info_t *info, vqp_conn_dest_t *dests);
 
-/**
- * In answer to CREATE_PASSIVE: this peer can not be served (its rails do not
- * fit, say). A RST tells it.
- */
-void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req);
+/** Is @a addr, as a datagram has it, that control queue pair? */
+int vqp_conntab_is_rail(const vqp_conn_dest_t *rail,
+                        const vqp_conn_dest_t *addr);
 
-/**
- * Time at which vqp_conntab_tick() wants to be called: no timer is due
- * earlier. It may be too early, never too late. VQP_CONNTAB_NEVER: no timer.
- */
-uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab);
-
-/** Do what is due at @a now. */
-void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now);
-
-/**
- * Take the next action. The caller may call any function of this header and of
- * conn.h, except vqp_conntab_recv(), before it takes the next one.
- *
- * @return 1, or 0 when there is none.
- */
-int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action);
-
-/*
- * What follows is between conn.c, conntab.c and conndrive.c.
- */
+/** What a peer is known by, never zero: its interface id and its rails. */
+uint64_t vqp_conntab_identity(const vqp_conntab_t *tab, uint64_t iface_id,
+                              const vqp_conn_dest_t *rails, unsigned num);
 
 /** The record of a peer, or NULL. */
-const vqp_peer_t *vqp_conntab_find_peer(const vqp_conntab_t *tab, uint64_t id);
+const vqp_peer_t *vqp_conntab_find_peer(const vqp_conntab_t *tab,
+                                        uint64_t identity);
 
 /** Is there a connection of that cookie? */
 vqp_conn_t *vqp_conntab_find_cookie(const vqp_conntab_t *tab, uint64_t cookie);
@@ -215,25 +236,39 @@ vqp_conn_t *vqp_conntab_find_cookie(const vqp_conntab_t *tab, uint64_t cookie);
  * @param [out] taken  Another connection, of another incarnation, has the
  *                     number. May be NULL.
  */
-vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t peer_id,
+vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t identity,
                                     uint32_t number, uint64_t peer_cookie,
                                     int *taken);
 
 /**
- * Enter a connection, under conn->cookie and conn->peer_id.
+ * Enter a connection, under its cookie and identity.
  *
- * @param [in] number  Its number, or zero for the next one of the peer.
+ * @param [in] number  The number in the peer's REQ, which counts as used when
+ *                     the peer has proven that it hears us, see
+ *                     vqp_conntab_proven(); or zero for the next one of the
+ *                     peer, which counts as used at once.
  *
  * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: no number is left.
  */
 vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
                               uint32_t number);
 
+/**
+ * Give a connection the next number, and one above @a above.
+ *
+ * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: none is left, the old one stays.
+ */
+vqp_status_t vqp_conntab_renumber(vqp_conntab_t *tab, vqp_conn_t *conn,
+                                  uint32_t above);
+
+/** The peer has proven that it hears us: its number counts as used. */
+void vqp_conntab_proven(vqp_conntab_t *tab, vqp_conn_t *conn);
+
+/** It does not count as unproven any more. No-op if it does not. */
+void vqp_conntab_uncount(vqp_conntab_t *tab, vqp_conn_t *conn);
+
 /** Forget a connection, and its timer. Its actions stay. No-op if unlinked. */
 void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn);
-
-/** Start waiting connections of the peer, as far as its window allows. */
-void vqp_conntab_start_waiting(vqp_peer_t *peer);
 
 /** Add to conn->todo and see that it is handed out. */
 void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);

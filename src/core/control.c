@@ -1,11 +1,10 @@
-/*
- * The sender: frags that carry no data of an op, but for notifies: credit,
- * kicks, last words. See emit.h and tx.h. Pure: libc only.
- */
-#include "core/emit.h"
-#include "core/mark.h"
+/* Frags without data of an op: credit, notifies, nops; see control.h. Pure: libc
+ * only. */
+#include "core/control.h"
 
-/* A path for control and fences: they have a reserve of their own */
+#include "core/cover.h"
+
+/* A path for control: it has a reserve of its own */
 static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
 {
     vqp_path_t *path;
@@ -14,8 +13,7 @@ static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
     for (i = 0; i < tx->num_paths; ++i) {
         path          = &tx->paths[tx->next_path];
         tx->next_path = path->next;
-        if (path->up && (vqp_path_outstanding(path) < path->depth) &&
-            (path->imms < path->imms_max)) {
+        if (vqp_path_has_reserve(path) && (path->imms < path->imms_max)) {
             return path;
         }
     }
@@ -23,7 +21,29 @@ static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
     return NULL;
 }
 
-/* Tell the peer the credit: the cumulative state, so the newest one suffices */
+/* What the message says: the cumulative state, so that the newest one suffices */
+static vqp_cell_t *
+vqp_tx_fill_cell(vqp_tx_t *tx, const vqp_path_t *path,
+                 const vqp_credit_t *credit)
+{
+    vqp_cell_t *cell = (vqp_cell_t*)((char*)tx->cfg.cells +
+                                     ((size_t)path->index * VQP_CELL_STRIDE));
+
+    cell->credit_ring = credit->ring;
+    cell->credit_fsn  = credit->fsn;
+    cell->reserved    = 0;
+    if (tx->fc.want_request) {
+        vqp_cover(CONTROL_REQUEST);
+        tx->fc.want_request = 0;
+        tx->fc.requested    = 1;
+        ++tx->stats->credit_requests;
+    }
+    /* not cleared while no credit came: the HCA may read the cell later, after
+     * another control message was written over it */
+    cell->flags = tx->fc.requested ? VQP_CELL_REQUEST : 0;
+    return cell;
+}
+
 void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
                              const vqp_credit_t *credit)
 {
@@ -31,38 +51,23 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
     vqp_frag_t *frag;
     vqp_cell_t *cell;
 
-    /* accepted AMs keep the numbers that were reserved for them */
-    if (vqp_tx_fsns_out(tx) + tx->fsn_reserved >= tx->fsn_limit) {
-        vqp_mark(CONTROL_NO_FSN);
+    /* accepted AMs keep the fsns that were reserved for them */
+    if (vqp_tx_fsns_out(tx) + tx->fc.fsn_reserved >= tx->cfg.fsn_window) {
+        vqp_cover(CONTROL_NO_FSN);
         return;
     }
 
     if (vqp_batch_is_full(batch) ||
         ((path = vqp_tx_control_path(tx)) == NULL)) {
-        vqp_mark(CONTROL_NO_PATH);
+        vqp_cover(CONTROL_NO_PATH);
         return;
     }
 
-    cell              = (vqp_cell_t*)((char*)tx->cfg.cells +
-                                      ((size_t)path->index * VQP_CELL_STRIDE));
-    cell->credit_ring = credit->ring;
-    cell->credit_fsn  = credit->fsn;
-    cell->reserved    = 0;
-    if (tx->want_starve) {
-        vqp_mark(CONTROL_STARVE);
-        tx->want_starve = 0;
-        tx->starving    = 1;
-        ++tx->stats->starves;
-    }
-    /* not cleared while no credit came: the HCA may read the cell later, after
-     * another control message was written over it */
-    cell->flags = tx->starving ? VQP_CELL_STARVE : 0;
-
-    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL,
-                       tx->am.post, sizeof(*cell), 0);
-    tx->free_ams = 0; /* its fsn is reserved nowhere */
-    ++tx->loose;
-    vqp_tx_immediate(tx, frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
+    cell = vqp_tx_fill_cell(tx, path, credit);
+    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL, 0,
+                       sizeof(*cell), 0);
+    vqp_path_at(path, frag->slot)->am_post = tx->am.post;
+    vqp_tx_add_imm(tx, frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
     frag->raddr         = tx->cfg.cells_raddr +
                           ((uint64_t)path->index * VQP_CELL_STRIDE);
     frag->rkey          = tx->cfg.ring_rkeys[path->peer_rail];
@@ -74,104 +79,105 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
         frag->flags |= VQP_FRAG_INLINE;
     }
 
-    tx->slow &= ~(uint32_t)VQP_TX_CONTROL;
+    tx->fc.am_credits  = 0; /* its fsn is reserved nowhere */
+    tx->fc.control     = *credit;
+    tx->fc.am_outdated = tx->am.tail - tx->am.post;
+    tx->slow          &= ~(uint32_t)VQP_TX_CONTROL;
+    ++tx->controls;
     ++tx->stats->controls_tx;
 }
 
-/* Would the newest frag of the path be confirmed by nothing? */
-static inline int vqp_tx_lacks_cqe(const vqp_path_t *path)
-{
-    return (path->unsignaled != 0) && (vqp_path_outstanding(path) != 0);
-}
-
 static void
-vqp_tx_emit_kick(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
+vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
 {
-    vqp_frag_t *frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE,
-                                   VQP_KIND_KICK, 0, 0, 1);
-
-    vqp_tx_empty(tx, frag);
-    ++tx->stats->kicks;
+    vqp_tx_emit_empty(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_NOP, 1);
+    ++tx->stats->nops;
 }
 
-void vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch)
+/* A nop on any path. Returns 0 if none has room. */
+static int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch)
 {
-    vqp_path_t *path;
     uint32_t i;
 
     for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
-        path = &tx->paths[i];
-        if ((vqp_path_outstanding(path) < path->depth) && path->up) {
-            vqp_tx_emit_kick(tx, batch, path);
-            tx->slow &= ~(uint32_t)VQP_TX_PROBE;
-            return;
+        if (vqp_path_has_reserve(&tx->paths[i])) {
+            vqp_tx_emit_nop(tx, batch, &tx->paths[i]);
+            return 1;
         }
     }
+
+    return 0;
 }
 
-/* Get a CQE behind what each path has posted without one */
-void vqp_tx_dispatch_kick(vqp_tx_t *tx, vqp_batch_t *batch)
+void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch)
 {
+    int all = 1;
     vqp_path_t *path;
     uint32_t i;
 
     for (i = 0; i < tx->num_paths; ++i) {
         path = &tx->paths[i];
-        if (!vqp_tx_lacks_cqe(path)) {
+        if (!vqp_path_lacks_cqe(path)) {
             continue;
         }
 
-        if ((vqp_path_outstanding(path) >= path->depth) || !path->up ||
-            vqp_batch_is_full(batch)) {
-            vqp_mark(KICK_NO_ROOM);
-            return;
+        if (!vqp_path_has_reserve(path) || vqp_batch_is_full(batch)) {
+            vqp_cover(NOP_NO_ROOM);
+            all = 0;
+        } else {
+            vqp_tx_emit_nop(tx, batch, path);
         }
-
-        vqp_tx_emit_kick(tx, batch, path);
     }
 
-    tx->slow &= ~(uint32_t)VQP_TX_KICK;
+    if (!all) {
+        return;
+    }
+
+    if ((tx->slow & VQP_TX_PROBE) && (vqp_tx_outstanding(tx) == 0) &&
+        !vqp_tx_dispatch_probe(tx, batch)) {
+        return;
+    }
+
+    tx->slow &= ~(uint32_t)(VQP_TX_NOP | VQP_TX_PROBE);
 }
 
-void vqp_tx_last_words(vqp_tx_t *tx, vqp_batch_t *batch)
+void vqp_tx_drain_nops(vqp_tx_t *tx, vqp_batch_t *batch)
 {
     uint32_t i;
 
     batch->count = 0;
     for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
-        if (vqp_tx_lacks_cqe(&tx->paths[i])) {
-            vqp_mark(LAST_WORDS);
-            vqp_tx_emit_kick(tx, batch, &tx->paths[i]);
+        if (vqp_path_lacks_cqe(&tx->paths[i])) {
+            vqp_cover(DRAIN_NOP);
+            vqp_tx_emit_nop(tx, batch, &tx->paths[i]);
         }
     }
 }
 
-/* The notifies of sprayed messages whose data is acknowledged */
 void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
 {
-    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->now, VQP_NEED_IMM, 0};
+    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->clock.now, VQP_NEED_IMM, 0};
     vqp_path_t *path;
     vqp_frag_t *frag;
     vqp_op_t *op;
 
-    while (tx->notify_head != VQP_OP_NONE) {
+    while (tx->announce.head != VQP_OP_NONE) {
         if (vqp_batch_is_full(batch) ||
             ((path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths,
-                                    tx->num_paths, &tx->next_path, &want)) ==
-             NULL)) {
-            vqp_mark(NOTIFY_WAITS);
+                                    tx->num_paths, &tx->next_path, &want,
+                                    &tx->clock.deferred)) == NULL)) {
+            vqp_cover(NOTIFY_WAITS);
             return;
         }
 
-        op   = &tx->am.ops[tx->notify_head & ~VQP_OP_AM];
-        frag = vqp_tx_emit(tx, batch, path, op, tx->notify_head,
-                           VQP_KIND_NOTIFY, op->length, 0, 1);
-        vqp_tx_empty(tx, frag);
-        vqp_tx_immediate(tx, frag, op->fsn, vqp_tx_last_flags(op));
-        op->flags      |= VQP_OP_NOTIFIED;
+        op   = vqp_tx_op_of(tx, tx->announce.head);
+        frag = vqp_tx_emit_empty(tx, batch, path, op, tx->announce.head,
+                                 VQP_KIND_NOTIFY, 1);
+        vqp_tx_add_imm(tx, frag, op->am.fsn, vqp_tx_last_flags(op));
+        op->flags        |= VQP_OP_ANNOUNCED;
         ++op->pending;
-        tx->notify_head = op->next;
-        vqp_mark_if(tx->notify_head != VQP_OP_NONE, NOTIFY_PIPELINED);
+        tx->announce.head = op->next;
+        vqp_cover_if(tx->announce.head != VQP_OP_NONE, NOTIFY_PIPELINED);
     }
 
     tx->slow &= ~(uint32_t)VQP_TX_NOTIFY;

@@ -1,7 +1,7 @@
 /*
- * Ops and the ring that holds them. A vqp has two rings, AM and RMA; an op's
- * place in its ring is its identity until it is reported, so nothing is ever
- * looked up. Pure: libc only.
+ * Ops and the ring that holds them. A vqp has two rings, AM and RMA. The slot of
+ * an op in its ring is its id until it is reported, so no op is ever looked up.
+ * Pure: libc only.
  */
 #ifndef VQP_CORE_OP_H
 #define VQP_CORE_OP_H
@@ -15,26 +15,27 @@ typedef enum {
     VQP_KIND_GET,
     VQP_KIND_FADD,    /* atomics: never split */
     VQP_KIND_CSWAP,
-    VQP_KIND_CHECK,   /* zero-length write: is the path alive? */
-    VQP_KIND_NOTIFY,  /* frag only: closes a sprayed AM */
+    VQP_KIND_BARRIER, /* op only: ends when all ops before it have ended */
+    VQP_KIND_NOTIFY,  /* frag only: announces an AM without data */
+    VQP_KIND_FENCE,   /* frag only: empty immediate in front of an AM */
     VQP_KIND_CONTROL, /* frag only, no op: credit cell and immediate */
-    VQP_KIND_FENCE,   /* frag only, no op: empty immediate */
-    VQP_KIND_KICK,    /* frag only, no op: empty signaled write */
-    VQP_KIND_FREE     /* no op any more, but an older one is still there */
+    VQP_KIND_NOP,     /* frag only, no op: empty signaled write */
+    VQP_KIND_FREE     /* the slot is unused, but an older op is still there */
 } vqp_kind_t;
 
 enum {
-    VQP_OP_FENCE    = 1 << 0, /* what precedes it comes first */
-    VQP_OP_SIGNAL   = 1 << 1, /* needs send completions of its own */
-    VQP_OP_INLINE   = 1 << 2, /* a frag of it goes inline, from op or mirror */
-    VQP_OP_WRAP     = 1 << 3, /* AM: the record starts at ring offset 0 */
-    VQP_OP_BARE     = 1 << 4, /* AM: data frags carry no immediate of their own;
-                                 alone (spray): a notify follows when all of them
-                                 are confirmed */
-    VQP_OP_NOTIFIED = 1 << 5, /* AM, bare: that notify was posted, or (tail) the
-                                 end of dispatch announces the message */
-    VQP_OP_DONE     = 1 << 6, /* confirmed, on its way to be reported */
-    VQP_OP_BUFFER   = 1 << 7  /* refers to memory of the user, or is awaited */
+    VQP_OP_FENCE     = 1 << 0, /* waits for ops of the other ring: fence_at */
+    VQP_OP_SIGNAL    = 1 << 1, /* needs send completions of its own */
+    VQP_OP_INLINE    = 1 << 2, /* its frag goes inline, from op or mirror */
+    VQP_OP_WRAP      = 1 << 3, /* AM: the record starts at ring offset 0 */
+    VQP_OP_SPRAY     = 1 << 4, /* AM: a notify follows when all frags are
+                                  confirmed; they carry no immediate */
+    VQP_OP_TAIL      = 1 << 5, /* AM: the last frag on each path carries an
+                                  immediate */
+    VQP_OP_ANNOUNCED = 1 << 6, /* AM, spray: the notify was posted */
+    VQP_OP_DONE      = 1 << 7, /* confirmed, to be reported */
+    VQP_OP_BUFFER    = 1 << 8, /* refers to memory of the user, or is awaited */
+    VQP_OP_CLOSE     = 1 << 9  /* barrier: the orderly close waits for it */
 };
 
 /** One piece of local memory: keys are indexed by rail. */
@@ -47,41 +48,43 @@ typedef struct vqp_iov {
 #define VQP_OP_IOV_INLINE 2  /* pieces that an op holds itself */
 #define VQP_OP_DATA_MAX   64 /* bytes of a put_short that an op holds itself */
 
-/* Of flags: an AM that is announced by the last frag on each path it used */
-#define VQP_OP_TAIL       (VQP_OP_BARE | VQP_OP_NOTIFIED)
-
-/* An op's name in links and in flight: its index, and this bit if it is in the
- * AM ring */
+/* The id of an op in links and in flight: its slot, with this bit if it is in
+ * the AM ring */
 #define VQP_OP_AM         0x8000u
 #define VQP_OP_NONE       UINT16_MAX
 
 /**
- * One accepted call. Whatever a replay would need stays in here, or where it
- * points to, until the op is confirmed. Two cache lines; test/core/op_test.cc
- * pins the size.
+ * One accepted call. What a replay needs stays in the op, or where it points to,
+ * until the op is confirmed. Two cache lines; test/core/op_test.cc pins the size.
  */
 typedef struct vqp_op {
     uint32_t        seq;        /* op number, over both rings */
     uint8_t         kind;       /* vqp_kind_t */
-    uint8_t         flags;      /* VQP_OP_* */
-    uint8_t         niov;
-    uint8_t         iov_idx;    /* cursor: the piece that offset is in */
+    int8_t          status;     /* vqp_status_t, the first error wins */
+    uint16_t        flags;      /* VQP_OP_* */
     uint64_t        length;     /* bytes in all */
     uint64_t        offset;     /* bytes dispatched */
     uint64_t        raddr;
-    const uint32_t *rkeys;      /* indexed by the peer's rail */
-    void           *user;       /* for the one who reports: not ours */
-    union {
-        uint32_t    ring_end;   /* AM: ring position behind the record */
-        uint32_t    fence_am;   /* RMA behind a fence: the AMs before this
-                                   position come first */
-    };
-    uint32_t        fsn;        /* AM spray: given at dispatch */
+    void           *user;       /* of the layer that is reported to */
+    uint8_t         user_kind;  /* what user is: 0 = nobody to report to */
+    uint8_t         niov;
+    uint8_t         iov_idx;    /* cursor: the piece that offset is in */
+    uint8_t         frag_shift; /* log2 of the fragment size */
     uint16_t        pending;    /* frags posted and not confirmed */
     uint16_t        next;       /* link in the done or the notify list */
-    uint8_t         frag_shift; /* log2 of the frag size */
-    uint8_t         user_kind;  /* what user is: 0 = nobody to be told */
-    int16_t         status;     /* vqp_status_t, the first error wins */
+    union {
+        struct {
+            const uint32_t *rkeys;    /* indexed by the peer's rail */
+            uint32_t        fence_at; /* FENCE: AMs before this position come
+                                         first. Barrier: it waits for them */
+        } rma;
+        struct {
+            uint32_t        ring_end; /* ring position behind the record */
+            uint32_t        fence_at; /* FENCE: RMA ops before this position
+                                         come first */
+            uint32_t        fsn;      /* spray: given at dispatch */
+        } am;
+    };
     union {
         struct {
             vqp_iov_t  iov[VQP_OP_IOV_INLINE];
@@ -121,14 +124,23 @@ static inline vqp_op_t *vqp_opring_at(vqp_opring_t *ring, uint32_t pos)
     return &ring->ops[pos & ring->mask];
 }
 
-static inline int vqp_opring_is_full(const vqp_opring_t *ring)
+/** Ops that are accepted and not reported. */
+static inline uint32_t vqp_opring_count(const vqp_opring_t *ring)
 {
-    return (ring->tail - ring->head) > ring->mask;
+    return ring->tail - ring->head;
 }
 
 static inline int vqp_opring_is_empty(const vqp_opring_t *ring)
 {
     return ring->tail == ring->head;
+}
+
+/** Is something from before @a pos not reported? @a pos may be any number of ops
+ * old: it is compared with those that are in the ring, not by its distance. */
+static inline int
+vqp_opring_is_ahead(const vqp_opring_t *ring, uint32_t pos)
+{
+    return pos - ring->head - 1 < vqp_opring_count(ring);
 }
 
 static inline uint16_t
@@ -146,7 +158,7 @@ static inline vqp_iov_t *vqp_op_iov(vqp_op_t *op)
 static inline void vqp_op_set_status(vqp_op_t *op, vqp_status_t status)
 {
     if (op->status == VQP_OK) {
-        op->status = (int16_t)status;
+        op->status = (int8_t)status;
     }
 }
 

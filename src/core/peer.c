@@ -3,24 +3,22 @@
  */
 #include "core/peer.h"
 
-#include "core/mark.h"
+#include "core/cover.h"
 
 #include <string.h>
 
-void vqp_peer_init(vqp_peer_t *peer, uint64_t id, uint32_t unknown)
+void vqp_peer_init(vqp_peer_t *peer, uint64_t id)
 {
     memset(peer, 0, sizeof(*peer));
     peer->id       = id;
-    peer->unknown  = unknown;
-    peer->highest  = unknown;
-    peer->gap_base = unknown + 1;
+    peer->gap_base = 1;
 }
 
 int vqp_peer_is_used(const vqp_peer_t *peer, uint32_t number)
 {
     uint32_t bit;
 
-    if ((number <= peer->unknown) || (number > peer->highest)) {
+    if (number > peer->highest) {
         return 0;
     }
 
@@ -50,7 +48,7 @@ void vqp_peer_use(vqp_peer_t *peer, uint32_t number)
     if (number <= peer->highest) {
         bit = number - peer->gap_base;
         if (bit < 64) {
-            vqp_mark(PEER_GAP_FILLED);
+            vqp_cover(PEER_GAP_FILLED);
             peer->gap &= ~(1ull << bit);
         }
         vqp_peer_trim_gap(peer);
@@ -60,9 +58,9 @@ void vqp_peer_use(vqp_peer_t *peer, uint32_t number)
     if (number > (peer->highest + 1)) {
         /* Only a REQ of the peer skips numbers, and then none of the gap is 64
          * or more below it: the peer holds REQs back, lower ones it gave up */
-        vqp_mark(PEER_GAP);
+        vqp_cover(PEER_GAP);
         if ((number - peer->gap_base) >= 64) {
-            vqp_mark(PEER_GAP_SHIFTED);
+            vqp_cover(PEER_GAP_SHIFTED);
             shift           = number - peer->gap_base - 63;
             peer->gap       = (shift < 64) ? (peer->gap >> shift) : 0;
             peer->gap_base += shift;

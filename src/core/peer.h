@@ -4,8 +4,8 @@
  * twice and a late duplicate of an old REQ does not create anything.
  * Pure: libc only.
  *
- * Invariant: a number is "used" when it is at most `highest`, above `unknown`,
- * and not one of the gap (numbers below `highest` that only the peer can have
+ * Invariant: a number is "used" when it is at most `highest` and not one of the
+ * gap (numbers below `highest` that only the peer can have
  * given, and whose REQ has not come yet: it was overtaken).
  */
 #ifndef VQP_CORE_PEER_H
@@ -22,25 +22,19 @@
 struct vqp_conn;
 
 typedef struct vqp_peer {
-    uint64_t         id;       /* interface id; zero: the record is free */
+    uint64_t         id;       /* identity of the peer, see conntab.h; zero: the
+                                  record is free */
     uint64_t         gap;      /* bit i: gap_base + i has not been seen */
     uint32_t         gap_base;
     uint32_t         highest;  /* highest number in either direction */
-    uint32_t         unknown;  /* numbers up to this one may have been used
-                                  before the record was lost and made anew */
     uint32_t         num_new;  /* connections that wait to send their REQ */
     struct vqp_conn *first;    /* live connections, ascending numbers */
     struct vqp_conn *last;
     struct vqp_peer *next;     /* in its hash chain */
 } vqp_peer_t;
 
-/**
- * Start the record of a peer.
- *
- * @param [in] unknown  Highest number that a lost record of it may have held,
- *                      zero when none was ever lost.
- */
-void vqp_peer_init(vqp_peer_t *peer, uint64_t id, uint32_t unknown);
+/** Start the record of a peer: no number has been used. */
+void vqp_peer_init(vqp_peer_t *peer, uint64_t id);
 
 /** Was the connection of that number surely created before? */
 int vqp_peer_is_used(const vqp_peer_t *peer, uint32_t number);

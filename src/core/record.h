@@ -18,7 +18,7 @@ typedef struct vqp_record {
 } vqp_record_t;
 
 enum {
-    VQP_CELL_STARVE = 1u << 0 /* the writer waits for credit */
+    VQP_CELL_REQUEST = 1u << 0 /* the writer asks for a credit update */
 };
 
 typedef struct vqp_cell {
@@ -30,6 +30,15 @@ typedef struct vqp_cell {
 
 #define VQP_RECORD_ALIGN 16u
 #define VQP_CELL_STRIDE  64u /* one cache line per path */
+
+/**
+ * Credit may be behind what is known already by at most a whole ring for each
+ * number of the window: so much is sent for each immediate that tells credit
+ * while an earlier one is on the way. Positions have 32 bits and numbers 24: they
+ * are compared within half of that.
+ */
+#define VQP_RING_WINDOW_MAX (1ull << 31) /* ring bytes x window */
+#define VQP_FSN_WINDOW_MAX  2048u        /* its square is below 2^23 */
 
 /** What a receiving half tells its peer. */
 typedef struct vqp_credit {

@@ -1,7 +1,7 @@
 /* The receiver, see rx.h. Pure: libc only. */
 #include "core/rx.h"
 
-#include "core/mark.h"
+#include "core/cover.h"
 
 #include <string.h>
 
@@ -11,12 +11,12 @@ void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
 {
     memset(rx, 0, sizeof(*rx));
     vqp_window_init(&rx->window, map, window, first_fsn);
-    rx->ring        = ring;
-    rx->ring_size   = ring_size;
-    rx->told_fsn    = rx->window.base;
-    rx->waiting.fsn = rx->window.base;
-    rx->cells       = cells;
-    rx->stats       = stats;
+    rx->ring      = ring;
+    rx->ring_size = ring_size;
+    rx->slow           = VQP_RX_FIRST;
+    rx->advertised.fsn = rx->queued.fsn = rx->window.base;
+    rx->cells     = cells;
+    rx->stats     = stats;
 }
 
 vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)
@@ -29,9 +29,9 @@ vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)
 
     credit.ring = cell->credit_ring;
     credit.fsn  = cell->credit_fsn;
-    if (cell->flags & VQP_CELL_STARVE) {
-        vqp_mark(RX_STARVES);
-        rx->peer_starves = 1;
+    if (cell->flags & VQP_CELL_REQUEST) {
+        vqp_cover(RX_REQUESTED);
+        rx->requested = 1;
     }
 
     ++rx->stats->controls_rx;

@@ -6,22 +6,28 @@
 #ifndef VQP_CORE_RX_H
 #define VQP_CORE_RX_H
 
-#include "core/mark.h"
+#include "core/cover.h"
 #include "core/record.h"
 #include "core/stats.h"
 #include "core/tx.h"
 #include "core/window.h"
 
+/* Why an immediate is not simply the next one */
+enum {
+    VQP_RX_FIRST  = 1 << 0, /* none has come yet */
+    VQP_RX_BROKEN = 1 << 1  /* the peer has broken the protocol: all are dropped */
+};
+
 typedef struct vqp_rx {
     vqp_window_t window;
+    uint32_t     slow;       /* VQP_RX_* */
     char        *ring;
     uint32_t     ring_size;
     uint32_t     ring_pos;   /* cumulative bytes consumed: handlers returned */
-    uint32_t     told_ring;  /* what the peer was told last */
-    uint32_t     told_fsn;
-    uint8_t      peer_starves;
-    vqp_credit_t waiting;    /* in the newest AM that had to wait for a path */
-    uint32_t     gap_base;   /* fsn that was waited for at the last look */
+    vqp_credit_t advertised; /* the newest credit that the peer was sent */
+    vqp_credit_t queued;     /* in the newest AM that had to wait for a path */
+    uint8_t      requested;  /* the peer asks for a credit update */
+    uint32_t     gap_base;   /* fsn that was missing at the last check */
     uint64_t     gap_since;  /* ns, 0 = no gap */
     char        *cells;      /* credit cells that the peer writes */
     vqp_stats_t *stats;
@@ -77,13 +83,13 @@ static inline int vqp_rx_imm(vqp_rx_t *rx, uint32_t imm)
  * of it, closes an AM.
  *
  * @return 1 if that is so, and it is passed: no other can follow. 0: nothing is
- *         changed.
+ *         changed, and vqp_rx_imm() has to look at it.
  */
 static inline int vqp_rx_next_am(vqp_rx_t *rx, uint32_t imm)
 {
     if (vqp_unlikely(((imm & ~(uint32_t)VQP_IMM_WRAP) !=
                       (rx->window.base | VQP_IMM_LAST)) ||
-                     (rx->window.ahead != 0))) {
+                     ((rx->window.ahead | rx->slow) != 0))) {
         return 0;
     }
 
@@ -106,7 +112,7 @@ vqp_rx_record(const vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
 
     if (vqp_unlikely(flags & VQP_IMM_WRAP)) {
         if (vqp_unlikely(offset == 0)) {
-            vqp_mark(RX_BAD_WRAP);
+            vqp_cover(RX_BAD_WRAP);
             return VQP_ERR_PROTOCOL; /* would skip the whole ring */
         }
         pos   += rx->ring_size - offset;
@@ -119,7 +125,7 @@ vqp_rx_record(const vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
     if (vqp_unlikely((size > rx->ring_size / 2) ||
                      (offset + size > rx->ring_size) ||
                      ((record->flags | record->reserved) != 0))) {
-        vqp_mark(RX_BAD_RECORD);
+        vqp_cover(RX_BAD_RECORD);
         return VQP_ERR_PROTOCOL;
     }
 
@@ -131,7 +137,7 @@ vqp_rx_record(const vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
     return VQP_OK;
 }
 
-/** The handler has returned: the record's bytes may be told as credit. */
+/** The handler has returned: the record's bytes may be advertised as credit. */
 static inline void vqp_rx_consumed(vqp_rx_t *rx, const vqp_rx_am_t *am)
 {
     rx->ring_pos = am->end;
@@ -146,41 +152,47 @@ static inline vqp_credit_t vqp_rx_credit(const vqp_rx_t *rx)
     return credit;
 }
 
-/** @a credit goes out, in an AM or in a control message. */
-static inline void vqp_rx_told(vqp_rx_t *rx, const vqp_credit_t *credit)
+static inline int
+vqp_credit_is_equal(const vqp_credit_t *a, const vqp_credit_t *b)
 {
-    if (vqp_unlikely(rx->peer_starves) &&
-        ((credit->ring != rx->told_ring) || (credit->fsn != rx->told_fsn)) &&
-        ((credit->ring != rx->waiting.ring) ||
-         (credit->fsn != rx->waiting.fsn))) {
-        rx->peer_starves = 0; /* news to it: it asks again if not enough */
+    return (a->ring == b->ring) && (a->fsn == b->fsn);
+}
+
+/** @a credit goes out, in an AM or in a control message. */
+static inline void vqp_rx_advertise(vqp_rx_t *rx, const vqp_credit_t *credit)
+{
+    if (vqp_unlikely(rx->requested) &&
+        !vqp_credit_is_equal(credit, &rx->advertised) &&
+        !vqp_credit_is_equal(credit, &rx->queued)) {
+        rx->requested = 0; /* new credit: the peer asks again if it is too little */
     }
 
-    rx->told_ring = credit->ring;
-    rx->told_fsn  = credit->fsn;
+    rx->advertised = *credit;
 }
 
 /**
- * @a credit stands in the AM that was accepted last, and dispatch has had its
- * turn. If the AM waits for a path it does not count as telling: what it waits
- * for may be credit of the peer, who may wait likewise. Nor is it news, once the
- * AM has gone, to say the same again.
+ * @a credit stands in the AM that was accepted last, and dispatch was called. If
+ * the AM waits for a path the credit does not count as advertised: what the AM
+ * waits for may be credit of the peer, whose AMs may wait likewise. Nor is the same
+ * credit new once the AM has gone.
  */
-static inline void vqp_rx_told_in_am(vqp_rx_t *rx, const vqp_tx_t *tx,
-                                     const vqp_credit_t *credit)
+static inline void
+vqp_rx_advertise_in_am(vqp_rx_t *rx, const vqp_tx_t *tx,
+                       const vqp_credit_t *credit)
 {
     if (tx->am.post == tx->am.tail) {
-        vqp_rx_told(rx, credit);
+        vqp_rx_advertise(rx, credit);
     } else {
-        rx->waiting = *credit;
+        vqp_cover(VQP_CREDIT_QUEUED);
+        rx->queued = *credit;
     }
 }
 
-/** Has so much been consumed untold that the peer may soon run out? */
-static inline int vqp_rx_must_tell(const vqp_rx_t *rx)
+/** Has so much been consumed since the last update that the peer may run out? */
+static inline int vqp_rx_needs_update(const vqp_rx_t *rx)
 {
-    uint32_t bytes = rx->ring_pos - rx->told_ring;
-    int32_t fsns   = vqp_fsn_diff(rx->window.base, rx->told_fsn);
+    uint32_t bytes = rx->ring_pos - rx->advertised.ring;
+    int32_t fsns   = vqp_fsn_diff(rx->window.base, rx->advertised.fsn);
 
     if (vqp_likely((bytes | (uint32_t)fsns) == 0)) {
         return 0;
@@ -188,7 +200,7 @@ static inline int vqp_rx_must_tell(const vqp_rx_t *rx)
 
     return (bytes >= rx->ring_size / 2) ||
            (fsns > (int32_t)(rx->window.mask / 2)) ||
-           (rx->peer_starves && ((bytes > 0) || (fsns > 0)));
+           (rx->requested && ((bytes > 0) || (fsns > 0)));
 }
 
 /** Read the credit cell of a path on which a control immediate arrived. */

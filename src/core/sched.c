@@ -1,6 +1,8 @@
 /* Path schedulers, see sched.h. Pure: libc only. */
 #include "core/sched.h"
 
+#include "core/cover.h"
+
 /* Walks all paths once, from *next on */
 #define vqp_sched_for_each(_path, _i, _paths, _num_paths, _next) \
     for ((_i) = 0, (_path) = &(_paths)[_next]; (_i) < (_num_paths); \
@@ -22,8 +24,8 @@ static vqp_path_t *vqp_sched_rr(vqp_path_t *paths, uint32_t num_paths,
     return NULL;
 }
 
-/* The search starts at a rotating place here too: idle paths are equal, and
- * small messages shall not all take the first one */
+/* The search starts in turn here too: idle paths are equal, and small messages
+ * are not all to take the first one */
 static vqp_path_t *vqp_sched_least(vqp_path_t *paths, uint32_t num_paths,
                                    uint32_t next, const vqp_want_t *want)
 {
@@ -44,7 +46,7 @@ static vqp_path_t *vqp_sched_least(vqp_path_t *paths, uint32_t num_paths,
     return best;
 }
 
-/* The lowest pace cost that is known, or 1 */
+/* The lowest cost that is known, or 1 */
 static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
                                     uint64_t now)
 {
@@ -52,7 +54,7 @@ static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
     uint32_t cost, i;
 
     for (i = 0; i < num_paths; ++i) {
-        cost = vqp_pace_cost(&paths[i].pace, now);
+        cost = vqp_rate_cost(&paths[i].rate, now);
         if ((cost != 0) && (cost < best)) {
             best = cost;
         }
@@ -61,7 +63,7 @@ static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
     return (best == UINT32_MAX) ? 1 : best;
 }
 
-int vqp_sched_is_even(const vqp_path_t *paths, uint32_t num_paths,
+int vqp_sched_is_symmetric(const vqp_path_t *paths, uint32_t num_paths,
                       uint64_t now)
 {
     uint64_t low  = UINT32_MAX;
@@ -69,7 +71,7 @@ int vqp_sched_is_even(const vqp_path_t *paths, uint32_t num_paths,
     uint32_t i, cost;
 
     for (i = 0; i < num_paths; ++i) {
-        cost = vqp_pace_cost(&paths[i].pace, now);
+        cost = vqp_rate_cost(&paths[i].rate, now);
         if (cost != 0) {
             low  = vqp_min(low, (uint64_t)cost);
             high = vqp_max(high, (uint64_t)cost);
@@ -86,8 +88,8 @@ static inline int vqp_sched_may(const vqp_path_t *path, const vqp_want_t *want)
                         (path->peer_rail == want->rail));
 }
 
-/* Would all paths together, each by its pace, be through with what they have and
- * all that is left of the op before @a finish ns are over? */
+/* Would all paths together, each at its rate, finish what they have and all that
+ * is left of the op before @a finish ns are over? */
 static int vqp_sched_too_late(const vqp_path_t *paths, uint32_t num_paths,
                               uint64_t finish, const vqp_want_t *want)
 {
@@ -97,57 +99,67 @@ static int vqp_sched_too_late(const vqp_path_t *paths, uint32_t num_paths,
 
     for (i = 0; i < num_paths; ++i) {
         if (vqp_sched_may(&paths[i], want) &&
-            (vqp_pace_cost(&paths[i].pace, want->now) != 0)) {
+            (vqp_rate_cost(&paths[i].rate, want->now) != 0)) {
             bytes += paths[i].bytes;
-            rate  += paths[i].pace.rate;
+            rate  += paths[i].rate.inverse;
         }
     }
 
     /* half a second is late enough, and keeps the product in 64 bits */
     return (vqp_min(finish, 1ul << 29) * rate) >
-           (bytes << (VQP_PACE_RATE_SHIFT - VQP_PACE_UNIT_SHIFT));
+           (bytes << (VQP_RATE_INV_SHIFT - VQP_RATE_UNIT_SHIFT));
 }
 
-/* Who would be through with it first. A path whose pace is not known, or not any
- * more, counts as good as the best: so it is tried. While others are full, a slow
- * path gets frags only as long as the op does not have to wait for them. */
-static vqp_path_t *vqp_sched_left(vqp_path_t *paths, uint32_t num_paths,
-                                  uint32_t next, const vqp_want_t *want)
+/* The least expected finish time. A path whose rate is not known, or not any
+ * more, counts as good as the best, so that it is tried. While other paths are
+ * full, a slow one gets a frag only if the op does not have to wait for it. A full
+ * path that is late is not waited for: it may have stopped. */
+static vqp_path_t *
+vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
+               const vqp_want_t *want, uint8_t *deferred)
 {
     uint32_t best_cost = vqp_sched_best_cost(paths, num_paths, want->now);
-    uint64_t one_frag  = vqp_pace_finish(best_cost, want->length);
+    uint64_t one_frag  = vqp_rate_finish(best_cost, want->length);
     uint64_t first     = UINT64_MAX;
     vqp_path_t *best   = NULL;
-    int others_full    = 0;
+    int is_other_full  = 0;
     vqp_path_t *path;
     uint32_t cost, i;
     uint64_t finish;
 
     vqp_sched_for_each(path, i, paths, num_paths, next) {
-        cost = vqp_pace_cost(&path->pace, want->now);
+        cost = vqp_rate_cost(&path->rate, want->now);
         if (vqp_sched_fits(path, want)) {
-            finish = vqp_pace_finish(cost ? cost : best_cost,
+            finish = vqp_rate_finish(cost ? cost : best_cost,
                                      path->bytes + want->length);
             if (finish < first) {
                 first = finish;
                 best  = path;
             }
         } else if (vqp_sched_may(path, want) && (cost != 0) &&
-                   (path->bytes >= want->cap)) {
-            others_full = 1;
+                   (path->bytes >= want->cap) &&
+                   !vqp_rate_is_late(&path->rate, path->bytes, want->now)) {
+            is_other_full = 1;
         }
     }
 
-    /* Frags are whole: who is not later than by the one that ends last is in
-     * time. Equal paths would wait for each other else, for the little that
-     * their measured paces differ */
-    return (others_full && (best != NULL) &&
-            vqp_sched_too_late(paths, num_paths, first - one_frag, want)) ?
-                   NULL : best;
+    /* Frags are whole: a path that is late by less than one frag is in time. Else
+     * equal paths would wait for each other, for the little that their measured
+     * rates differ */
+    if (!is_other_full || (best == NULL) ||
+        !vqp_sched_too_late(paths, num_paths, first - one_frag, want)) {
+        return best;
+    }
+
+    vqp_cover(SCHED_DEFERRED);
+    if (deferred != NULL) {
+        *deferred = 1;
+    }
+    return NULL;
 }
 
-/* Receives of the peer must not be waited for: what tells of new ones may stand
- * behind the frag (see vqp_tx_init) */
+/* Receives of the peer must not be waited for: the credit update that brings new
+ * ones may stand behind the frag (see vqp_tx_init) */
 static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
                                    const vqp_want_t *want)
 {
@@ -165,7 +177,7 @@ static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
 
 vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
                            uint32_t num_paths, uint32_t *next,
-                           const vqp_want_t *want)
+                           const vqp_want_t *want, uint8_t *deferred)
 {
     vqp_path_t *best;
 
@@ -174,7 +186,7 @@ vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
         best = vqp_sched_least(paths, num_paths, *next, want);
         break;
     case VQP_SCHED_LEFT:
-        best = vqp_sched_left(paths, num_paths, *next, want);
+        best = vqp_sched_left(paths, num_paths, *next, want, deferred);
         break;
     case VQP_SCHED_FIXED:
         best = vqp_sched_fixed(paths, num_paths, want);
@@ -185,7 +197,7 @@ vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
     }
 
     if (best != NULL) {
-        *next = (best->index + 1u == num_paths) ? 0 : best->index + 1u;
+        *next = best->next;
     }
 
     return best;

@@ -10,7 +10,7 @@
 typedef enum {
     VQP_SCHED_RR,    /* in turn, over the paths with room */
     VQP_SCHED_LEAST, /* fewest bytes in flight */
-    VQP_SCHED_LEFT,  /* through with it first, by the paths' measured pace */
+    VQP_SCHED_LEFT,  /* least expected finish time, by the measured rates */
     VQP_SCHED_FIXED  /* the first path that is up and has receives at the peer:
                         for comparison */
 } vqp_sched_t;
@@ -45,53 +45,34 @@ vqp_sched_fits(const vqp_path_t *path, const vqp_want_t *want)
 /**
  * Choose a path.
  *
- * @param [inout] next  Where the search starts; moved behind the choice.
+ * @param [inout] next      Where the search starts; moved behind the choice.
+ * @param [out]   deferred  Set to 1 if a path would fit, and it is better to wait
+ *                          for a busy one; else not changed. May be NULL.
  *
- * @return NULL if no path may take it now, or if it is better to wait for one
- *         that is full: a completion of that one will come.
+ * @return NULL if no path may take it now. If deferred: either a completion of the
+ *         busy path comes, or that path is late; ask again from time to time.
  */
 vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
                            uint32_t num_paths, uint32_t *next,
-                           const vqp_want_t *want);
+                           const vqp_want_t *want, uint8_t *deferred);
 
 /**
- * Is no path's pace, as far as it is known, a quarter above another's? Then all
+ * Is no path's cost, as far as it is known, a quarter above another's? Then all
  * of them in turn is as good as VQP_SCHED_LEFT, while little is in flight.
  */
-int vqp_sched_is_even(const vqp_path_t *paths, uint32_t num_paths,
-                      uint64_t now);
+int vqp_sched_is_symmetric(const vqp_path_t *paths, uint32_t num_paths,
+                           uint64_t now);
 
 /**
  * Has the next path in turn no more in flight than the one after it will have?
- * Else frags of unequal length come round to the same paths again and again: so
- * do messages of two frags, the second of them short, over four paths.
+ * Else frags of unequal length return to the same paths again and again: for
+ * example messages of two frags, the second of them short, over four paths.
  */
 static inline int
 vqp_sched_is_turn(const vqp_path_t *paths, const vqp_path_t *path,
                   uint64_t length)
 {
     return path->bytes <= paths[path->next].bytes + length;
-}
-
-/**
- * The same, with the common case inline: the next path has room.
- *
- * @param [in] turn  Bytes in flight on a path up to which all of them in turn is
- *                   as good as what @a sched would find out.
- */
-static inline vqp_path_t *
-vqp_sched_choose(vqp_sched_t sched, uint64_t turn, vqp_path_t *paths,
-                 uint32_t num_paths, uint32_t *next, const vqp_want_t *want)
-{
-    vqp_path_t *path = &paths[*next];
-
-    if (vqp_likely((path->bytes < turn) && vqp_sched_fits(path, want) &&
-                   vqp_sched_is_turn(paths, path, want->length))) {
-        *next = path->next;
-        return path;
-    }
-
-    return vqp_sched_pick(sched, paths, num_paths, next, want);
 }
 
 #endif

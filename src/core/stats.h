@@ -20,11 +20,11 @@
     _(ams_rx, "active messages delivered") \
     _(no_resource, "operations refused for lack of a resource") \
     _(credit_stalls, "refusals for lack of ring bytes or fsns at the peer") \
-    _(starves, "control messages that ask the peer for credit") \
+    _(credit_requests, "control messages that ask the peer for credit") \
     _(controls_tx, "control messages sent") \
     _(controls_rx, "control messages received") \
     _(fences, "fence immediates sent") \
-    _(kicks, "empty writes posted to confirm unsignaled frags") \
+    _(nops, "empty writes posted to confirm unsignaled frags") \
     _(stale, "completions of an older epoch, ignored") \
     _(duplicates, "late or duplicate immediates, dropped") \
     _(ooo_max, "largest distance an immediate ran ahead of its order") \

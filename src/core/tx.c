@@ -2,82 +2,93 @@
  * The sender: acceptance and credit. Cutting into frags is in dispatch.c, what
  * follows from completions in confirm.c. See tx.h. Pure: libc only.
  */
-#include "core/emit.h"
-#include "core/mark.h"
+#include "core/tx.h"
+
+#include "core/cover.h"
+#include "core/place.h"
 
 #include <string.h>
 
-/* Where paths have no cap that is worth the name: a CQE per MiB costs nothing */
-#define VQP_TX_PACE_MAX (1ul << 20)
+/* Bytes without a CQE, where the cap of a path is larger: a CQE per MiB is cheap */
+#define VQP_TX_MAX_UNSIGNALED (1ul << 20)
+
+static void vqp_tx_init_paths(vqp_tx_t *tx)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        path = &tx->paths[i];
+        if (path->peer_rail != tx->paths[0].peer_rail) {
+            tx->limits.amo_needs = VQP_NEED_RAIL;
+        }
+        vqp_assert(path->imms_max >= tx->cfg.fsn_window + VQP_CONTROL_RESERVE);
+        path->next     = (uint8_t)((i + 1 == tx->num_paths) ? 0 : i + 1);
+        path->signaled = path->tail;
+        vqp_tx_refill(tx, path);
+    }
+}
+
+static void vqp_tx_init_limits(vqp_tx_t *tx)
+{
+    const vqp_tx_config_t *cfg = &tx->cfg;
+    int in_turn = (cfg->sched == VQP_SCHED_RR) || (cfg->sched == VQP_SCHED_LEFT);
+
+    /* While paths are symmetric and little is in flight, in turn is as good as any
+     * choice. What is larger is measured, which takes a look at the clock */
+    tx->slow            = (in_turn && !cfg->no_fast) ? 0 : VQP_TX_NO_FAST;
+    tx->limits.fast_cap = cfg->path_cap;
+    tx->limits.fast_max = UINT64_MAX;
+    if (cfg->sched == VQP_SCHED_LEFT) {
+        tx->limits.fast_cap = cfg->path_cap / 2;
+        tx->limits.fast_max = VQP_RATE_SAMPLE;
+    }
+    tx->limits.turn_cap = in_turn ? tx->limits.fast_cap : 0;
+    tx->limits.one_frag = 1u << ((tx->num_paths == 1) ? cfg->frag_shift :
+                                                        cfg->min_shift);
+    while ((1u << tx->limits.path_shift) < tx->num_paths) {
+        ++tx->limits.path_shift;
+    }
+
+    /* AMs without a CQE hold mirror space although the peer may have consumed
+     * them: an eighth of the ring at most. A path that is full of other bytes is
+     * refilled a quarter at a time. */
+    tx->limits.am_frags          = vqp_tx_am_frags_max(cfg->fsn_window,
+                                                       tx->num_paths);
+    tx->limits.am_max_unsignaled = cfg->ring_size / 8;
+    tx->limits.max_unsignaled    =
+            (uint32_t)vqp_max(1ul, vqp_min(cfg->path_cap / 4,
+                                           VQP_TX_MAX_UNSIGNALED));
+}
 
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                  uint32_t am_size, vqp_op_t *rma_ops, uint32_t rma_size,
                  vqp_path_t *paths, uint32_t num_paths, uint8_t *fsn_path,
                  vqp_stats_t *stats)
 {
-    uint32_t receives = 0;
-    uint32_t i;
-
+    vqp_assert(rma_size >= 2); /* one slot is for the barrier of a close */
     memset(tx, 0, sizeof(*tx));
     vqp_opring_init(&tx->am, am_ops, am_size);
     vqp_opring_init(&tx->rma, rma_ops, rma_size);
-    tx->paths     = paths;
-    tx->num_paths = num_paths;
-    tx->fsn_next  = tx->fsn_peer = cfg->first_fsn;
-    tx->done_head = tx->done_tail = tx->notify_head = tx->notify_tail =
-            VQP_OP_NONE;
-    tx->fsn_path  = fsn_path;
-    tx->cfg       = *cfg;
-    tx->stats     = stats;
+    tx->paths       = paths;
+    tx->num_paths   = num_paths;
+    tx->fc.fsn_next = tx->fc.fsn_peer = cfg->first_fsn;
+    tx->done.head   = tx->done.tail = VQP_OP_NONE;
+    tx->announce.head = tx->announce.tail = VQP_OP_NONE;
+    tx->fsn_path    = fsn_path;
+    tx->cfg         = *cfg;
+    tx->stats       = stats;
     if (num_paths == 1) {
         tx->cfg.sched = VQP_SCHED_RR; /* there is nothing to choose from */
     }
 
-    /* While paths are even and little is in flight, in turn is as good as any.
-     * What is larger is measured, and that takes a look at the clock */
-    tx->plain    = !cfg->no_fast && ((tx->cfg.sched == VQP_SCHED_RR) ||
-                                     (tx->cfg.sched == VQP_SCHED_LEFT));
-    tx->fast_cap = cfg->path_cap;
-    tx->fast_max = UINT64_MAX;
-    if (tx->cfg.sched == VQP_SCHED_LEFT) {
-        tx->fast_cap = cfg->path_cap / 2;
-        tx->fast_max = VQP_PACE_SAMPLE;
-    }
-    tx->turn_cap = ((tx->cfg.sched == VQP_SCHED_RR) ||
-                    (tx->cfg.sched == VQP_SCHED_LEFT)) ? tx->fast_cap : 0;
-
-    tx->one_frag  = 1u << ((num_paths == 1) ? cfg->frag_shift :
-                                              cfg->min_shift);
-
-    while ((1u << tx->path_shift) < num_paths) {
-        ++tx->path_shift;
-    }
-
-    /* All paths' AM bytes without a CQE stay below an eighth of the ring: they
-     * hold mirror space although the peer may have consumed them. A path that is
-     * full of other bytes is refilled a quarter at a time. */
-    tx->am_pace  = cfg->ring_size >> (3 + tx->path_shift);
-    tx->rma_pace = (uint32_t)vqp_min(cfg->path_cap / 4, VQP_TX_PACE_MAX);
-
-    /* No more numbers than the peer has receives: then each of them finds a
-     * path, in whatever order they go out (a notify goes after later AMs) */
-    for (i = 0; i < num_paths; ++i) {
-        if (paths[i].peer_rail != paths[0].peer_rail) {
-            tx->amo_needs = VQP_NEED_RAIL;
-        }
-        paths[i].next = (uint8_t)((i + 1 == num_paths) ? 0 : i + 1);
-        vqp_assert(paths[i].imms_max >= (cfg->fsn_window / 2) +
-                                        (2 * VQP_CONTROL_RESERVE));
-        receives += paths[i].imms_max - VQP_CONTROL_RESERVE;
-    }
-
-    tx->fsn_limit = vqp_min(cfg->fsn_window, receives);
+    vqp_tx_init_limits(tx);
+    vqp_tx_init_paths(tx);
     vqp_assert(cfg->fsn_window > num_paths + VQP_CONTROL_RESERVE);
-
-    /* With the fence that may precede it an AM takes half of them, or a single
-     * frag at least */
-    tx->am_frags_max = (tx->fsn_limit / 2 > num_paths) ?
-                               (tx->fsn_limit / 2) - num_paths : 1;
+    vqp_assert((cfg->fsn_window <= VQP_FSN_WINDOW_MAX) &&
+               ((uint64_t)cfg->ring_size * cfg->fsn_window <=
+                VQP_RING_WINDOW_MAX));
+    vqp_assert(cfg->frag_shift <= cfg->max_shift);
     memset(fsn_path, VQP_TX_NO_PATH, cfg->fsn_window);
 }
 
@@ -90,7 +101,7 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
         return op->g.iov;
     }
 
-    vqp_mark(TX_IOV_EXT);
+    vqp_cover(TX_IOV_EXT);
     if (niov > tx->iov_max) {
         return NULL;
     }
@@ -102,41 +113,39 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
     return op->g.iov_ext;
 }
 
-/* Have a control message ask for credit that the peer will not tell by itself,
- * unless one did */
-static void vqp_tx_ask_credit(vqp_tx_t *tx)
+/* Have a control message ask for a credit update, unless one did */
+static void vqp_tx_request_credit(vqp_tx_t *tx)
 {
-    /* Bytes and numbers are told apart: a handler's answer tells its AM's number
-     * before the AM's bytes are free */
-    if (!tx->starving && ((tx->fsn_next != tx->fsn_peer) ||
-                          (tx->ring_head != tx->ring_peer))) {
-        vqp_mark(TX_STALL_ASK);
-        tx->want_starve = 1;
-        tx->slow       |= VQP_TX_CONTROL;
+    /* Bytes and fsns are advertised apart: the answer of a handler advertises the
+     * fsn of its AM before the bytes of that AM are free */
+    if (!tx->fc.requested && ((tx->fc.fsn_next != tx->fc.fsn_peer) ||
+                              (tx->fc.ring_head != tx->fc.ring_peer))) {
+        vqp_cover(TX_STALL_REQUEST);
+        tx->fc.want_request = 1;
+        tx->slow           |= VQP_TX_CONTROL;
     }
 }
 
-/* An AM was refused for want of @a bytes of the ring or @a fsns. If the peer
- * will tell credit by itself when it has consumed what is on the way, wait; else
+/* An AM was refused for want of @a bytes of the ring or @a fsns. If the peer sends
+ * a credit update by itself when it has consumed what is in flight, wait; else
  * ask. */
 static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
 {
     uint32_t limit = tx->cfg.ring_size - bytes;
+    uint32_t out   = tx->fc.ring_head - tx->fc.ring_peer;
 
     ++tx->stats->credit_stalls;
-    if ((tx->ring_head - tx->ring_local) > limit) {
-        vqp_mark(TX_STALL_KICK);
-        vqp_tx_kick(tx);
+    if ((tx->fc.ring_head - tx->fc.ring_local) > limit) {
+        vqp_cover(TX_STALL_RECLAIM);
+        vqp_tx_reclaim(tx);
     }
 
-    if ((((tx->ring_head - tx->ring_peer) > limit) ||
-         (vqp_tx_fsns_out(tx) + fsns > tx->fsn_limit)) &&
-        (tx->am.post == tx->am.tail) &&
-        ((tx->ring_head - tx->ring_peer) < (tx->cfg.ring_size / 2)) &&
+    if (((out > limit) || (vqp_tx_fsns_out(tx) + fsns > tx->cfg.fsn_window)) &&
+        (tx->am.post == tx->am.tail) && (out < (tx->cfg.ring_size / 2)) &&
         (vqp_tx_fsns_out(tx) < tx->cfg.fsn_window / 2)) {
-        vqp_tx_ask_credit(tx);
+        vqp_tx_request_credit(tx);
     } else {
-        vqp_mark(TX_STALL_WAIT);
+        vqp_cover(TX_STALL_WAIT);
     }
 }
 
@@ -147,22 +156,29 @@ static inline uint32_t vqp_tx_fences(const vqp_tx_t *tx, const vqp_op_t *op)
                    tx->num_paths : 0;
 }
 
-uint8_t vqp_tx_share(const vqp_tx_t *tx, uint64_t length)
+uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length)
 {
-    int shift = 63 - __builtin_clzl(length) - (int)tx->path_shift;
+    int shift = 63 - __builtin_clzl(length) - (int)tx->limits.path_shift;
 
     return (shift <= tx->cfg.min_shift)  ? tx->cfg.min_shift :
            (shift >= tx->cfg.frag_shift) ? tx->cfg.frag_shift :
                                            (uint8_t)shift;
 }
 
-/* Frag size for a tail AM: no more fsns than paths that its frags can go to */
+/* AMs are bounded so that their frags never get larger than devices take */
+static inline void vqp_tx_grow_frags(const vqp_tx_t *tx, vqp_op_t *op)
+{
+    vqp_assert(op->frag_shift < tx->cfg.max_shift);
+    ++op->frag_shift;
+}
+
+/* Fragment size of a tail AM: no more fsns than paths that its frags can go to */
 static inline uint32_t
 vqp_tx_tail_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
 {
-    vqp_mark_if(vqp_tx_tail_fsns(tx, op) > max, TX_CUT_TAIL_GROWS);
+    vqp_cover_if(vqp_tx_tail_fsns(tx, op) > max, TX_CUT_TAIL_GROWS);
     while (vqp_unlikely(vqp_tx_tail_fsns(tx, op) > max)) {
-        ++op->frag_shift;
+        vqp_tx_grow_frags(tx, op);
     }
 
     return vqp_tx_tail_fsns(tx, op);
@@ -181,7 +197,7 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
         switch (vqp_notify_choose((vqp_notify_t)tx->cfg.notify, frags,
                                   tx->num_paths)) {
         case VQP_NOTIFY_SPRAY:
-            op->flags |= VQP_OP_BARE | VQP_OP_SIGNAL;
+            op->flags |= VQP_OP_SPRAY | VQP_OP_SIGNAL;
             return 1;
         case VQP_NOTIFY_TAIL:
             op->flags |= VQP_OP_TAIL;
@@ -191,45 +207,63 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
         }
     }
 
-    vqp_mark_if(frags > max, TX_CUT_GROWS);
+    vqp_cover_if(frags > max, TX_CUT_GROWS);
     while (vqp_unlikely(frags > max)) {
-        frags = vqp_tx_frags(op->length, ++op->frag_shift);
+        vqp_tx_grow_frags(tx, op);
+        frags = vqp_tx_frags(op->length, op->frag_shift);
     }
 
     return frags;
 }
 
-/* How many AMs of one frag need no further look, as things are: see free_ams */
-static uint32_t vqp_tx_free_ams(const vqp_tx_t *tx)
+/* Single-fragment AMs that may be accepted without checking, as things are */
+static uint32_t vqp_tx_am_credits(const vqp_tx_t *tx)
 {
-    uint32_t places = tx->am.mask + 1 - (tx->am.tail - tx->am.head);
-    uint32_t fsns   = vqp_tx_fsns_out(tx) + tx->fsn_reserved +
-                      VQP_CONTROL_RESERVE;
+    uint32_t slots = tx->am.mask + 1 - vqp_opring_count(&tx->am);
+    uint32_t fsns  = vqp_tx_fsns_out(tx) + tx->fc.fsn_reserved +
+                     VQP_CONTROL_RESERVE;
 
-    if (tx->fence_am || tx->cfg.order_all) {
+    if (tx->fence.am || tx->cfg.order_all) {
         return 0;
     }
 
-    return vqp_min(places, tx->fsn_limit - fsns);
+    return vqp_min(slots, tx->cfg.fsn_window - fsns);
 }
 
-vqp_op_t *vqp_tx_am_look(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
+/* Does the AM have to wait for RMA ops? Those before fence_at */
+static void vqp_tx_set_am_fence(const vqp_tx_t *tx, vqp_op_t *op)
 {
+    if (tx->cfg.order_all) {
+        op->am.fence_at = tx->rma.tail;
+    } else if (tx->fence.am) {
+        op->am.fence_at = tx->fence.rma_tail;
+    } else {
+        return;
+    }
+
+    if (vqp_opring_is_ahead(&tx->rma, op->am.fence_at)) {
+        op->flags |= VQP_OP_FENCE;
+    }
+}
+
+vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max)
+{
+    vqp_tx_am_t am  = {.op = NULL};
     uint32_t size   = vqp_record_size(max);
-    uint32_t offset = tx->ring_head & (tx->cfg.ring_size - 1);
-    uint32_t oldest = (vqp_seq_diff(tx->ring_peer, tx->ring_local) < 0) ?
-                              tx->ring_peer : tx->ring_local;
+    uint32_t offset = tx->fc.ring_head & (tx->cfg.ring_size - 1);
+    uint32_t oldest = (vqp_seq_diff(tx->fc.ring_peer, tx->fc.ring_local) < 0) ?
+                              tx->fc.ring_peer : tx->fc.ring_local;
     vqp_op_t *op    = vqp_opring_at(&tx->am, tx->am.tail);
     uint32_t wrap   = 0;
-    uint32_t frags, fsns;
+    uint32_t fsns;
 
-    if (vqp_unlikely(vqp_opring_is_full(&tx->am))) {
-        vqp_tx_kick(tx);
-        return NULL;
+    if (vqp_unlikely(vqp_opring_count(&tx->am) > tx->am.mask)) {
+        vqp_tx_reclaim(tx);
+        return am;
     }
 
     if (offset + size > tx->cfg.ring_size) {
-        vqp_mark(TX_WRAP);
+        vqp_cover(TX_WRAP);
         wrap   = tx->cfg.ring_size - offset;
         offset = 0;
     }
@@ -237,45 +271,38 @@ vqp_op_t *vqp_tx_am_look(vqp_tx_t *tx, uint32_t max, vqp_record_t **record_p)
     op->kind   = VQP_KIND_AM;
     op->flags  = wrap ? VQP_OP_WRAP : 0;
     op->length = sizeof(vqp_record_t) + max;
-    frags      = vqp_tx_am_cut(tx, op, tx->am_frags_max);
-    op->flags &= (uint8_t)~(VQP_OP_TAIL | VQP_OP_SIGNAL); /* see commit */
-    if (vqp_unlikely((tx->fence_am || tx->cfg.order_all) &&
-                     !vqp_opring_is_empty(&tx->rma))) {
-        op->flags |= VQP_OP_FENCE;
-    }
-
-    fsns = frags + vqp_tx_fences(tx, op) + tx->fsn_reserved +
-           VQP_CONTROL_RESERVE;
-    if (vqp_unlikely(
-                ((tx->ring_head - oldest) + wrap + size > tx->cfg.ring_size) ||
-                (vqp_tx_fsns_out(tx) + fsns > tx->fsn_limit))) {
+    am.imms   = vqp_tx_am_cut(tx, op, tx->limits.am_frags);
+    op->flags &= VQP_OP_WRAP; /* see commit */
+    vqp_tx_set_am_fence(tx, op);
+    fsns       = am.imms + vqp_tx_fences(tx, op) + tx->fc.fsn_reserved +
+                 VQP_CONTROL_RESERVE;
+    if (vqp_unlikely(((tx->fc.ring_head - oldest) + wrap + size >
+                      tx->cfg.ring_size) ||
+                     (vqp_tx_fsns_out(tx) + fsns > tx->cfg.fsn_window))) {
         vqp_tx_stalled(tx, wrap + size, fsns);
-        return NULL;
+        return am;
     }
 
-    op->raddr    = tx->cfg.ring_raddr + offset;
-    op->ring_end = tx->ring_head + wrap; /* of the record's begin, for now */
-    op->pending  = (uint16_t)frags;      /* what commit may reserve */
-    *record_p    = (vqp_record_t*)(tx->cfg.mirror + offset);
-    tx->free_ams = vqp_tx_free_ams(tx);
-    return op;
+    am.op            = op;
+    am.record        = (vqp_record_t*)(tx->cfg.mirror + offset);
+    am.begin         = tx->fc.ring_head + wrap;
+    tx->fc.am_credits = vqp_tx_am_credits(tx);
+    return am;
 }
 
-void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
+void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
                       uint32_t length, uint32_t in_mirror,
                       const vqp_credit_t *credit)
 {
-    vqp_record_t *record = (vqp_record_t*)(tx->cfg.mirror +
-                                           (op->raddr - tx->cfg.ring_raddr));
+    vqp_op_t *op = am.op;
     uint32_t frags;
     vqp_iov_t *iov;
 
-    vqp_record_fill(record, am_id, length, credit);
-    op->seq     = tx->seq++;
-    op->offset  = 0;
-    op->status  = VQP_OK;
-    op->length  = sizeof(*record) + length;
-    op->rkeys   = tx->cfg.ring_rkeys;
+    vqp_record_fill(am.record, am_id, length, credit);
+    vqp_tx_accept(tx, op, 0, 0);
+    op->length = sizeof(*am.record) + length;
+    op->raddr  = tx->cfg.ring_raddr +
+                 (uint64_t)((char*)am.record - tx->cfg.mirror);
     if (length == in_mirror) {
         op->niov = 1;
         if (op->length <= tx->cfg.inline_max) {
@@ -284,27 +311,42 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_op_t *op, uint8_t am_id,
     }
 
     iov           = vqp_op_iov(op);
-    iov->addr     = (uintptr_t)record;
-    iov->length   = sizeof(*record) + in_mirror;
+    iov->addr     = (uintptr_t)am.record;
+    iov->length   = sizeof(*am.record) + in_mirror;
     iov->lkeys    = tx->cfg.local_lkeys;
     op->iov_idx   = 0;
     op->g.iov_off = 0;
 
     /* A message shorter than begin was told may be cut smaller, into more */
-    frags = vqp_tx_am_cut(tx, op, op->pending);
-    vqp_mark_if(frags < op->pending, TX_CUT_SHORTER);
-    op->pending = 0;
+    frags = vqp_tx_am_cut(tx, op, am.imms);
+    vqp_cover_if(frags < am.imms, TX_CUT_SHORTER);
 
-    tx->ring_head     = op->ring_end + vqp_record_size(length);
-    op->ring_end      = tx->ring_head;
-    tx->fsn_reserved += frags + vqp_tx_fences(tx, op);
-    tx->fence_am      = 0;
-    tx->free_ams      = 0;
+    op->am.ring_end      = am.begin + vqp_record_size(length);
+    tx->fc.ring_head     = op->am.ring_end;
+    tx->fc.fsn_reserved += frags + vqp_tx_fences(tx, op);
+    tx->fence.am         = 0;
+    tx->fc.am_credits    = 0;
     ++tx->am.tail;
-    ++tx->stats->ops;
 }
 
-static void vqp_tx_kick_ring(vqp_opring_t *ring)
+void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
+{
+    vqp_tx_accept(tx, op, 0, 0);
+    if (vqp_unlikely(tx->slow & VQP_TX_FENCE_RMA)) {
+        op->flags        |= VQP_OP_FENCE;
+        op->rma.fence_at  = (tx->num_paths == 1) ? tx->am.tail :
+                            vqp_opring_is_ahead(&tx->am, tx->fence.am_tail) ?
+                                    tx->fence.am_tail : tx->am.head;
+        tx->slow         &= ~(uint32_t)VQP_TX_FENCE_RMA;
+        if (tx->num_paths > 1) {
+            vqp_tx_reclaim(tx); /* it waits for what precedes it */
+        }
+    }
+
+    ++tx->rma.tail;
+}
+
+static void vqp_tx_signal_undispatched(vqp_opring_t *ring)
 {
     uint32_t i;
 
@@ -313,31 +355,31 @@ static void vqp_tx_kick_ring(vqp_opring_t *ring)
     }
 }
 
-void vqp_tx_kick(vqp_tx_t *tx)
+void vqp_tx_reclaim(vqp_tx_t *tx)
 {
-    vqp_tx_kick_ring(&tx->am);
-    vqp_tx_kick_ring(&tx->rma);
-    tx->slow |= VQP_TX_KICK;
+    vqp_tx_signal_undispatched(&tx->am);
+    vqp_tx_signal_undispatched(&tx->rma);
+    tx->slow |= VQP_TX_NOP;
 }
 
 int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
 {
-    int32_t fsns  = vqp_fsn_diff(fsn, tx->fsn_peer);
-    int32_t bytes = vqp_seq_diff(ring, tx->ring_peer);
+    int32_t fsns  = vqp_fsn_diff(fsn, tx->fc.fsn_peer);
+    int32_t bytes = vqp_seq_diff(ring, tx->fc.ring_peer);
     uint32_t mask = tx->cfg.fsn_window - 1;
-    uint32_t next = tx->fsn_peer;
+    uint32_t next = tx->fc.fsn_peer;
     uint8_t *path;
 
     if (vqp_unlikely((fsn & ~VQP_FSN_MASK) ||
-                     (fsns > vqp_fsn_diff(tx->fsn_next, tx->fsn_peer)) ||
-                     (bytes > vqp_seq_diff(tx->ring_head, tx->ring_peer)))) {
+                     (fsns > vqp_fsn_diff(tx->fc.fsn_next, tx->fc.fsn_peer)) ||
+                     (bytes > vqp_seq_diff(tx->fc.ring_head, tx->fc.ring_peer)))) {
         return VQP_ERR_PROTOCOL;
     }
 
-    vqp_mark_if((fsns > 0) && (bytes <= 0), TX_CREDIT_FSNS);
-    vqp_mark_if((fsns <= 0) && (bytes > 0), TX_CREDIT_BYTES);
+    vqp_cover_if((fsns > 0) && (bytes <= 0), TX_CREDIT_FSNS);
+    vqp_cover_if((fsns <= 0) && (bytes > 0), TX_CREDIT_BYTES);
     if ((fsns <= 0) && (bytes <= 0)) {
-        vqp_mark(TX_CREDIT_OLD);
+        vqp_cover(TX_CREDIT_OLD);
         return 0;
     }
 
@@ -350,11 +392,23 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
         *path = VQP_TX_NO_PATH;
     }
 
-    tx->fsn_peer = next & VQP_FSN_MASK;
+    tx->fc.fsn_peer = next & VQP_FSN_MASK;
     if (bytes > 0) {
-        tx->ring_peer = ring;
+        tx->fc.ring_peer = ring;
     }
 
-    tx->starving = tx->want_starve = 0;
+    tx->fc.requested = tx->fc.want_request = 0;
     return 1;
+}
+
+unsigned vqp_tx_outstanding(const vqp_tx_t *tx)
+{
+    unsigned count = 0;
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        count += vqp_path_outstanding(&tx->paths[i]);
+    }
+
+    return count;
 }

@@ -1,7 +1,7 @@
 /* The reorder window, see window.h. Pure: libc only. */
 #include "core/window.h"
 
-#include "core/mark.h"
+#include "core/cover.h"
 
 #include <string.h>
 
@@ -25,21 +25,21 @@ vqp_status_t vqp_window_insert(vqp_window_t *win, uint32_t imm)
 
     if (!vqp_imm_is_valid(imm) || (diff > (int32_t)win->mask) ||
         (diff < -(int32_t)(win->mask + 1))) {
-        vqp_mark_if(vqp_imm_is_valid(imm), WINDOW_OUTSIDE);
-        vqp_mark_if(!vqp_imm_is_valid(imm), WINDOW_MALFORMED);
+        vqp_cover_if(vqp_imm_is_valid(imm), WINDOW_OUTSIDE);
+        vqp_cover_if(!vqp_imm_is_valid(imm), WINDOW_MALFORMED);
         return VQP_ERR_PROTOCOL;
     }
 
     slot = &win->map[vqp_imm_fsn(imm) & win->mask];
     if ((diff < 0) || (*slot != 0)) {
-        vqp_mark_if(diff < 0, WINDOW_LATE);
-        vqp_mark_if(diff >= 0, WINDOW_TWICE);
+        vqp_cover_if(diff < 0, WINDOW_LATE);
+        vqp_cover_if(diff >= 0, WINDOW_TWICE);
         return VQP_INPROGRESS;
     }
 
-    vqp_mark_if(diff > 0, WINDOW_AHEAD);
-    vqp_mark_if(diff == (int32_t)win->mask, WINDOW_EDGE);
-    vqp_mark_if(vqp_imm_fsn(imm) < win->base, WINDOW_WRAP);
+    vqp_cover_if(diff > 0, WINDOW_AHEAD);
+    vqp_cover_if(diff == (int32_t)win->mask, WINDOW_EDGE);
+    vqp_cover_if(vqp_imm_fsn(imm) < win->base, WINDOW_WRAP);
     *slot = VQP_WINDOW_PRESENT | (uint8_t)(imm >> VQP_FSN_BITS);
     __atomic_store_n(&win->ahead, win->ahead + 1, __ATOMIC_RELAXED);
     win->ooo_max = vqp_max(win->ooo_max, (uint32_t)diff);

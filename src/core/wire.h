@@ -19,7 +19,8 @@
  *   48  u16 flags          VQP_WIRE_FLAG_*
  *   50  u16 reserved
  *   52  u32 serial         BYE, BYE_ACK: which close of the closer it is;
- *                          PATH_*: epoch of the path; else zero
+ *                          PATH_*: epoch of the path; RST: highest used number,
+ *                          with the flag that says so; else zero
  *   56
  *
  * BYE, BYE_ACK and RST end here. REQ and REP go on with what the sender's side
@@ -83,7 +84,7 @@
 #include "core/status.h"
 
 #define VQP_WIRE_MAGIC       0x43505156u /* "VQPC" */
-#define VQP_WIRE_VERSION     1
+#define VQP_WIRE_VERSION     2
 #define VQP_WIRE_HEADER_LEN  56
 #define VQP_WIRE_MAX_LEN     1024        /* no message is longer */
 #define VQP_WIRE_NUMBER_MAX  0x7fffffffu
@@ -120,6 +121,8 @@ typedef enum {
 /* RST: no endpoint used the sender's side, so nothing of it is lost; it goes
  * because its interface does */
 #define VQP_WIRE_FLAG_ORDERLY      0x4
+/* RST: the number in the REQ has been used; serial is the highest used one */
+#define VQP_WIRE_FLAG_NUMBER_USED  0x8
 
 /* Features; unknown ones are counted and ignored.
  * SPRAY: the sender announces messages when it has seen all of their frags

@@ -79,8 +79,8 @@
 #endif
 
 
-/* Data and functions that every module refers to and older libraries lack: weak,
- * so that the guard comes to run and can say why the module does not fit */
+/* Symbols that every module refers to and older libraries lack: weak, so that the
+ * guard runs and can report the mismatch */
 #if UCT_VQP_UCX_SINCE(1, 14)
 #  pragma weak ucs_mpool_params_reset
 #endif
@@ -104,7 +104,7 @@ typedef unsigned      uct_vqp_mem_reg_arg_t;
 #  define UCT_VQP_MD_ATTR(_attr, _field) ((_attr)->cap._field)
 #endif
 
-/* The UCT_MD_MEM_xx bits that the caller of mem_reg wants */
+/* The UCT_MD_MEM_xx bits that the caller of mem_reg requests */
 static inline unsigned uct_vqp_mem_reg_flags(uct_vqp_mem_reg_arg_t arg)
 {
 #if UCT_VQP_UCX_SINCE(1, 14)
@@ -156,7 +156,7 @@ typedef uct_md_mem_attr_v2_t uct_vqp_mem_attr_t;
 typedef uct_md_mem_attr_t uct_vqp_mem_attr_t;
 #endif
 
-/* For the end of the md_ops initializer: what vqp has no use for */
+/* For the end of the md_ops initializer: operations that vqp does not have */
 #if UCT_VQP_UCX_SINCE(1, 23)
 #  define UCT_VQP_MD_OPS_MEM_ELEM \
     .mem_elem_pack    = (uct_md_mem_elem_pack_func_t) \
@@ -199,7 +199,7 @@ typedef uct_md_mem_attr_t uct_vqp_mem_attr_t;
 #  define UCT_VQP_COMPONENT_REST
 #endif
 
-/* Since 1.15 invalidation is told apart for RMA and AMO keys */
+/* Since 1.15 invalidation has separate flags for RMA and AMO keys */
 #if UCT_VQP_UCX_SINCE(1, 15)
 #  define UCT_VQP_MD_FLAG_INVALIDATE \
     (UCT_MD_FLAG_INVALIDATE_RMA | UCT_MD_FLAG_INVALIDATE_AMO)
@@ -221,7 +221,7 @@ typedef uct_md_mem_attr_t uct_vqp_mem_attr_t;
 #  define UCT_VQP_IFACE_FLAG_INTER_NODE 0ul
 #endif
 
-/* Fields of the interface attributes that vqp always answers alike */
+/* Fields of the interface attributes with fixed values */
 static inline void uct_vqp_iface_attr_rest(uct_iface_attr_t *attr)
 {
 #if UCT_VQP_UCX_SINCE(1, 22)
@@ -401,7 +401,7 @@ static inline void uct_vqp_am_short_fill(void *buffer, uint64_t header,
                                          const void *payload, size_t length)
 {
     memcpy(buffer, &header, sizeof(header));
-    if (length > 0) { /* of nothing there may be no address */
+    if (length > 0) { /* an empty payload may have no address */
         memcpy((char*)buffer + sizeof(header), payload, length);
     }
 }

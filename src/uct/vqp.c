@@ -1,7 +1,5 @@
-/* Creation and release of a vqp, posting and failing; see vqp.h. */
+/* Creation, release, posting and failure of a vqp; see vqp.h. */
 #include "uct/vqp.h"
-#include "uct/vqp_cm.h"
-#include "uct/vqp_ep.h"
 #include "uct/vqp_log.h"
 #include "uct/vqp_stats.h"
 
@@ -14,23 +12,15 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout)
 {
     size_t cells = (size_t)set->num_paths * VQP_CELL_STRIDE;
 
-    layout->mirror   = set->ring_size;
-    layout->rx_cells = layout->mirror + set->ring_size;
-    layout->tx_cells = layout->rx_cells + cells;
-    layout->amo      = layout->tx_cells + cells;
-    layout->size     = layout->amo + ((size_t)set->num_paths * set->inflight *
-                                      sizeof(uint64_t));
+    layout->rx_cells    = set->ring_size;
+    layout->remote_size = layout->rx_cells + cells;
+    layout->tx_cells    = set->ring_size;
+    layout->amo         = layout->tx_cells + cells;
+    layout->local_size  = layout->amo + ((size_t)set->num_paths *
+                                         set->inflight * sizeof(uint64_t));
 }
 
-size_t uct_vqp_chunk_size(const uct_vqp_settings_t *set)
-{
-    uct_vqp_layout_t layout;
-
-    uct_vqp_layout(set, &layout);
-    return layout.size;
-}
-
-/* A free number, and its place in the table */
+/* Find a free number and its table entry */
 static ucs_status_t uct_vqp_enlist(uct_vqp_t *vqp)
 {
     uct_vqp_iface_t *iface = vqp->iface;
@@ -62,7 +52,7 @@ static ucs_status_t uct_vqp_enlist(uct_vqp_t *vqp)
 
     vqp->number                   = number;
     chunk[number % UCT_VQP_CHUNK] = vqp;
-    /* Numbers are not used again soon: a stale CQE finds nobody */
+    /* Numbers are reused late: a stale CQE finds no vqp */
     iface->next_vqp               = (number + 1) % limit;
     ucs_list_add_tail(&iface->vqp_list, &vqp->list);
     ++iface->num_vqps;
@@ -140,7 +130,7 @@ static ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
     path->index    = (uint8_t)index;
     path->rail     = (uint8_t)rail_index;
     path->epoch    = iface->epoch++;
-    path->depth    = (uint16_t)(iface->set.send_depth - 1); /* last words */
+    path->depth    = (uint16_t)(iface->set.send_depth - 1); /* drain nop */
     path->mask     = (uint16_t)(iface->set.inflight - 1);
     path->up       = 1;
     ib->qp         = ib->rc.qp;
@@ -156,7 +146,7 @@ err_release:
     return uct_vqp_status(status);
 }
 
-/* What REQ and REP tell the peer of this side */
+/* Fill the data about this side for REQ and REP */
 static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
 {
     uct_vqp_iface_t *iface = vqp->iface;
@@ -165,15 +155,16 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
     uct_vqp_rail_t *rail;
     unsigned i;
 
-    info->ring_addr  = (uintptr_t)vqp->chunk;
-    info->cell_addr  = (uintptr_t)vqp->chunk + layout->rx_cells;
+    info->ring_addr  = (uintptr_t)vqp->chunk.remote;
+    info->cell_addr  = (uintptr_t)vqp->chunk.remote + layout->rx_cells;
     info->ring_size  = iface->set.ring_size;
     info->fsn_window = iface->set.fsn_window;
-    info->first_fsn  = (uint32_t)uct_vqp_cm_random(iface) & VQP_FSN_MASK;
+    info->first_fsn  = (uint32_t)uct_vqp_random_next(&iface->random) &
+                       VQP_FSN_MASK;
     info->rx_depth   = iface->set.recv_credit;
     info->max_reads  = UINT8_MAX;
     info->num_rails  = (uint8_t)iface->num_rails;
-    info->num_paths  = (uint8_t)vqp->num_paths;
+    info->num_paths  = (uint8_t)vqp->core.num_paths;
     info->key_layout = uct_vqp_iface_md(iface)->key_layout;
 
     for (i = 0; i < iface->num_rails; ++i) {
@@ -184,20 +175,21 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
         wire->mtu       = rail->mtu;
         wire->link      = (rail->port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH :
                                                                  VQP_LINK_IB;
-        wire->ring_rkey = vqp->slab->mr.rkey[i];
-        wire->cell_rkey = vqp->slab->mr.rkey[i];
+        wire->ring_rkey = vqp->chunk.mr.rkey[i];
+        wire->cell_rkey = vqp->chunk.mr.rkey[i];
         info->max_reads = ucs_min(info->max_reads, rail->serve_reads);
         memcpy(wire->gid, rail->gid.raw, sizeof(wire->gid));
     }
 
-    for (i = 0; i < vqp->num_paths; ++i) {
+    for (i = 0; i < vqp->core.num_paths; ++i) {
         info->paths[i].qpn  = vqp->ib_paths[i].rc.qpn;
-        info->paths[i].psn  = (uint32_t)uct_vqp_cm_random(iface) & 0xffffff;
+        info->paths[i].psn  = (uint32_t)uct_vqp_random_next(&iface->random) &
+                              0xffffff;
         info->paths[i].rail = vqp->paths[i].rail;
     }
 }
 
-/* One allocation for all tables of the data path */
+/* Allocate all tables of the data path in one piece */
 static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
@@ -254,7 +246,12 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
     ucs_status_t status;
     unsigned num_qps;
     uct_vqp_t *vqp;
-    void *chunk;
+
+    /* first fsn, cookie, and a PSN for each path */
+    status = uct_vqp_random_reserve(&iface->random, iface->set.num_paths + 2);
+    if (status != UCS_OK) {
+        return status;
+    }
 
     vqp = ucs_calloc(1, sizeof(*vqp), "uct_vqp");
     if (vqp == NULL) {
@@ -262,36 +259,33 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
         return UCS_ERR_NO_MEMORY;
     }
 
-    vqp->iface     = iface;
-    vqp->tell_imms = 1;
-    vqp->num_paths = iface->set.num_paths;
-    vqp->fences    = iface->fences;
-    ucs_queue_head_init(&vqp->flushes);
-    status = uct_vqp_alloc_tables(vqp);
+    vqp->iface  = iface;
+    vqp->fences = iface->fences;
+    status      = uct_vqp_alloc_tables(vqp);
     if (status != UCS_OK) {
         ucs_error("failed to allocate the tables of a connection");
         goto err_free;
     }
+
+    vqp_init(&vqp->core, vqp->paths, iface->set.num_paths, uct_vqp_now());
 
     status = uct_vqp_enlist(vqp);
     if (status != UCS_OK) {
         goto err_free_tables;
     }
 
-    status = uct_vqp_slabs_get(&iface->slabs, &chunk, &vqp->slab);
+    status = uct_vqp_slabs_get(&iface->slabs, &vqp->chunk);
     if (status != UCS_OK) {
         goto err_delist;
     }
 
-    for (num_qps = 0; num_qps < vqp->num_paths; ++num_qps) {
+    for (num_qps = 0; num_qps < vqp->core.num_paths; ++num_qps) {
         status = uct_vqp_create_qp(vqp, num_qps);
         if (status != UCS_OK) {
             goto err_destroy_qps;
         }
     }
 
-    vqp->chunk        = chunk;
-    vqp->active_since = uct_vqp_now();
     uct_vqp_layout(&iface->set, &layout);
     uct_vqp_fill_local(vqp, &layout);
     uct_vqp_stats_vfs_add(vqp);
@@ -300,7 +294,7 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
 
 err_destroy_qps:
     uct_vqp_destroy_qps(vqp, num_qps);
-    uct_vqp_slabs_put(&iface->slabs, vqp->slab, chunk);
+    uct_vqp_slabs_put(&iface->slabs, &vqp->chunk);
 err_delist:
     uct_vqp_delist(vqp);
 err_free_tables:
@@ -314,163 +308,154 @@ void uct_vqp_destroy(uct_vqp_t *vqp)
 {
     uct_vqp_iface_t *iface = vqp->iface;
 
+    vqp_conn_release(&vqp->conn);
     ucs_vfs_obj_remove(vqp);
     uct_vqp_stats_collect(vqp);
-    uct_vqp_destroy_qps(vqp, vqp->num_paths);
-    uct_vqp_slabs_put(&iface->slabs, vqp->slab, vqp->chunk);
+    uct_vqp_destroy_qps(vqp, vqp->core.num_paths);
+    uct_vqp_slabs_put(&iface->slabs, &vqp->chunk);
     uct_vqp_delist(vqp);
     uct_vqp_free_tables(vqp);
     ucs_free(vqp);
 }
 
-void uct_vqp_touch_later(uct_vqp_t *vqp)
+/* ---- posting ---- */
+
+void uct_vqp_schedule_wake(uct_vqp_t *vqp)
 {
-    uct_vqp_touch(vqp);
+    uct_vqp_schedule(vqp);
     uct_vqp_iface_signal(vqp->iface, UCT_VQP_EVENT_LOCAL);
 }
 
-/* What was acknowledged without a CQE gets none from a queue pair in ERR either:
- * an empty write behind it brings one */
-static void uct_vqp_last_words(uct_vqp_t *vqp)
+/* Dispatch waits for a busy path: progress dispatches again after an empty poll */
+static void uct_vqp_defer(uct_vqp_t *vqp)
+{
+    if (!vqp->is_deferred) {
+        vqp->is_deferred     = 1;
+        vqp->deferred_next   = vqp->iface->deferred;
+        vqp->iface->deferred = vqp;
+    }
+}
+
+/* Frags of the core were not posted: fail the connection */
+static void uct_vqp_post_failed(uct_vqp_t *vqp, const vqp_frag_t *frags,
+                         unsigned count)
+{
+    vqp_post_failed(&vqp->core, frags, count);
+    uct_vqp_handle_failure(vqp);
+}
+
+void uct_vqp_tx_progress(uct_vqp_t *vqp)
 {
     vqp_batch_t *batch = &vqp->iface->batch;
-    const vqp_frag_t *frag;
-    unsigned i;
 
-    for (;;) {
-        vqp_tx_last_words(&vqp->tx, batch);
-        if (batch->count == 0) {
+    uct_vqp_clock(vqp);
+    do {
+        if (vqp_next_batch(&vqp->core, batch) == 0) {
+            break;
+        }
+
+        if (vqp_unlikely(vqp->iface->set.trace)) {
+            uct_vqp_trace_tx(vqp, batch);
+        }
+
+        if (vqp_unlikely(vqp_ib_post(vqp->ib_paths, batch) != VQP_OK)) {
+            uct_vqp_post_failed(vqp, batch->frags, batch->count);
             return;
         }
+    } while (batch->count == VQP_BATCH_MAX);
 
-        if (vqp_likely(vqp_ib_post(vqp->ib_paths, batch) == VQP_OK)) {
-            continue;
-        }
-
-        for (i = 0; i < batch->count; ++i) {
-            frag = &batch->frags[i];
-            if (frag->flags & VQP_FRAG_UNPOSTED) {
-                vqp_tx_abandon(&vqp->tx, frag->path, frag->path->head,
-                               vqp->status);
-            }
-        }
+    if (vqp_unlikely(vqp->core.tx.clock.deferred)) {
+        uct_vqp_defer(vqp);
     }
 }
 
-/* The device does not answer any more: no completion will come */
-static void uct_vqp_lost_path(uct_vqp_t *vqp, unsigned index)
+void uct_vqp_post_frag_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t slot)
 {
-    vqp->ib_paths[index].recv_posted = 0;
-    if (uct_vqp_is_connected(vqp) && (index < vqp->tx.num_paths)) {
-        vqp_tx_abandon(&vqp->tx, &vqp->paths[index], vqp->paths[index].head,
-                       vqp->status);
+    vqp_frag_t frag = {.path = path, .slot = slot, .flags = VQP_FRAG_UNPOSTED};
+
+    uct_vqp_post_failed(vqp, &frag, 1);
+}
+
+void uct_vqp_check(uct_vqp_t *vqp)
+{
+    vqp_check(&vqp->core);
+    uct_vqp_tx_progress(vqp);
+}
+
+/* ---- failing ---- */
+
+/* Post nops behind frags that may be acknowledged without a CQE: in ERR these would
+ * get none */
+static void uct_vqp_drain(uct_vqp_t *vqp)
+{
+    vqp_batch_t *batch = &vqp->iface->batch;
+
+    while (vqp_next_batch(&vqp->core, batch) > 0) {
+        if (vqp_unlikely(vqp_ib_post(vqp->ib_paths, batch) != VQP_OK)) {
+            vqp_post_failed(&vqp->core, batch->frags, batch->count);
+        }
     }
 }
 
-/* The state of a failed vqp; last words are up to the caller. The async context
- * may be about to connect it. */
-static void uct_vqp_set_failed(uct_vqp_t *vqp, vqp_status_t status)
+void uct_vqp_handle_failure(uct_vqp_t *vqp)
 {
     ucs_async_context_t *async = vqp->iface->super.worker->async;
-    vqp_status_t modified;
     unsigned i;
 
-    UCS_ASYNC_BLOCK(async);
-    vqp->failed = 1;
-    vqp->ready  = 0;
-    vqp->status = status;
-    if (uct_vqp_is_connected(vqp)) {
-        vqp_tx_fail(&vqp->tx, status);
+    if (!vqp_take_qps_event(&vqp->core)) {
+        return;
     }
 
-    for (i = 0; i < vqp->num_paths; ++i) {
-        modified = vqp_ib_qp_to_error(&vqp->ib_paths[i].rc);
-        if (vqp_unlikely(modified != VQP_OK)) {
-            uct_vqp_lost_path(vqp, i);
-        }
-    }
+    UCS_ASYNC_BLOCK(async);
+    vqp_conn_set_broken(&vqp->conn);
     UCS_ASYNC_UNBLOCK(async);
 
-    uct_vqp_touch_later(vqp);
+    vqp->ready = 0;
+    for (i = 0; i < vqp->core.num_paths; ++i) {
+        if (vqp_unlikely(vqp_ib_qp_to_error(&vqp->ib_paths[i].rc) != VQP_OK)) {
+            vqp_path_lost(&vqp->core, i);
+        }
+    }
+
+    vqp_qps_failed(&vqp->core);
+    uct_vqp_drain(vqp);
+    uct_vqp_schedule_wake(vqp);
+}
+
+void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
+{
+    ucs_async_context_t *async = vqp->iface->super.worker->async;
+
+    UCS_ASYNC_BLOCK(async); /* the async context may be about to connect it */
+    vqp_fail(&vqp->core, status);
+    uct_vqp_handle_failure(vqp);
+    UCS_ASYNC_UNBLOCK(async);
+}
+
+void uct_vqp_use(uct_vqp_t *vqp)
+{
+    vqp_use(&vqp->core);
+    uct_vqp_handle_failure(vqp);
+}
+
+void uct_vqp_cancel(uct_vqp_t *vqp)
+{
+    ucs_async_context_t *async = vqp->iface->super.worker->async;
+
+    UCS_ASYNC_BLOCK(async);
+    vqp_cancel(&vqp->core);
+    uct_vqp_handle_failure(vqp);
+    UCS_ASYNC_UNBLOCK(async);
 }
 
 void uct_vqp_lost(uct_vqp_t *vqp, vqp_status_t status)
 {
     unsigned i;
 
-    if (!vqp->failed) {
-        uct_vqp_set_failed(vqp, status);
+    uct_vqp_fail(vqp, status);
+    for (i = 0; i < vqp->core.num_paths; ++i) {
+        vqp_path_lost(&vqp->core, i);
     }
 
-    for (i = 0; i < vqp->num_paths; ++i) {
-        uct_vqp_lost_path(vqp, i);
-    }
-
-    uct_vqp_touch_later(vqp);
-}
-
-void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)
-{
-    if (vqp->failed) {
-        return;
-    }
-
-    uct_vqp_set_failed(vqp, status);
-    if (uct_vqp_is_connected(vqp)) {
-        uct_vqp_last_words(vqp);
-    }
-}
-
-/* What could not be posted gets no completion: end it here */
-static void uct_vqp_post_failed(uct_vqp_t *vqp, const vqp_batch_t *batch)
-{
-    unsigned i;
-
-    uct_vqp_set_failed(vqp, VQP_ERR_IO);
-    for (i = 0; i < batch->count; ++i) {
-        if (batch->frags[i].flags & VQP_FRAG_UNPOSTED) {
-            vqp_tx_abandon(&vqp->tx, batch->frags[i].path, batch->frags[i].pos,
-                           VQP_ERR_IO);
-        }
-    }
-
-    uct_vqp_last_words(vqp);
-}
-
-void uct_vqp_post_one_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t pos)
-{
-    uct_vqp_set_failed(vqp, VQP_ERR_IO);
-    vqp_tx_abandon(&vqp->tx, path, pos, VQP_ERR_IO);
-    uct_vqp_last_words(vqp);
-}
-
-void uct_vqp_pump(uct_vqp_t *vqp)
-{
-    uct_vqp_iface_t *iface = vqp->iface;
-    vqp_batch_t *batch     = &iface->batch;
-    vqp_credit_t credit;
-    uint32_t control;
-
-    uct_vqp_clock(vqp);
-    do {
-        credit  = vqp_rx_credit(&vqp->rx);
-        control = vqp->tx.slow & VQP_TX_CONTROL;
-        vqp_tx_dispatch(&vqp->tx, batch, &credit);
-        if (vqp_unlikely(control & ~vqp->tx.slow)) {
-            vqp_rx_told(&vqp->rx, &credit);
-        }
-
-        if (batch->count == 0) {
-            return;
-        }
-
-        if (vqp_unlikely(iface->set.trace)) {
-            uct_vqp_trace_tx(vqp, batch);
-        }
-
-        if (vqp_unlikely(vqp_ib_post(vqp->ib_paths, batch) != VQP_OK)) {
-            uct_vqp_post_failed(vqp, batch);
-            return;
-        }
-    } while (batch->count == VQP_BATCH_MAX);
+    uct_vqp_schedule_wake(vqp);
 }

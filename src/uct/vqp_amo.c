@@ -1,42 +1,14 @@
 /* Atomics: 64-bit add, fetching add, compare and swap. Never split. */
+#include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
-
-#include "core/fast.h"
-
-/* Accept and post it the short way. Returns 0 if that is closed. */
-static inline int uct_vqp_fast_atomic(uct_vqp_t *vqp, vqp_op_t *op)
-{
-    vqp_path_t *path = vqp_tx_fast_read_path(&vqp->tx);
-    unsigned flags   = 0;
-    vqp_sge_t sge;
-    uint16_t pos;
-
-    if (vqp_unlikely((path == NULL) || vqp->tx.amo_needs)) {
-        return 0;
-    }
-
-    pos        = vqp_tx_fast_read(&vqp->tx, path, op, &flags);
-    sge.addr   = (uintptr_t)vqp_tx_amo_cell(&vqp->tx, path, pos);
-    sge.length = sizeof(uint64_t);
-    sge.lkey   = vqp->tx.cfg.local_lkeys[path->rail];
-    if (vqp_unlikely(vqp_ib_post_atomic(&vqp->ib_paths[path->index],
-                                        (op->kind == VQP_KIND_FADD) ?
-                                        IBV_WR_ATOMIC_FETCH_AND_ADD :
-                                        IBV_WR_ATOMIC_CMP_AND_SWP, pos, &sge,
-                                        op->raddr, op->rkeys[path->peer_rail],
-                                        flags, op->amo.compare_add,
-                                        op->amo.swap) != 0)) {
-        uct_vqp_post_one_failed(vqp, path, pos);
-    }
-
-    return 1;
-}
 
 static UCS_F_ALWAYS_INLINE ucs_status_t
 uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
                uint64_t swap, uint64_t remote_addr, uct_rkey_t rkey,
                uint64_t *result, uct_completion_t *comp)
 {
+    vqp_frag_t frag;
+    vqp_sge_t sge;
     vqp_op_t *op;
 
     UCT_VQP_EP_READY(tl_ep, vqp);
@@ -49,7 +21,7 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
         return UCS_ERR_UNSUPPORTED;
     }
 
-    op = vqp_tx_rma_begin(&vqp->tx);
+    op = vqp_tx_rma_begin(&vqp->core.tx);
     if (vqp_unlikely(op == NULL)) {
         return uct_vqp_no_resource(vqp);
     }
@@ -59,19 +31,22 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
                                              (VQP_OP_SIGNAL | VQP_OP_BUFFER);
     op->length          = sizeof(uint64_t);
     op->raddr           = remote_addr;
-    op->rkeys           = uct_vqp_keep_rkeys(vqp, op,
+    op->rma.rkeys       = uct_vqp_keep_rkeys(vqp, op,
                                              uct_vqp_rkey(rkey)->rkeys);
     op->user            = comp;
-    op->user_kind       = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
+    op->user_kind       = (comp == NULL) ? UCT_VQP_USER_NONE :
+                                            UCT_VQP_USER_COMP;
     op->frag_shift      = 31;
     op->amo.compare_add = compare_add;
     op->amo.swap        = swap;
     op->amo.result      = result;
     op->amo.rail        = uct_vqp_rkey(rkey)->amo_rail;
     UCT_TL_EP_STAT_ATOMIC(ucs_derived_of(tl_ep, uct_base_ep_t));
-    if (!uct_vqp_fast_atomic(vqp, op)) {
-        vqp_tx_rma_commit(&vqp->tx, op);
-        uct_vqp_pump(vqp);
+    if (vqp_likely(vqp_tx_send_rma(&vqp->core.tx, op, kind, 0, &sge, &frag) ==
+                   VQP_SEND_FRAG)) {
+        (void)uct_vqp_post_frag(vqp, &frag);
+    } else {
+        uct_vqp_tx_progress(vqp);
     }
 
     return (result == NULL) ? UCS_OK : UCS_INPROGRESS;

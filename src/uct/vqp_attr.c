@@ -1,4 +1,4 @@
-/* What the interface says of itself: limits, attributes, addresses. */
+/* Limits, attributes and addresses of the interface. */
 #include "uct/vqp_iface.h"
 
 #include <ucs/debug/log.h>
@@ -7,16 +7,44 @@
 #define UCT_VQP_AM_MAX_HDR     256
 #define UCT_VQP_AM_MIN_SHORT   128
 
-/* Fixed cost of posting one operation: an estimate for a host of today, as
- * other RC transports have it */
+/* Fixed cost of posting one operation: an estimate for a current host, as in other
+ * RC transports */
 #define UCT_VQP_OVERHEAD       75e-9
+
+/* No frag exceeds the limit of any device */
+static void uct_vqp_iface_init_frags(uct_vqp_iface_t *iface)
+{
+    uct_vqp_settings_t *set = &iface->set;
+    uint32_t max_msg        = UCS_GBYTE;
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        max_msg = ucs_min(max_msg, iface->rails[i].port.max_msg);
+    }
+
+    set->max_shift  = (uint8_t)ucs_ilog2(max_msg);
+    set->frag_shift = ucs_min(set->frag_shift, set->max_shift);
+    set->min_shift  = ucs_min(set->min_shift, set->max_shift);
+}
+
+/* Payload of the longest AM: it fits the ring, and its frags fit the device */
+static size_t uct_vqp_iface_max_record(const uct_vqp_iface_t *iface)
+{
+    const uct_vqp_settings_t *set = &iface->set;
+    size_t frags = vqp_tx_am_frags_max(set->fsn_window, set->num_paths);
+
+    return ucs_min(vqp_record_max_payload(set->ring_size),
+                   (frags << set->max_shift) - sizeof(vqp_record_t));
+}
 
 void uct_vqp_iface_init_limits(uct_vqp_iface_t *iface)
 {
-    size_t record = vqp_record_max_payload(iface->set.ring_size);
+    size_t inl = ucs_max(iface->inline_max, UCT_VQP_AM_MIN_SHORT);
+    size_t record, frag;
 
-    size_t frag   = (size_t)1 << iface->set.min_shift;
-    size_t inl    = ucs_max(iface->inline_max, UCT_VQP_AM_MIN_SHORT);
+    uct_vqp_iface_init_frags(iface);
+    record = uct_vqp_iface_max_record(iface);
+    frag   = (size_t)1 << iface->set.min_shift;
 
     iface->am_max_short    = ucs_min(inl - sizeof(vqp_record_t), record);
     iface->am_max_bcopy    = ucs_min(iface->set.seg_size, record);
@@ -89,8 +117,8 @@ int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
     vqp_status_t status;
     char why[128];
 
-    /* The interface address begins with a device address of ours; the one that
-     * comes beside it need not be */
+    /* The interface address begins with an own device address; UCX may pass another
+     * one beside it */
     if (iface_buf != NULL) {
         status = vqp_iface_addr_unpack(iface_buf, SIZE_MAX, &remote);
     } else if (dev_buf != NULL) {
@@ -136,7 +164,7 @@ uct_vqp_query_caps(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
     int atomic_glob  = 1;
     unsigned i;
 
-    /* what every rail can do, and does on behalf of every other one */
+    /* supported by every rail, and executed by one for all */
     for (i = 0; i < iface->num_rails; ++i) {
         atomic_hca  &= iface->rails[i].dev->caps.atomic_hca;
         atomic_glob &= iface->rails[i].dev->caps.atomic_glob;
@@ -214,7 +242,7 @@ uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
     attr->iface_addr_len      = vqp_iface_addr_len(&addr);
     attr->ep_addr_len         = 0;
     attr->max_conn_priv       = 0;
-    attr->dev_num_paths       = 1; /* the paths are ours, not UCP's lanes */
+    attr->dev_num_paths       = 1; /* UCP's lanes are not the paths */
     attr->overhead            = UCT_VQP_OVERHEAD;
     attr->bandwidth.shared    = 0;
     attr->bandwidth.dedicated = 0;

@@ -50,8 +50,8 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
     ++bonds->num_ports;
 }
 
-/* All active ports. A device that can't be opened has none: whoever wants it
- * by name will be told why */
+/* List all active ports. A device that can not be opened has none: opening it by
+ * name reports the error */
 static ucs_status_t
 uct_vqp_bonds_list_ports(uct_vqp_bonds_t *bonds, const vqp_ib_dev_list_t *list)
 {
@@ -79,7 +79,7 @@ uct_vqp_bonds_list_ports(uct_vqp_bonds_t *bonds, const vqp_ib_dev_list_t *list)
     return UCS_OK;
 }
 
-/* What a text makes of the ports */
+/* Build the bonds of a text */
 static ucs_status_t uct_vqp_bonds_make(const char *text, uct_vqp_bonds_t *bonds)
 {
     vqp_ib_dev_list_t list;
@@ -109,7 +109,7 @@ static ucs_status_t uct_vqp_bonds_make(const char *text, uct_vqp_bonds_t *bonds)
     return UCS_OK;
 }
 
-/* All that were made: never freed, since who asks again must get the same */
+/* All results: never freed, since the same text has to get the same result */
 static uct_vqp_bonds_t *uct_vqp_bonds_made;
 static pthread_mutex_t uct_vqp_bonds_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -1,6 +1,6 @@
 /*
- * The bonds that UCX_VQP_RAILS makes of this host's ports. May use UCX and the
- * verbs layer.
+ * Bonds of this host's ports, as UCX_VQP_RAILS configures them. May use UCX and
+ * the verbs layer.
  */
 #ifndef UCT_VQP_BONDS_H
 #define UCT_VQP_BONDS_H
@@ -12,11 +12,11 @@
 
 #define UCT_VQP_BOND_PREFIX "bond" /* name of a bond's memory domain */
 
-/** All active ports, and what they are bonded to. */
+/** All active ports, and their bonds. */
 typedef struct uct_vqp_bonds {
     unsigned              num_ports;
     vqp_bond_port_t      *ports;
-    char                (*names)[VQP_IB_NAME_MAX]; /* that ports point to */
+    char                (*names)[VQP_IB_NAME_MAX]; /* referenced by ports */
     unsigned              num_bonds;
     vqp_bond_t           *bonds;
     struct uct_vqp_bonds *next;
@@ -24,19 +24,20 @@ typedef struct uct_vqp_bonds {
 } uct_vqp_bonds_t;
 
 /**
- * Look at the ports of all devices, and bond them. A text has the same bonds for
- * the life of the process, whatever its ports do: UCX asks for the memory domains
- * twice and opens them later, and must not be told different things. Any thread.
+ * Get the ports of all devices and their bonds. The result for a text stays the
+ * same for the life of the process, whatever the state of the ports: UCX queries
+ * the memory domains twice and opens them later, and has to get the same answer.
+ * Any thread.
  *
- * @param [in] text  UCX_VQP_RAILS. If empty, no device is looked at, and there
- *                   are no ports here.
+ * @param [in] text  UCX_VQP_RAILS. If empty, no device is queried, and the
+ *                   result has no ports.
  *
  * @return NULL on an error (logged).
  */
 const uct_vqp_bonds_t *uct_vqp_bonds_get(const char *text);
 
-/** Number of ports of the device, all of them active, that are in no bond; @a
- *  bonded gets a bit for each port that is in one. */
+/** Count the active ports of the device that are in no bond. @a bonded gets a bit
+ *  for each port that is in one. */
 unsigned uct_vqp_bonds_free_ports(const uct_vqp_bonds_t *bonds, const char *dev,
                                   uint64_t *bonded);
 

@@ -1,5 +1,5 @@
 /*
- * The component: which memory domains there are, opening and closing them, the
+ * The component: listing, opening and closing memory domains, and the
  * configuration table. See vqp_md.h.
  */
 #include "uct/vqp_bonds.h"
@@ -30,25 +30,26 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
      UCS_CONFIG_TYPE_BOOL},
 
     {"RAILS", "",
-     "Ports that are bonded to one device: its endpoints spread their paths over\n"
-     "all of them. Names or globs (mlx5_0:1,mlx5_1:1 or mlx5_[01]) separated by\n"
-     "commas, bonds by semicolons; up to 4 ports each. The device has the name of\n"
-     "its first port; the others are not there as devices of their own.\n"
-     "auto: the active ports of each NUMA node and link layer. Empty: no bonds.",
+     "Ports that form one device (a bond): its endpoints use paths on all of them.\n"
+     "Names or globs (mlx5_0:1,mlx5_1:1 or mlx5_[01]) separated by commas; several\n"
+     "bonds separated by semicolons; up to 4 ports each. The device has the name of\n"
+     "its first port; the other ports are no devices of their own.\n"
+     "auto: one bond for the active ports of each NUMA node and link layer.\n"
+     "Empty: no bonds.",
      ucs_offsetof(uct_vqp_md_config_t, rails), UCS_CONFIG_TYPE_STRING},
 
     {"REG_PARALLEL", "64m",
-     "Memory of so many bytes and more is registered on all rails of a bond at\n"
-     "once, and deregistered, by a short-lived thread for each further one.\n"
-     "inf: one after the other.",
+     "Memory of at least this size is registered and deregistered on all rails of a\n"
+     "bond in parallel, by a temporary thread for each rail but the first.\n"
+     "inf: always one rail after the other.",
      ucs_offsetof(uct_vqp_md_config_t, reg_parallel),
      UCS_CONFIG_TYPE_MEMUNITS},
 
     {NULL}
 };
 
-/* Runs in UCX's async thread: leave a mark with the interfaces, they act on it
- * when they progress */
+/* Runs in UCX's async thread: set a mark in the interfaces, which they handle in
+ * progress */
 static void
 uct_vqp_md_async_handler(int fd, ucs_event_set_types_t events, void *arg)
 {
@@ -95,7 +96,7 @@ void uct_vqp_md_close(uct_md_h tl_md)
     uct_vqp_md_cleanup(md, md->num_rails);
 }
 
-/* A number for the devices of a bond and their order, never 0 */
+/* Identify the devices of a bond and their order; never 0 */
 static uint16_t uct_vqp_md_key_layout(const uct_vqp_md_t *md)
 {
     uint64_t hash = 0xcbf29ce484222325ull;
@@ -127,7 +128,7 @@ static ucs_status_t uct_vqp_md_open_rail(uct_vqp_md_t *md, const char *dev_name,
     return UCS_OK;
 }
 
-/* When all rails are there: the handler looks at them in another thread */
+/* Start the handler after all rails are open: it runs in another thread */
 static ucs_status_t uct_vqp_md_watch_rails(uct_vqp_md_t *md)
 {
     ucs_status_t status;
@@ -168,7 +169,7 @@ static ucs_status_t uct_vqp_md_open_bond(uct_vqp_md_t *md,
     return UCS_OK;
 }
 
-/* One device, or all of a bond that "bond<N>" names */
+/* One device, or all devices of the bond "bond<N>" */
 static ucs_status_t
 uct_vqp_md_open_rails(uct_vqp_md_t *md, const char *name,
                       const uct_vqp_bonds_t *bonds)
@@ -246,8 +247,8 @@ err_cleanup:
     return status;
 }
 
-/* What UCX_VQP_RAILS makes of the ports. UCX gives the configuration only to an
- * open domain; which there are depends on it too. */
+/* Get the bonds of UCX_VQP_RAILS. UCX passes the configuration to an open domain
+ * only, but the list of domains depends on it. */
 static const uct_vqp_bonds_t *uct_vqp_read_bonds(uct_component_t *component)
 {
     const uct_vqp_bonds_t *bonds;
@@ -263,7 +264,7 @@ static const uct_vqp_bonds_t *uct_vqp_read_bonds(uct_component_t *component)
     return bonds;
 }
 
-/* The domains: a bond each, then each device that has a port of its own */
+/* The domains: one for each bond, then one for each device with an unbonded port */
 static unsigned uct_vqp_fill_md_resources(const vqp_ib_dev_list_t *list,
                                           const uct_vqp_bonds_t *bonds,
                                           uct_md_resource_desc_t *resources)
@@ -319,8 +320,8 @@ uct_vqp_query_md_resources(uct_component_t *component,
         return uct_md_query_empty_md_resource(resources_p, num_resources_p);
     }
 
-    /* UCP would take an error here for one of all transports: a wrong setting
-     * makes no domains instead (it was logged) */
+    /* An error here would fail all transports of UCP: an invalid setting, which was
+     * logged, results in no domains */
     bonds = uct_vqp_read_bonds(component);
     if (bonds == NULL) {
         vqp_ib_dev_list_free(&list);

@@ -1,4 +1,4 @@
-/* Connecting a vqp's queue pairs to those of a peer, see vqp.h. */
+/* Connecting a vqp's queue pairs to those of a peer; see vqp.h. */
 #include "uct/vqp.h"
 
 #include "core/entropy.h"
@@ -6,7 +6,7 @@
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
 
-/* Do both sides' parameters fit? Logs what differs. */
+/* Check that both sides' parameters fit. Logs differences. */
 static vqp_status_t
 uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
@@ -25,10 +25,11 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return VQP_ERR_UNREACHABLE;
     }
 
-    /* Less could leave a sender without credit that nobody tells, vqp_tx_init */
-    if (peer->rx_depth < (own->fsn_window / 2) + (2 * VQP_CONTROL_RESERVE)) {
-        ucs_error("a peer posts %u receives on a path, too few for a window of "
-                  "%u", peer->rx_depth, own->fsn_window);
+    /* One path must be able to carry the whole window, see vqp_tx_init */
+    if (peer->rx_depth < own->fsn_window + VQP_CONTROL_RESERVE) {
+        ucs_error("a peer posts %u receives on a path, a window of %u needs %u",
+                  peer->rx_depth, own->fsn_window,
+                  own->fsn_window + VQP_CONTROL_RESERVE);
         return VQP_ERR_UNREACHABLE;
     }
 
@@ -40,9 +41,9 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     return VQP_OK;
 }
 
-/* Each path is a flow of its own: the label picks the UDP source port, and with
- * it the link of a LAG or ECMP group. The cookie differs by process, endpoint
- * and side, so that not all processes use the same few ports. */
+/* Each path is a flow: the label selects the UDP source port, and with it the link
+ * of a LAG or ECMP group. The cookie differs by process, endpoint and side, so that
+ * processes use different ports. */
 static uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
@@ -101,7 +102,7 @@ uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer
     uct_vqp_fill_conn(vqp, index, peer, &conn);
     status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
                                   set->recv_depth, &posted);
-    ib->recv_posted = (uint16_t)posted;
+    vqp->paths[index].recv_posted = (uint16_t)posted;
     if (status != VQP_OK) {
         return status;
     }
@@ -114,8 +115,8 @@ uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer
     return vqp_ib_qp_to_rts(&ib->rc, &conn);
 }
 
-/* That one device acknowledged its part says nothing of when it can be seen, next
- * to what another device brings: spray is for one rail */
+/* Spray is for one rail: an acknowledgement of one device does not order its data
+ * before data of another device */
 static uint8_t
 uct_vqp_notify(const uct_vqp_iface_t *iface, const vqp_wire_info_t *peer)
 {
@@ -128,11 +129,11 @@ uct_vqp_notify(const uct_vqp_iface_t *iface, const vqp_wire_info_t *peer)
     return iface->set.notify;
 }
 
-/* What auto comes to on this connection: where dispatch chooses nothing is said.
- * A message of up to paths x MIN_FRAG bytes has no more frags than paths. */
+/* Resolve NOTIFY=auto for this connection. A message of up to paths x MIN_FRAG
+ * bytes has no more frags than paths. */
 static void uct_vqp_log_notify(const uct_vqp_t *vqp, unsigned num_paths)
 {
-    const vqp_tx_config_t *cfg = &vqp->tx.cfg;
+    const vqp_tx_config_t *cfg = &vqp->core.tx.cfg;
     uint64_t limit             = (uint64_t)num_paths << cfg->min_shift;
 
     if (cfg->notify != VQP_NOTIFY_AUTO) {
@@ -149,27 +150,12 @@ static void uct_vqp_log_notify(const uct_vqp_t *vqp, unsigned num_paths)
     }
 }
 
-/* Longest message of all rails in use */
-static uint32_t uct_vqp_max_msg(const uct_vqp_iface_t *iface)
-{
-    uint32_t max = UCS_GBYTE;
-    unsigned i;
-
-    for (i = 0; i < iface->num_rails; ++i) {
-        max = ucs_min(max, iface->rails[i].port.max_msg);
-    }
-
-    return max;
-}
-
-static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+/* Store the peer's rails and paths */
+static void uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
                               unsigned num_paths)
 {
-    uct_vqp_iface_t *iface        = vqp->iface;
-    const uct_vqp_settings_t *set = &iface->set;
+    uct_vqp_iface_t *iface = vqp->iface;
     const uct_vqp_rail_t *rail;
-    uct_vqp_layout_t layout;
-    vqp_tx_config_t cfg;
     unsigned i;
 
     vqp->key_layout = uct_vqp_layout_id(peer->num_rails, peer->key_layout);
@@ -184,45 +170,70 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
         vqp->paths[i].peer_rail = peer->paths[i].rail;
         vqp->peer_rails        |= (uint8_t)UCS_BIT(peer->paths[i].rail);
     }
+}
+
+static void
+uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                       unsigned num_paths, vqp_tx_config_t *cfg)
+{
+    const uct_vqp_iface_t *iface  = vqp->iface;
+    const uct_vqp_settings_t *set = &iface->set;
+    uct_vqp_layout_t layout;
 
     uct_vqp_layout(set, &layout);
-    memset(&cfg, 0, sizeof(cfg));
-    cfg.ring_size    = set->ring_size;
-    cfg.fsn_window   = set->fsn_window;
-    cfg.first_fsn    = vqp->local->first_fsn;
-    cfg.path_cap     = set->path_bytes;
-    cfg.signal_every = set->tx_moderation;
-    cfg.inline_max   = (uint32_t)iface->inline_max;
-    cfg.min_shift    = set->min_shift;
-    cfg.frag_shift   = (num_paths == 1) ?
-                       (uint8_t)ucs_ilog2(uct_vqp_max_msg(iface)) :
-                       set->frag_shift;
-    cfg.notify       = uct_vqp_notify(iface, peer);
-    cfg.sched        = set->sched;
-    cfg.order_all    = set->order_all;
-    cfg.comp_post    = set->comp_post;
-    cfg.no_fast      = set->trace;
-    cfg.mirror       = vqp->chunk + layout.mirror;
-    cfg.local_lkeys  = vqp->slab->mr.lkey;
-    cfg.ring_raddr   = peer->ring_addr;
-    cfg.cells_raddr  = peer->cell_addr;
-    cfg.ring_rkeys   = vqp->ring_rkeys;
-    cfg.cells        = (vqp_cell_t*)(vqp->chunk + layout.tx_cells);
-    cfg.amo_results  = (uint64_t*)(vqp->chunk + layout.amo);
+    cfg->ring_size    = set->ring_size;
+    cfg->fsn_window   = set->fsn_window;
+    cfg->first_fsn    = vqp->local->first_fsn;
+    cfg->path_cap     = set->path_bytes;
+    cfg->signal_every = set->tx_moderation;
+    cfg->inline_max   = (uint32_t)iface->inline_max;
+    cfg->min_shift    = set->min_shift;
+    cfg->max_shift    = set->max_shift;
+    cfg->frag_shift   = (num_paths == 1) ? set->max_shift : set->frag_shift;
+    cfg->notify       = uct_vqp_notify(iface, peer);
+    cfg->sched        = set->sched;
+    cfg->order_all    = set->order_all;
+    cfg->comp_post    = set->comp_post;
+    cfg->no_fast      = set->trace;
+    cfg->mirror       = vqp->chunk.local;
+    cfg->local_lkeys  = vqp->chunk.slab->mr.lkey;
+    cfg->ring_raddr   = peer->ring_addr;
+    cfg->cells_raddr  = peer->cell_addr;
+    cfg->ring_rkeys   = vqp->ring_rkeys;
+    cfg->cells        = (vqp_cell_t*)(vqp->chunk.local + layout.tx_cells);
+    cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
+}
 
-    vqp_tx_init(&vqp->tx, &cfg, vqp->ops, set->num_ops,
-                vqp->ops + set->num_ops, set->num_ops, vqp->paths, num_paths,
-                vqp->fsn_path, &vqp->stats);
-    vqp_rx_init(&vqp->rx, vqp->chunk, set->ring_size,
-                vqp->chunk + layout.rx_cells, vqp->window_map, set->fsn_window,
-                peer->first_fsn, &vqp->stats);
-    /* connections do not all begin on the same path */
-    vqp->tx.next_path = vqp->number % num_paths;
+static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                              unsigned num_paths)
+{
+    const uct_vqp_settings_t *set = &vqp->iface->set;
+    vqp_config_t config;
+    uct_vqp_layout_t layout;
+
+    memset(&config, 0, sizeof(config));
+    uct_vqp_layout(set, &layout);
+    uct_vqp_fill_tx_config(vqp, peer, num_paths, &config.tx);
+    config.am_ops         = vqp->ops;
+    config.rma_ops        = vqp->ops + set->num_ops;
+    config.num_am_ops     = set->num_ops;
+    config.num_rma_ops    = set->num_ops;
+    config.num_paths      = num_paths;
+    config.peer_first_fsn = peer->first_fsn;
+    config.recv_batch     = set->rx_batch;
+    config.am_ids         = UCT_AM_ID_MAX;
+    config.fsn_path       = vqp->fsn_path;
+    config.map            = vqp->window_map;
+    config.ring           = vqp->chunk.remote;
+    config.rx_cells       = vqp->chunk.remote + layout.rx_cells;
+    /* connections start on different paths */
+    config.first_path     = vqp->number % num_paths;
+    vqp_connect(&vqp->core, &config);
 }
 
 vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
-    unsigned num_paths = ucs_min(vqp->num_paths, peer->num_paths);
+    unsigned num_paths = ucs_min(vqp->core.num_paths, peer->num_paths);
     vqp_status_t status;
     unsigned i;
 
@@ -231,9 +242,8 @@ vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return status;
     }
 
+    uct_vqp_init_peer(vqp, peer, num_paths);
     uct_vqp_init_core(vqp, peer, num_paths);
-    /* From here on completions may arrive: what is above must be seen first */
-    __atomic_store_n(&vqp->connected, 1, __ATOMIC_RELEASE);
     for (i = 0; i < num_paths; ++i) {
         status = uct_vqp_connect_path(vqp, i, peer);
         if (status != VQP_OK) {

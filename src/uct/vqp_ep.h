@@ -1,4 +1,4 @@
-/* The endpoint: a handle on a vqp, and what belongs to its user alone. */
+/* The endpoint: a reference to a vqp, and its user's requests. */
 #ifndef UCT_VQP_EP_H
 #define UCT_VQP_EP_H
 
@@ -12,21 +12,6 @@ typedef struct uct_vqp_ep {
     ucs_arbiter_group_t arb_group;   /* pending requests */
     unsigned            num_pending; /* in the group */
 } uct_vqp_ep_t;
-
-/* What an op's user pointer is (vqp_op_t::user_kind) */
-enum {
-    UCT_VQP_USER_NONE = 0, /* nobody to be told; the core knows this one */
-    UCT_VQP_USER_COMP = 1, /* uct_completion_t */
-    UCT_VQP_USER_DESC = 2  /* uct_vqp_desc_t, goes back to its pool */
-};
-
-/** A bounce slot: registered memory behind the descriptor. */
-typedef struct uct_vqp_desc {
-    const uint32_t       *lkeys;
-    uct_completion_t     *comp;   /* or NULL */
-    uct_unpack_callback_t unpack; /* get_bcopy, else NULL */
-    void                 *arg;
-} uct_vqp_desc_t;
 
 ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
                                   unsigned length, uint64_t remote_addr,
@@ -73,10 +58,6 @@ ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
 ucs_status_t uct_vqp_ep_fence(uct_ep_h tl_ep, unsigned flags);
 ucs_status_t uct_vqp_ep_check(uct_ep_h tl_ep, unsigned flags,
                               uct_completion_t *comp);
-ucs_status_t uct_vqp_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req,
-                                    unsigned flags);
-void uct_vqp_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb,
-                              void *arg);
 ucs_status_t uct_vqp_ep_invalidate(uct_ep_h tl_ep,
                                    uct_vqp_ep_invalidate_arg_t arg);
 ucs_status_t uct_vqp_ep_query(uct_ep_h tl_ep, uct_ep_attr_t *attr);
@@ -90,21 +71,7 @@ ucs_status_t uct_vqp_iface_fence(uct_iface_h tl_iface, unsigned flags);
 UCS_CLASS_DECLARE_NEW_FUNC(uct_vqp_ep_t, uct_ep_t, const uct_ep_params_t*);
 UCS_CLASS_DECLARE_DELETE_FUNC(uct_vqp_ep_t, uct_ep_t);
 
-/**
- * Decide anew whether ops are accepted. Not while requests are pending: an op
- * that needs less than they do would overtake them.
- */
-void uct_vqp_ep_update_ready(uct_vqp_t *vqp);
-
-/** Give resources back to whoever waits: the group is served by progress. */
-void uct_vqp_ep_schedule(uct_vqp_ep_t *ep);
-
-/** Arbiter callback: try a pending request again. */
-ucs_arbiter_cb_result_t
-uct_vqp_ep_process_pending(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
-                           ucs_arbiter_elem_t *elem, void *arg);
-
-/** Why an op can not be accepted now, when the vqp is not ready. */
+/** Status of an op that is refused because the vqp is not ready. */
 ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp);
 
 /**
@@ -132,38 +99,53 @@ static inline size_t uct_vqp_iov_length(const uct_iov_t *iov, size_t iovcnt)
                                      uct_iov_total_length(iov, iovcnt);
 }
 
-/** An op was refused: note it, for pending_add. */
+/** Note a refused op, for pending_add. */
 static inline ucs_status_t uct_vqp_no_resource(uct_vqp_t *vqp)
 {
-    if (vqp_unlikely(vqp->tx.slow != 0)) {
-        uct_vqp_pump(vqp); /* the sender asks for what brings room back */
+    if (vqp_unlikely(vqp->core.tx.slow & VQP_TX_WORK)) {
+        uct_vqp_tx_progress(vqp); /* may send a credit request */
     }
 
-    ++vqp->stats.no_resource;
-    vqp->no_resource = 1;
+    vqp_refuse(&vqp->core);
     return UCS_ERR_NO_RESOURCE;
 }
 
-/* iface_fence marks all endpoints by a counter that each compares when it is
- * used next: no walk over endpoints */
+/* iface_fence counts, and each endpoint compares the count at its next use. There
+ * is no walk over endpoints. */
 static inline void uct_vqp_check_fences(uct_vqp_t *vqp)
 {
     if (vqp_unlikely(vqp->fences != vqp->iface->fences)) {
         vqp->fences = vqp->iface->fences;
-        vqp_tx_fence(&vqp->tx);
+        vqp_tx_fence(&vqp->core.tx);
     }
 }
 
-/** A remote key that is not of the peer's bond (logged): UCS_ERR_INVALID_PARAM. */
+/** Post a frag of the fast path. @return VQP_OK, or VQP_ERR_IO: the vqp failed. */
+static UCS_F_ALWAYS_INLINE vqp_status_t
+uct_vqp_post_frag(uct_vqp_t *vqp, vqp_frag_t *frag)
+{
+    vqp_status_t status;
+
+    status = vqp_ib_post_frag(&vqp->ib_paths[frag->path->index], frag);
+    if (vqp_unlikely(status != VQP_OK)) {
+        /* by value: so the frag can stay in registers */
+        uct_vqp_post_frag_failed(vqp, frag->path, frag->slot);
+    }
+
+    return status;
+}
+
+/** Log a remote key of another bond than the peer's. @return UCS_ERR_INVALID_PARAM.
+ *  */
 ucs_status_t uct_vqp_ep_bad_rkey(const uct_vqp_t *vqp, uct_rkey_t rkey);
 
-/** Return an error if the key was made for other rails than the peer has. */
+/** Return an error if the rails of the key are not those of the peer. */
 #define UCT_VQP_CHECK_RKEY(_vqp, _rkey) \
     if (vqp_unlikely(uct_vqp_rkey(_rkey)->layout != (_vqp)->key_layout)) { \
         return uct_vqp_ep_bad_rkey(_vqp, _rkey); \
     }
 
-/** The vqp of an endpoint, ready for an op, else return why not. */
+/** Get the vqp of an endpoint if it is ready for an op, else return the status. */
 #define UCT_VQP_EP_READY(_tl_ep, _vqp) \
     uct_vqp_t *_vqp = ucs_derived_of(_tl_ep, uct_vqp_ep_t)->vqp; \
     if (vqp_unlikely(!_vqp->ready)) { \

@@ -1,7 +1,7 @@
 /*
- * Sleeping and waking: one descriptor that is readable when a completion or
- * something of the control plane waits. A completion that arrived before the CQ
- * was armed raises no event on every device, so that arming polls once more.
+ * Sleeping and waking: one descriptor is readable when a completion or an event
+ * of the control plane waits. Completions that arrive before the CQ is armed
+ * raise no event on some devices. So arming polls once more.
  */
 #include "uct/vqp_iface.h"
 
@@ -19,13 +19,6 @@ uint64_t uct_vqp_now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return ((uint64_t)ts.tv_sec * 1000000000ull) + (uint64_t)ts.tv_nsec + 1;
-}
-
-void uct_vqp_iface_saw_nothing(uct_vqp_iface_t *iface)
-{
-    iface->seen      = iface->polled; /* that was before this poll began */
-    iface->polled    = uct_vqp_now();
-    iface->is_pacing = iface->polled - iface->paced < UCT_VQP_PACING;
 }
 
 void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events)
@@ -109,34 +102,34 @@ ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
     return UCS_OK;
 }
 
-/* Take what completed before the CQs were armed; progress handles it */
+/* Poll completions that precede the arming; progress handles them */
 static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
 {
     uct_vqp_rail_t *rail;
     unsigned i, j;
     int count;
 
-    iface->stash_next = iface->stash_count = 0;
+    iface->next_deferred_wc = iface->num_deferred_wcs = 0;
     for (i = 0; i < iface->num_rails; ++i) {
         rail = &iface->rails[i];
         for (j = 0; j < vqp_ib_cq_pool_count(&rail->cqs); ++j) {
             count = vqp_ib_poll(&rail->cqs.cqs[j],
-                                iface->stash + iface->stash_count,
-                                UCT_VQP_MAX_POLL - (int)iface->stash_count);
+                                iface->deferred_wcs + iface->num_deferred_wcs,
+                                UCT_VQP_MAX_POLL - (int)iface->num_deferred_wcs);
             if (count < 0) {
                 return -1;
             }
-            iface->stash_count += (unsigned)count;
+            iface->num_deferred_wcs += (unsigned)count;
         }
     }
 
-    return (int)iface->stash_count;
+    return (int)iface->num_deferred_wcs;
 }
 
 static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 {
-    return (iface->stash_next < iface->stash_count) ||
-           uct_vqp_iface_has_events(iface) || (iface->touched != NULL) ||
+    return (iface->next_deferred_wc < iface->num_deferred_wcs) ||
+           uct_vqp_iface_has_events(iface) || (iface->scheduled != NULL) ||
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);
 }
 
@@ -150,7 +143,7 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
         return UCS_ERR_BUSY;
     }
 
-    /* again: a signal's write may come after its events were handled */
+    /* again: a signal may be written after its events were handled */
     uct_vqp_iface_event_clear(iface);
     for (i = 0; i < iface->num_rails; ++i) {
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);

@@ -1,6 +1,6 @@
 /*
- * The version guard, see vqp_guard.h. Of UCX it may use compile-time facts only
- * (macros and sizeof); everything else goes through dlsym.
+ * The version guard, see vqp_guard.h. It may use compile-time facts of UCX only
+ * (macros and sizeof), and calls functions through dlsym.
  */
 #include "uct/vqp_guard.h"
 #include "uct/compat.h"
@@ -32,7 +32,7 @@
 #define GUARD_LAST    GUARD_VERSION(1, 23) /* newest that the markers know */
 #define GUARD_FOREVER GUARD_VERSION(999, 0)
 
-/* Symbols of libuct that tell its versions apart: in [since, until) they exist */
+/* Symbols of libuct that identify its version: they exist in [since, until) */
 static const struct {
     const char *symbol;
     unsigned   since;
@@ -52,9 +52,9 @@ static const struct {
 };
 
 /*
- * Sizes that the running libraries reveal. A class symbol holds the size of the
- * class's objects; of other symbols the size of the variable itself is known.
- * Structures without a visible instance in some version are skipped there.
+ * Sizes that the running libraries provide. A class symbol contains the size of
+ * the class's objects. The size of other variables is that of their symbol.
+ * Structures without a visible instance in a version are skipped there.
  */
 static const struct {
     const char *symbol;
@@ -99,7 +99,7 @@ static int guard_matches_markers(unsigned version)
     return 1;
 }
 
-/* The version that libucp tells, as text; 0 when no libucp is loaded */
+/* Get the version of libucp as text; 0 when no libucp is loaded */
 static unsigned guard_ucp_version(char *text, size_t size)
 {
     void (*get_version)(unsigned *major, unsigned *minor, unsigned *release);
@@ -108,7 +108,7 @@ static unsigned guard_ucp_version(char *text, size_t size)
 
     get_version = dlsym(RTLD_DEFAULT, "ucp_get_version");
     if (get_version == NULL) {
-        /* Loaded into a local scope, as Open MPI does? */
+        /* libucp may be in a local scope, as with Open MPI */
         libucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
         if (libucp == NULL) {
             return 0;
@@ -126,7 +126,7 @@ static unsigned guard_ucp_version(char *text, size_t size)
     return GUARD_VERSION(major, minor);
 }
 
-/* The version that the symbols of libuct tell; 0 when they fit none */
+/* Get the version by the symbols of libuct; 0 when they fit none */
 static unsigned guard_marker_version(char *text, size_t size)
 {
     unsigned version;

@@ -1,7 +1,7 @@
 /*
- * The version guard: is the UCX that runs the one this module was compiled for?
- * UCX has no such check of its own, and internal structures differ between its
- * versions and configurations: a mismatch ends in a crash sooner or later.
+ * The version guard compares the running UCX with the one this module was
+ * compiled for. UCX has no such check, and internal structures differ between
+ * its versions and configurations: a mismatch leads to a crash.
  */
 #ifndef UCT_VQP_GUARD_H
 #define UCT_VQP_GUARD_H

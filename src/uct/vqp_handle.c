@@ -1,9 +1,12 @@
 /*
- * What progress does about events that are not completions: marks of the
- * control plane, lost ports and devices, timers; and the end of a vqp.
+ * Events that are not completions: marks of the control plane, lost ports and
+ * devices, timers. See vqp_handle.h.
  */
+#include "uct/vqp_handle.h"
+
 #include "uct/vqp_cm.h"
 #include "uct/vqp_ep.h"
+#include "uct/vqp_pending.h"
 
 #include <ucs/debug/log.h>
 
@@ -16,31 +19,29 @@ static inline ucs_async_context_t *uct_vqp_async(uct_vqp_iface_t *iface)
 
 static void uct_vqp_handle_live(uct_vqp_t *vqp)
 {
-    if (vqp->failed || vqp->dying) {
-        return;
-    }
-
-    vqp->live        = 1;
-    uct_vqp_ep_update_ready(vqp);
-    vqp->no_resource = 1; /* whoever waited for the connection may go on */
-    uct_vqp_touch(vqp);
+    vqp_set_live(&vqp->core);
+    uct_vqp_update_ready(vqp);
+    uct_vqp_schedule(vqp);
 }
 
 static void uct_vqp_handle_failed(uct_vqp_t *vqp, vqp_status_t status)
 {
-    /* After a proper close of its side a peer may end its process: an endpoint
-     * that waits for nothing need not hear of it before it sends again, as with
-     * any transport */
-    if ((status == VQP_ERR_RESET) && vqp->conn.peer_closed &&
-        uct_vqp_is_connected(vqp) && !vqp_tx_uses_buffers(&vqp->tx) &&
-        ucs_queue_is_empty(&vqp->flushes) &&
-        (vqp->ep != NULL) && (vqp->ep->num_pending == 0)) {
-        vqp->peer_gone = 1;
-        vqp->ready     = 0;
-        return;
-    }
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
+    vqp_conn_failed(&vqp->core, status, vqp->conn.peer_closed,
+                    (vqp->ep != NULL) && (vqp->ep->num_pending > 0));
+    uct_vqp_handle_failure(vqp);
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
+    uct_vqp_update_ready(vqp);
+}
 
-    uct_vqp_fail(vqp, status);
+/* Both sides have closed the connection */
+static void uct_vqp_handle_destroy(uct_vqp_t *vqp)
+{
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
+    vqp_release(&vqp->core);
+    uct_vqp_handle_failure(vqp);
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
+    uct_vqp_schedule(vqp);
 }
 
 static void uct_vqp_handle_marks(uct_vqp_iface_t *iface)
@@ -63,7 +64,7 @@ static void uct_vqp_handle_marks(uct_vqp_iface_t *iface)
             uct_vqp_handle_failed(vqp, vqp->cm_status);
         }
         if (marks & UCT_VQP_CM_DESTROY) {
-            uct_vqp_bury(vqp);
+            uct_vqp_handle_destroy(vqp);
         }
     }
 }
@@ -112,7 +113,7 @@ static int uct_vqp_uses_qp(const uct_vqp_t *vqp, uint32_t id)
 {
     unsigned i;
 
-    for (i = 0; i < vqp->num_paths; ++i) {
+    for (i = 0; i < vqp->core.num_paths; ++i) {
         if (uct_vqp_qp_id(vqp->paths[i].rail, vqp->ib_paths[i].rc.qpn) == id) {
             return 1;
         }
@@ -154,7 +155,7 @@ static int uct_vqp_uses_rail(const uct_vqp_t *vqp, unsigned rail)
 {
     unsigned i;
 
-    for (i = 0; i < vqp->tx.num_paths; ++i) {
+    for (i = 0; i < vqp->core.tx.num_paths; ++i) {
         if (vqp->paths[i].rail == rail) {
             return 1;
         }
@@ -163,7 +164,7 @@ static int uct_vqp_uses_rail(const uct_vqp_t *vqp, unsigned rail)
     return 0;
 }
 
-/* A port that came back at once is ridden out by the transport's retries */
+/* The transport's retries cover a port that is down for a short time */
 static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 {
     uct_vqp_t *vqp;
@@ -178,7 +179,7 @@ static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (uct_vqp_is_connected(vqp) && uct_vqp_uses_rail(vqp, i)) {
+            if (vqp_is_connected(&vqp->core) && uct_vqp_uses_rail(vqp, i)) {
                 uct_vqp_fail(vqp, VQP_ERR_IO);
             }
         }
@@ -188,41 +189,26 @@ static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 
 /* ---- time ---- */
 
-static void uct_vqp_check_gap(uct_vqp_t *vqp, uint64_t now)
+/* Check for missing immediates and dead peers */
+static int uct_vqp_is_watched(const uct_vqp_t *vqp)
 {
-    uint64_t limit = vqp->iface->set.gap_timeout;
-    uint64_t gap   = vqp_rx_gap(&vqp->rx, now);
-
-    if ((limit != 0) && (gap > limit) && !vqp->failed &&
-        !(vqp->conn.peer_features & VQP_WIRE_FEATURE_SPRAY)) {
-        ucs_error("vqp %u: an immediate of iface 0x%" PRIx64 " is missing for "
-                  "%.1f s (UCX_VQP_GAP_TIMEOUT), fsn 0x%06x", vqp->number,
-                  vqp->conn.peer_id, (double)gap * 1e-9, vqp->rx.window.base);
-        uct_vqp_fail(vqp, VQP_ERR_TIMEOUT);
-    }
+    return vqp_is_connected(&vqp->core) && !vqp_is_failed(&vqp->core) &&
+           (vqp->conn.state == VQP_CONN_LIVE);
 }
 
-/* A passive vqp would never notice that its peer has died: an empty write does,
- * answered by the peer's HCA whatever its process is doing */
-static void uct_vqp_check_probe(uct_vqp_t *vqp, uint64_t now)
+static void uct_vqp_check_gap(uct_vqp_t *vqp, uint64_t now)
 {
-    uint64_t interval = vqp->iface->set.probe_interval;
-    uint64_t activity = vqp->stats.ams_rx + vqp->stats.ops;
+    int is_spray   = vqp->conn.peer_features & VQP_WIRE_FEATURE_SPRAY;
+    uint64_t limit = is_spray ? 0 : vqp->iface->set.gap_timeout;
+    uint64_t gap   = vqp_check_gap(&vqp->core, now, limit);
 
-    if (activity != vqp->activity) {
-        vqp->activity     = activity;
-        vqp->active_since = now;
-        return;
+    if (gap != 0) {
+        ucs_error("vqp %u: an immediate of iface 0x%" PRIx64 " is missing for "
+                  "%.1f s (UCX_VQP_GAP_TIMEOUT), fsn 0x%06x", vqp->number,
+                  vqp->conn.peer_id, (double)gap * 1e-9,
+                  vqp->core.rx.window.base);
+        uct_vqp_handle_failure(vqp);
     }
-
-    if ((vqp->ep != NULL) || (interval == 0) || vqp->failed ||
-        (now - vqp->active_since < interval)) {
-        return;
-    }
-
-    uct_vqp_check(vqp);
-    vqp->activity     = vqp->stats.ams_rx + vqp->stats.ops;
-    vqp->active_since = now;
 }
 
 static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
@@ -232,9 +218,11 @@ static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
 
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (uct_vqp_is_connected(vqp) && !vqp->dying &&
-            (vqp->conn.state == VQP_CONN_LIVE)) {
-            uct_vqp_check_probe(vqp, now);
+        if (uct_vqp_is_watched(vqp)) {
+            vqp_on_tick(&vqp->core, now, iface->set.probe_interval);
+            if (vqp_has_output(&vqp->core)) {
+                uct_vqp_tx_progress(vqp);
+            }
         }
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
@@ -249,15 +237,38 @@ void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface)
     iface->check_gaps = 0;
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (uct_vqp_is_connected(vqp) && !vqp->dying &&
-            (vqp->conn.state == VQP_CONN_LIVE)) {
+        if (uct_vqp_is_watched(vqp)) {
             uct_vqp_check_gap(vqp, now);
         }
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
 }
 
-/* Bounce slots have come back: those who were refused one try again */
+void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count)
+{
+    uint64_t now = uct_vqp_now();
+    uct_vqp_t *vqp;
+
+    if (count == 0) {
+        iface->seen      = iface->polled; /* a time before this poll began */
+        iface->polled    = now;
+        iface->is_rating = now - iface->rated < UCT_VQP_RATING;
+    }
+
+    if (vqp_likely(iface->deferred == NULL) ||
+        (now - iface->deferred_at < UCT_VQP_DEFER)) {
+        return;
+    }
+
+    iface->deferred_at = now;
+    while ((vqp = iface->deferred) != NULL) {
+        iface->deferred  = vqp->deferred_next;
+        vqp->is_deferred = 0;
+        uct_vqp_schedule(vqp);
+    }
+}
+
+/* Bounce slots are back: schedule vqps that were refused one */
 static void uct_vqp_handle_local(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
@@ -269,8 +280,8 @@ static void uct_vqp_handle_local(uct_vqp_iface_t *iface)
     iface->tx_mp_empty = 0;
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (vqp->no_resource) {
-            uct_vqp_touch(vqp);
+        if (vqp->core.refused) {
+            uct_vqp_schedule(vqp);
         }
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
@@ -280,7 +291,8 @@ void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface)
 {
     uint32_t events;
 
-    uct_vqp_iface_event_clear(iface); /* who has seen all must not wake up */
+    uct_vqp_iface_event_clear(iface); /* a sleeper without events must not
+                                         wake up */
     events = __atomic_exchange_n(&iface->events, 0, __ATOMIC_ACQUIRE);
 
     if (events & UCT_VQP_EVENT_CM) {
@@ -298,90 +310,4 @@ void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface)
     if (events & UCT_VQP_EVENT_LOCAL) {
         uct_vqp_handle_local(iface);
     }
-}
-
-/* ---- the end of a vqp ---- */
-
-/* An op of a user who will not be there any more. Its slot and its buffers are
- * the HCA's until its frags come back. */
-static void uct_vqp_disown(vqp_op_t *op)
-{
-    uct_completion_t *comp = NULL;
-    uct_vqp_desc_t *desc;
-
-    if ((op->kind == VQP_KIND_FADD) || (op->kind == VQP_KIND_CSWAP)) {
-        op->amo.result = NULL;
-    }
-
-    if (op->user_kind == UCT_VQP_USER_COMP) {
-        comp          = op->user;
-        op->user_kind = UCT_VQP_USER_NONE;
-    } else if (op->user_kind == UCT_VQP_USER_DESC) {
-        desc         = op->user;
-        comp         = desc->comp;
-        desc->comp   = NULL;
-        desc->unpack = NULL;
-    }
-
-    if (comp != NULL) {
-        uct_invoke_completion(comp, UCS_ERR_CANCELED);
-    }
-}
-
-void uct_vqp_cancel_all(uct_vqp_t *vqp)
-{
-    uct_vqp_flush_t *flush;
-    uct_completion_t *comp;
-    vqp_tx_iter_t iter;
-    vqp_op_t *op;
-
-    if (uct_vqp_is_connected(vqp)) {
-        vqp_tx_iter_init(&vqp->tx, &iter);
-        while ((op = vqp_tx_iter_next(&vqp->tx, &iter)) != NULL) {
-            uct_vqp_disown(op);
-        }
-    }
-
-    while (!ucs_queue_is_empty(&vqp->flushes)) {
-        flush = ucs_queue_pull_elem_non_empty(&vqp->flushes, uct_vqp_flush_t,
-                                              queue);
-        comp  = flush->comp;
-        ucs_mpool_put(flush);
-        uct_invoke_completion(comp, UCS_ERR_CANCELED);
-    }
-}
-
-void uct_vqp_bury(uct_vqp_t *vqp)
-{
-    vqp->reported = 1;
-    vqp->dying    = 1;
-    uct_vqp_fail(vqp, VQP_ERR_CANCELED);
-    uct_vqp_touch(vqp);
-}
-
-static int uct_vqp_is_quiet(const uct_vqp_t *vqp)
-{
-    unsigned i;
-
-    for (i = 0; i < vqp->num_paths; ++i) {
-        if (vqp->ib_paths[i].recv_posted > vqp->ib_paths[i].recv_missing) {
-            return 0;
-        }
-    }
-
-    return !uct_vqp_is_connected(vqp) || (vqp_tx_outstanding(&vqp->tx) == 0);
-}
-
-int uct_vqp_try_destroy(uct_vqp_t *vqp)
-{
-    uct_vqp_iface_t *iface = vqp->iface;
-
-    if (vqp->is_touched || !uct_vqp_is_quiet(vqp)) {
-        return 0;
-    }
-
-    UCS_ASYNC_BLOCK(uct_vqp_async(iface));
-    uct_vqp_destroy(vqp);
-    UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
-    return 1;
 }

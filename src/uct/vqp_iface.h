@@ -4,10 +4,10 @@
  *
  * Threads: the worker's thread owns all state of the data path. UCX's async
  * context (a thread; or the worker's own, in mode "poll") owns the connection
- * table and the UD queue pairs; whoever touches these holds the worker's async
- * block. The async side sets a vqp's data path up when it connects it, and does
- * not write to it afterwards: it leaves a mark (uct_vqp_t::cm_marks) and sets
- * `events`, and progress acts on it.
+ * table and the UD queue pairs; access to these requires the worker's async
+ * block. The async side sets up a vqp's data path when it connects it, and does
+ * not write to it afterwards: it sets a mark (uct_vqp_t::cm_marks) and `events`,
+ * and progress handles the mark.
  */
 #ifndef UCT_VQP_IFACE_H
 #define UCT_VQP_IFACE_H
@@ -18,7 +18,8 @@
 #include "uct/vqp_slab.h"
 
 #include "core/addr.h"
-#include "core/conntab.h"
+#include "core/conndrive.h"
+#include "uct/vqp_random.h"
 #include "verbs/async.h"
 #include "verbs/cqpool.h"
 #include "verbs/gid.h"
@@ -56,48 +57,52 @@ enum {
     UCT_VQP_EVENT_TICK   = 1 << 1, /* time for the slow checks */
     UCT_VQP_EVENT_PORT   = 1 << 2, /* a port went down */
     UCT_VQP_EVENT_QP     = 1 << 3, /* a QP is broken: see bad_qpn */
-    UCT_VQP_EVENT_LOCAL  = 1 << 4, /* progress has something left to do */
+    UCT_VQP_EVENT_LOCAL  = 1 << 4, /* progress has to continue */
     UCT_VQP_EVENT_DEVICE = 1 << 5  /* the device, or a CQ, is broken */
 };
 
 #define UCT_VQP_BAD_QPNS   16
 #define UCT_VQP_MAX_POLL   64
-#define UCT_VQP_PACING     100000000ul /* ns that nobody looks at the clock after */
+#define UCT_VQP_RATING     100000000ul /* ns without a measured frag, then measuring
+                                          stops */
+#define UCT_VQP_DEFER      100000ul    /* ns between dispatches of ops that wait for
+                                          a busy path */
 #define UCT_VQP_CHUNK      256 /* vqps per second-level table */
 
 typedef struct uct_vqp_iface {
     uct_base_iface_t     super;
-    /* touched by every progress call */
+    /* used by every progress call */
     uint32_t             events;       /* UCT_VQP_EVENT_*, atomic */
     unsigned             num_rails;
-    unsigned             num_cqs;      /* to be polled: all rails' */
+    unsigned             num_cqs;      /* CQs of all rails, to be polled */
     unsigned             next_cq;      /* first */
-    uint8_t              check_gaps;   /* when nothing waits in the CQs */
-    uint8_t              is_pacing;    /* paths are measured: look at the clock */
+    uint8_t              check_gaps;   /* if the CQs are empty */
+    uint8_t              is_rating;    /* paths are measured: read the clock */
     vqp_ib_cq_t         *cqs[VQP_MAX_RAILS * VQP_IB_CQ_POOL_MAX];
     uct_vqp_rail_t       rails[VQP_MAX_RAILS];
-    struct uct_vqp      *touched;      /* vqps that had completions */
+    struct uct_vqp      *scheduled;    /* vqps to be run by progress */
+    struct uct_vqp      *deferred;     /* vqps whose dispatch waits for a busy
+                                          path */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
-    unsigned             stash_count;  /* completions that event_arm took */
-    unsigned             stash_next;
+    unsigned             num_deferred_wcs; /* completions polled by event_arm */
+    unsigned             next_deferred_wc;
     unsigned             in_progress;
-    unsigned             reported;     /* what progress returns, this call */
+    unsigned             reported;     /* return value of this progress call */
     unsigned             fences;       /* iface_fence calls */
-    uint64_t             paced;        /* ns: when paths were measured last */
-    uint64_t             polled;       /* ns: end of the last poll that found
-                                          nothing, while they are measured */
-    uint64_t             seen;         /* ns: the one before: all that had come
-                                          until then was seen */
-    struct uct_vqp_ep   *pending_ep;   /* whose pending request runs now */
+    uint64_t             rated;        /* ns: last measurement of a path */
+    uint64_t             polled;       /* ns: end of the last empty poll, while
+                                          paths are measured */
+    uint64_t             seen;         /* ns: end of the empty poll before */
+    uint64_t             deferred_at;  /* ns: last run of deferred */
+    struct uct_vqp_ep   *pending_ep;   /* owner of the pending request that runs */
     uct_vqp_settings_t   set;
     ucs_arbiter_t        arbiter;
     ucs_mpool_t          tx_mp;        /* bounce slots, registered */
-    ucs_mpool_t          flush_mp;
-    uint8_t              tx_mp_empty;  /* somebody was refused a slot */
+    uint8_t              tx_mp_empty;  /* a put or get was refused a slot */
     size_t               am_max_short;
     size_t               am_max_bcopy;
     size_t               am_max_zcopy;
-    size_t               am_max_one_frag; /* payload that is never split */
+    size_t               am_max_one_frag; /* payload of the longest AM of one frag */
     size_t               max_iov;
     size_t               inline_max;
 
@@ -105,9 +110,10 @@ typedef struct uct_vqp_iface {
     vqp_conntab_t        conntab;
     void                *conntab_mem;
     uint64_t             id;
-    uint64_t             rand;         /* state of the cookie generator */
+    uct_vqp_random_t     random;       /* numbers known to peers */
     struct uct_vqp      *cm_list;      /* vqps with marks for progress */
     int                  cm_timer;     /* id, or 0: none */
+    int                  cm_fd;        /* eventfd: datagrams remain to be handled */
     int                  tick_timer;
     uint64_t             last_tick;    /* ns */
     uint8_t              is_closing;
@@ -115,19 +121,19 @@ typedef struct uct_vqp_iface {
     uct_vqp_slabs_t      slabs;
     ucs_list_link_t      vqp_list;     /* all vqps */
     unsigned             num_vqps;
-    uint32_t             next_vqp;     /* where a free number is looked for */
+    uint32_t             next_vqp;     /* start of the search for a free number */
     uint32_t             bad_qpn[UCT_VQP_BAD_QPNS]; /* uct_vqp_qp_id */
     volatile uint32_t    num_bad_qpn;
 
     ucs_list_link_t      md_list;      /* in uct_vqp_md_t::ifaces */
     int                  event_fd;     /* control plane -> sleeper */
-    int                  epoll_fd;     /* what event_fd_get hands out */
+    int                  epoll_fd;     /* returned by event_fd_get */
     char                *stats_file;   /* or NULL */
-    ucs_string_buffer_t  vqp_stats;    /* JSON of the vqps that are gone */
-    vqp_stats_t          stats;        /* of the vqps that are gone */
+    ucs_string_buffer_t  vqp_stats;    /* JSON of released vqps */
+    vqp_stats_t          stats;        /* of released vqps */
     vqp_path_stats_t     path_stats[VQP_MAX_PATHS];
-    struct ibv_wc        stash[UCT_VQP_MAX_POLL];
-    vqp_batch_t          batch;        /* scratch of pump */
+    struct ibv_wc        deferred_wcs[UCT_VQP_MAX_POLL];
+    vqp_batch_t          batch;        /* scratch of uct_vqp_tx_progress() */
 } uct_vqp_iface_t;
 
 extern uct_tl_t UCT_TL_NAME(vqp);
@@ -142,29 +148,20 @@ void uct_vqp_iface_signal(uct_vqp_iface_t *iface, uint32_t events);
 /** The vcq: see vqp_progress.c. */
 unsigned uct_vqp_iface_progress(uct_iface_h tl_iface);
 
-/** Have progress poll what CQs the rails' pools have by now. Async block. */
+/** Have progress poll all CQs that the rails' pools have now. Async block. */
 void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface);
 
-/** CQs that may be polled. Any thread: those below the number are there. */
+/** Number of CQs that may be polled. Any thread: all below it are complete. */
 static inline unsigned uct_vqp_iface_num_cqs(const uct_vqp_iface_t *iface)
 {
     return __atomic_load_n(&iface->num_cqs, __ATOMIC_ACQUIRE);
 }
 
-/** Is there something to handle? Any thread; handling it is what orders. */
+/** Whether an event is set. Any thread. Handling it provides the ordering. */
 static inline int uct_vqp_iface_has_events(const uct_vqp_iface_t *iface)
 {
     return __atomic_load_n(&iface->events, __ATOMIC_RELAXED) != 0;
 }
-
-/** Handle what stands in iface->events. The worker's thread. */
-void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface);
-
-/**
- * Fail connections that an immediate of the peer has not reached for too long.
- * When the CQs are empty: an immediate that waits there is not missing.
- */
-void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface);
 
 /** event_arm, event_fd_get */
 ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events);
@@ -172,22 +169,22 @@ ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p);
 ucs_status_t uct_vqp_iface_event_init(uct_vqp_iface_t *iface);
 void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface);
 
-/** Take what @ref uct_vqp_iface_signal wrote. Before looking at the events: what
- *  is signaled later makes the descriptor readable again. */
+/** Drain what @ref uct_vqp_iface_signal wrote. Call it before reading the events: a
+ *  later signal makes the descriptor readable again. */
 void uct_vqp_iface_event_clear(uct_vqp_iface_t *iface);
 
 /**
- * Look at a port and make its completion queues.
+ * Query a port and create its completion queues.
  *
- * @return UCS_OK; an error (logged) when the port is down, or does not fit what
- *         the configuration asks for.
+ * @return UCS_OK; an error (logged) if the port is down, or does not fit the
+ *         configuration.
  */
 ucs_status_t uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                                vqp_ib_dev_t *dev, uint8_t port_num,
                                const uct_vqp_iface_config_t *config);
 
-/** What queue pairs of the rail are granted: a trial. Lowers inline_max and
- *  max_iov of the interface to it. */
+/** Create a trial queue pair on the rail. Lowers inline_max and max_iov of the
+ *  interface to what it is granted. */
 ucs_status_t uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                               const uct_vqp_iface_config_t *config);
 
@@ -210,10 +207,6 @@ int uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
 
 /** Monotonic time in ns, never 0. */
 uint64_t uct_vqp_now(void);
-
-/** A poll found nothing, and paths are measured, or were until lately: note the
- * time. */
-void uct_vqp_iface_saw_nothing(uct_vqp_iface_t *iface);
 
 static inline struct uct_vqp *
 uct_vqp_iface_find(uct_vqp_iface_t *iface, uint32_t number)

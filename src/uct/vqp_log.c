@@ -47,12 +47,13 @@ static const char *uct_vqp_kind_name(unsigned kind)
     static const char *names[] = {
         [VQP_KIND_AM]     = "am",     [VQP_KIND_PUT]     = "put",
         [VQP_KIND_GET]    = "get",    [VQP_KIND_FADD]    = "fadd",
-        [VQP_KIND_CSWAP]  = "cswap",  [VQP_KIND_CHECK]   = "check",
-        [VQP_KIND_NOTIFY] = "notify", [VQP_KIND_CONTROL] = "control",
-        [VQP_KIND_FENCE]  = "fence",  [VQP_KIND_KICK]    = "kick"
+        [VQP_KIND_CSWAP]  = "cswap",  [VQP_KIND_NOTIFY]  = "notify",
+        [VQP_KIND_FENCE]  = "fence",  [VQP_KIND_CONTROL] = "control",
+        [VQP_KIND_NOP]    = "nop"
     };
 
-    return (kind < ucs_static_array_size(names)) ? names[kind] : "?";
+    return ((kind < ucs_static_array_size(names)) && (names[kind] != NULL)) ?
+                   names[kind] : "?";
 }
 
 static const char *uct_vqp_imm_str(uint32_t imm, char *buf, size_t size)
@@ -73,7 +74,7 @@ void uct_vqp_trace_tx(const uct_vqp_t *vqp, const vqp_batch_t *batch)
     for (i = 0; i < batch->count; ++i) {
         frag = &batch->frags[i];
         ucs_debug("vqp trace: tx vqp %u path %u sq %u %s %u bytes -> 0x%" PRIx64
-                  "%s%s%s %s", vqp->number, frag->path->index, frag->pos,
+                  "%s%s%s %s", vqp->number, frag->path->index, frag->slot,
                   uct_vqp_kind_name(frag->kind), frag->length, frag->raddr,
                   (frag->flags & VQP_FRAG_SIGNALED) ? " signaled" : "",
                   (frag->flags & VQP_FRAG_INLINE) ? " inline" : "",
@@ -89,5 +90,5 @@ void uct_vqp_trace_rx(const uct_vqp_t *vqp, unsigned path, uint32_t imm)
 
     ucs_debug("vqp trace: rx vqp %u path %u %s, expected %06x", vqp->number,
               path, uct_vqp_imm_str(imm, buf, sizeof(buf)),
-              vqp->rx.window.base);
+              vqp->core.rx.window.base);
 }

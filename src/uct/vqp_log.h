@@ -1,12 +1,13 @@
-/* Messages of the verbs layer go through UCX's log; the packet trace. */
+/* Messages of the verbs layer in UCX's log, and the packet trace. */
 #ifndef UCT_VQP_LOG_H
 #define UCT_VQP_LOG_H
 
-#include "core/tx.h"
+#include "core/frag.h"
 
 struct uct_vqp;
 
-/** Install UCX's log as the printer of the verbs layer. Any thread, often. */
+/** Install UCX's log as the printer of the verbs layer. Any thread; may be
+ *  repeated. */
 void uct_vqp_log_init(void);
 
 /** UCX_VQP_TRACE=y: one line per frag that is posted. */

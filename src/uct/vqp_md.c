@@ -16,7 +16,7 @@ typedef struct uct_vqp_packed_rkey {
     uint32_t rkeys[];
 } UCS_S_PACKED uct_vqp_packed_rkey_t;
 
-/* Two devices are not atomic to each other: one of them executes all atomics.
+/* Atomics of two devices are not atomic to each other: one device executes all.
  * Every connection has a path to rail 0. */
 #define UCT_VQP_AMO_RAIL 0
 
@@ -41,8 +41,8 @@ ucs_status_t uct_vqp_status(vqp_status_t status)
         return UCS_ERR_UNREACHABLE;
     case VQP_ERR_TIMEOUT:
     case VQP_ERR_RESET:
-        /* A peer that is gone has one status, however it was noticed: UCP
-         * answers what is sent later with it too */
+        /* A lost peer has one status, however it was detected: UCP completes later
+         * requests with it, too */
         return UCS_ERR_ENDPOINT_TIMEOUT;
     case VQP_ERR_REMOTE:
     case VQP_ERR_PROTOCOL:
@@ -78,7 +78,7 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
                                               UCT_MD_FLAG_NEED_RKEY |
                                               UCT_MD_FLAG_ADVISE |
                                               UCT_VQP_MD_FLAG_INVALIDATE;
-    /* nothing is allocated here; who sizes buffers by it needs no limit */
+    /* nothing is allocated here: no limit for callers that size buffers by it */
     UCT_VQP_MD_ATTR(attr, max_alloc)        = ULONG_MAX;
     UCT_VQP_MD_ATTR(attr, max_reg)          = max_reg;
     UCT_VQP_MD_ATTR(attr, reg_mem_types)    = UCS_BIT(UCS_MEMORY_TYPE_HOST);
@@ -86,7 +86,7 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
     UCT_VQP_MD_ATTR(attr, alloc_mem_types)  = 0;
     UCT_VQP_MD_ATTR(attr, detect_mem_types) = 0;
     attr->rkey_packed_size = uct_vqp_rkey_packed_size(md->num_rails);
-    /* A fixed part and a part per byte, as Soft-RoCE showed them */
+    /* A fixed part and a part per byte, measured with Soft-RoCE */
     attr->reg_cost         = ucs_linear_func_make(15e-6 * md->num_rails,
                                                   6e-12 * md->num_rails);
     memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
@@ -94,8 +94,8 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
     return UCS_OK;
 }
 
-/* Access that lets somebody write is optional: UCP registers what it sends
- * from with all flags, read-only mappings too, and nobody can write to these */
+/* Remote write access is optional: UCP registers send buffers with all flags, even
+ * read-only mappings */
 static void uct_vqp_access(unsigned flags, vqp_ib_mr_params_t *params)
 {
     params->access = params->optional = 0;
@@ -143,7 +143,7 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
     status = vqp_ib_mr_reg(&mem->mr, md->dev_ptrs, md->num_rails, &params);
     if (status != VQP_OK) {
         ucs_free(mem);
-        /* UCX tells "can not be registered" by this one */
+        /* UCX expects this status for memory that can not be registered */
         return (status == VQP_ERR_EXCEEDS_LIMIT) ? UCS_ERR_NO_MEMORY :
                                                    uct_vqp_status(status);
     }
@@ -164,7 +164,7 @@ uct_vqp_mem_dereg(uct_md_h tl_md, const uct_md_mem_dereg_params_t *params)
     status = vqp_ib_mr_dereg(&mem->mr);
     ucs_free(mem);
 
-    /* Once the registration is gone no peer gets in: invalidated */
+    /* After the deregistration the key is invalid */
     if (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
         UCT_MD_MEM_DEREG_FLAG_INVALIDATE) {
         uct_invoke_completion(params->comp, uct_vqp_status(status));
@@ -243,7 +243,7 @@ uct_md_ops_t uct_vqp_md_ops = {
     .mem_dereg          = uct_vqp_mem_dereg,
     .mem_query          = (uct_md_mem_query_func_t)
             ucs_empty_function_return_unsupported,
-    /* what is registered is pinned: there is nothing to fetch ahead */
+    /* registered memory is pinned: nothing to prefetch */
     .mem_advise         = (uct_md_mem_advise_func_t)
             ucs_empty_function_return_success,
     .mkey_pack          = uct_vqp_mkey_pack,

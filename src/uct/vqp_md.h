@@ -27,12 +27,12 @@ typedef struct uct_vqp_md {
     uint8_t         ports[VQP_MAX_RAILS]; /* of a bond; 0: any, no bond */
     unsigned        num_rails;
     unsigned        num_async;   /* devices whose events are handled */
-    uint64_t        bonded;      /* ports of devs[0] that bonds have, by bits */
+    uint64_t        bonded;      /* bits: ports of devs[0] that are in bonds */
     uint16_t        key_layout;  /* of remote keys: which devices; 0: one */
     int             relaxed_ordering;
-    size_t          reg_parallel; /* bytes from which rails register at once */
+    size_t          reg_parallel; /* bytes from which rails register in parallel */
     pthread_mutex_t lock;        /* guards ifaces */
-    ucs_list_link_t ifaces;      /* interfaces that want the async events */
+    ucs_list_link_t ifaces;      /* interfaces that get the async events */
 } uct_vqp_md_t;
 
 /** A memory handle. */
@@ -40,14 +40,14 @@ typedef struct uct_vqp_mem {
     vqp_ib_mr_t mr;
 } uct_vqp_mem_t;
 
-/** What a uct_rkey_t points to: the peer's key for each of its rails. */
+/** Target of a uct_rkey_t: the peer's key for each of its rails. */
 typedef struct uct_vqp_rkey {
     uint32_t rkeys[VQP_MAX_RAILS];
     uint32_t layout;   /* uct_vqp_layout_id() of the memory domain it is from */
-    uint8_t  amo_rail; /* that executes all atomics to this memory */
+    uint8_t  amo_rail; /* rail that executes all atomics to this memory */
 } uct_vqp_rkey_t;
 
-/** Rails of a bond in one number: keys of another one do not fit it. */
+/** Identifies the rails of a bond: keys of another bond do not fit it. */
 static inline uint32_t uct_vqp_layout_id(unsigned num_rails, uint16_t layout)
 {
     return ((uint32_t)num_rails << 16) | layout;
@@ -56,7 +56,7 @@ static inline uint32_t uct_vqp_layout_id(unsigned num_rails, uint16_t layout)
 extern uct_component_t uct_vqp_component;
 extern uct_md_ops_t uct_vqp_md_ops;
 
-/** Parts of the component and of the operations, in either of two files. */
+/** Parts of the component and of the operations; they are in two files. */
 void uct_vqp_md_close(uct_md_h tl_md);
 ucs_status_t uct_vqp_rkey_unpack(uct_component_t *component, const void *buffer,
                                  UCT_VQP_RKEY_UNPACK_PARAMS uct_rkey_t *rkey_p,
@@ -67,7 +67,7 @@ ucs_status_t uct_vqp_rkey_ptr(uct_component_t *component, uct_rkey_t rkey,
                               void *handle, uint64_t remote_address,
                               void **local_address_p);
 
-/** Status of the lower layers in UCX's words. */
+/** Convert a status of the lower layers to UCX's. */
 ucs_status_t uct_vqp_status(vqp_status_t status);
 
 /** Keys of a local buffer, by rail. @a memh may be of this domain only. */

@@ -24,8 +24,8 @@ static void uct_vqp_component_unregister(void)
 
 static int uct_vqp_module_registered;
 
-/* A second copy of the module (say the installed one beside one from a build
- * tree, by preload and by UCX's plugin path) stays silent */
+/* A second copy of the module does nothing: the installed one and one of a build
+ * tree may both be loaded, by preload and by UCX's plugin path */
 static int uct_vqp_module_is_second(void)
 {
     uct_component_t *component;

@@ -39,121 +39,126 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"NUM_PATHS", "4",
      "Number of paths (RC queue pairs) of each endpoint, 1 to 64. More paths use\n"
-     "more links of a fabric or bond, and cost queue pair and CQ memory each.\n"
-     "The smaller number of both sides counts.",
+     "more links of a fabric or bond. Each path needs memory for its queue pair\n"
+     "and for entries of the CQ. The endpoint uses the smaller number of both\n"
+     "sides.",
      UCT_VQP_OPTION(num_paths), UCS_CONFIG_TYPE_UINT},
 
     {"NOTIFY", "auto",
      "How the end of an active message of several frags is announced:\n"
-     " - auto  : for each message what costs least: dqplb if it has no more frags\n"
-     "           than there are paths, else tail.\n"
-     " - dqplb : every frag carries an immediate, the receiver counts them.\n"
-     " - spray : plain frags, and one immediate when all are acknowledged. Fewer\n"
-     "           receive completions, one more round trip per message.\n"
-     " - tail  : the last frag on each path carries an immediate. As few receive\n"
-     "           completions as paths, and no round trip.",
+     " - auto  : chosen for each message: dqplb if the message has no more frags\n"
+     "           than the endpoint has paths, else tail.\n"
+     " - dqplb : each frag carries an immediate.\n"
+     " - spray : the frags carry no immediate; an empty write with an immediate\n"
+     "           follows when all of them are acknowledged. One receive completion\n"
+     "           and one more round trip per message.\n"
+     " - tail  : the last frag on each path carries an immediate. One receive\n"
+     "           completion per path, no additional round trip.",
      UCT_VQP_OPTION(notify), UCS_CONFIG_TYPE_ENUM(uct_vqp_notify_names)},
 
     {"SCHED", "left",
-     "Which path takes the next frag:\n"
-     " - rr    : in turn, over the paths that have room.\n"
-     " - least : the one with the fewest bytes in flight.\n"
-     " - left  : the one that would be through with it first, by bytes in flight\n"
-     "           and the measured pace of each path. As rr while all paths are\n"
-     "           even and have little in flight.\n"
-     " - fixed : the first path only, as far as it goes. For comparison.",
+     "Scheduler: which path takes the next frag.\n"
+     " - rr    : round robin over the paths that have room.\n"
+     " - least : the path with the fewest bytes in flight.\n"
+     " - left  : the path with the least expected finish time, by its bytes in\n"
+     "           flight and its measured rate. Round robin while the rates of all\n"
+     "           paths are about equal and few bytes are in flight.\n"
+     " - fixed : the first path that is up. For comparison.",
      UCT_VQP_OPTION(sched), UCS_CONFIG_TYPE_ENUM(uct_vqp_sched_names)},
 
     {"COMP_ORDER", "any",
      "Order in which completions of one endpoint are reported:\n"
-     " - any  : as soon as all frags of an operation are confirmed.\n"
+     " - any  : each one as soon as all frags of the operation are confirmed.\n"
      " - post : in the order in which the operations were posted.",
      UCT_VQP_OPTION(comp_order),
      UCS_CONFIG_TYPE_ENUM(uct_vqp_comp_order_names)},
 
     {"AM_ORDER", "fence",
-     "What an active message is ordered with:\n"
-     " - fence : other active messages; and earlier puts, gets and atomics where\n"
-     "           a fence was called between.\n"
-     " - all   : everything posted before it, as if each had a fence in front.",
+     "Which operations an active message is ordered with:\n"
+     " - fence : other active messages; and the puts, gets and atomics that were\n"
+     "           posted before the last fence.\n"
+     " - all   : all operations posted before it, as if a fence preceded each\n"
+     "           active message.",
      UCT_VQP_OPTION(am_order), UCS_CONFIG_TYPE_ENUM(uct_vqp_am_order_names)},
 
     {"FRAG_SIZE", "64k",
-     "Largest frag, in bytes, when an endpoint has several paths; rounded down\n"
-     "to a power of two. Larger frags cost less CPU, smaller ones spread better.",
+     "Largest frag in bytes, if an endpoint has several paths. Rounded down to a\n"
+     "power of two. Larger frags need less CPU time per byte; smaller ones balance\n"
+     "the load of the paths better.",
      UCT_VQP_OPTION(frag_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"MIN_FRAG", "16k",
-     "Smallest frag, in bytes: messages up to this size are not split. Rounded\n"
+     "Smallest frag in bytes: operations up to this size are not split. Rounded\n"
      "down to a power of two.",
      UCT_VQP_OPTION(min_frag), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"PATH_BYTES", "auto",
-     "Bytes in flight on a path at which it takes no further frag. Bounds the\n"
-     "time that a small message waits behind bulk data; should be above the\n"
-     "bandwidth-delay product of one path. auto: 512 KiB shared by the paths, but\n"
-     "two frags each at least; 1 MiB for a single path.",
+     "Bytes in flight at which a path takes no further frag. Bounds the time that\n"
+     "a small message waits behind bulk data. Should exceed the bandwidth-delay\n"
+     "product of one path. auto: 512 KiB divided by the number of paths, but at\n"
+     "least two frags; 1 MiB if there is a single path.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "64k",
-     "Bytes of the active message ring of each connection, a power of two from\n"
-     "4k to 1g. Each endpoint holds two of them, pinned (ring and mirror). Bytes\n"
-     "of active messages under way, at most; one message takes up to half. Both\n"
-     "sides must have the same size.",
+     "Bytes of the active message ring of each connection: a power of two from 4k\n"
+     "to 128m; RING_SIZE x FSN_WINDOW must not exceed 2g. The ring bounds the\n"
+     "bytes of active messages in flight; one message takes at most half of it.\n"
+     "Each side pins two rings (ring and mirror). Must be equal on both sides.",
      UCT_VQP_OPTION(ring_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"FSN_WINDOW", "128",
-     "Frags with an immediate that may be on the way at once in one direction of\n"
-     "a connection, a power of two from 16 to 4096. Both sides must agree.",
+     "Immediates that may be in flight in one direction of a connection: a power\n"
+     "of two from 16 to 2048, at least 2 x NUM_PATHS. Each path posts a receive\n"
+     "for each of them. Must be equal on both sides.",
      UCT_VQP_OPTION(fsn_window), UCS_CONFIG_TYPE_UINT},
 
     {"MAX_OPS", "128",
-     "Operations of an endpoint that may be accepted and not completed, for\n"
-     "active messages, and again for RMA and atomics. Rounded up to a power of\n"
-     "two, 8 to 4096; each takes 128 bytes.",
+     "Operations of an endpoint that may be accepted and not completed: that many\n"
+     "active messages, and that many puts, gets, atomics and flushes. 8 to 4096,\n"
+     "rounded up to a power of two; each operation takes 128 bytes.",
      UCT_VQP_OPTION(max_ops), UCS_CONFIG_TYPE_UINT},
 
     {"TX_QUEUE_LEN", "auto",
      "Length of the send queue of each path, in work requests, 8 to 16384.\n"
-     "auto: 128 shared by the paths, 32 to 64 each.",
+     "auto: 128 divided by the number of paths, at least 32, at most 64.",
      UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TX_CQ_MODERATION", "16",
-     "Work requests without a completion of their own that a path sends in a row,\n"
-     "at most. Lowered where the queues are short.",
+     "Largest number of consecutive unsignaled work requests on a path. Lowered if\n"
+     "the queues are short.",
      UCT_VQP_OPTION(tx_moderation), UCS_CONFIG_TYPE_UINT},
 
     {"TX_MIN_INLINE", "60",
-     "Bytes that a send queue entry should take inline, at least; less when the\n"
-     "device grants less.",
+     "Bytes of inline data requested for each send queue entry. A device may grant\n"
+     "less.",
      UCT_VQP_OPTION(tx_min_inline), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"TX_MIN_SGE", "4",
-     "Scatter-gather elements of a send queue entry, 2 to 16; one less is the\n"
-     "number of iov entries of a zero-copy operation.",
+     "Scatter-gather elements of a send queue entry, 2 to 16. A zero-copy operation\n"
+     "takes one iov entry less.",
      UCT_VQP_OPTION(tx_min_sge), UCS_CONFIG_TYPE_UINT},
 
     {"RX_BATCH", "16",
-     "Receives that are posted with one call. A path holds that many more than\n"
-     "the peer may use.",
+     "Receives that are posted with one call. Each path posts that many more than\n"
+     "the peer may consume.",
      UCT_VQP_OPTION(rx_batch), UCS_CONFIG_TYPE_UINT},
 
     {"POLL_MAX", "16",
-     "Completions that one progress call takes, at most, 1 to 64.",
+     "Largest number of completions that one progress call handles, 1 to 64.",
      UCT_VQP_OPTION(poll_max), UCS_CONFIG_TYPE_UINT},
 
     {"SEG_SIZE", "8256",
-     "Bytes of the largest bcopy put, get or active message; the last also has\n"
-     "to fit into half the ring.",
+     "Largest bcopy put, get or active message in bytes. An active message must\n"
+     "also fit into half the ring.",
      UCT_VQP_OPTION(seg_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     UCT_VQP_MPOOL_CONFIG_FIELDS("TX_", -1, 64, "send",
                                   UCT_VQP_OPTION(tx_mp),
-                                  " They back put_bcopy and get_bcopy."),
+                                  " put_bcopy and get_bcopy use them."),
 
     {"GID_INDEX", "auto",
-     "Index of the port's GID to send from. auto: on Ethernet the first of\n"
-     "RoCEv2/IPv4, RoCEv2/IPv6, RoCEv1; on InfiniBand 0.",
+     "Index of the port's GID to use. auto: on Ethernet the first of RoCEv2/IPv4,\n"
+     "RoCEv2/IPv6, RoCEv1; on InfiniBand 0.",
      UCT_VQP_OPTION(gid_index), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TRAFFIC_CLASS", "auto",
@@ -170,13 +175,14 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(hop_limit), UCS_CONFIG_TYPE_UINT},
 
     {"PATH_ENTROPY", "on",
-     "Which flow each path is to a network that spreads flows over links by a\n"
-     "hash. The flow label of a path gives its UDP source port on RoCEv2.\n"
-     " - on   : another label for each path of each endpoint of each process.\n"
-     " - off  : label 0; most devices then make the port of the queue pair numbers.\n"
+     "Flow labels of the paths. The label of a path determines its UDP source port\n"
+     "on RoCEv2, which LAG and ECMP hash.\n"
+     " - on   : a different random label for each path of each endpoint.\n"
+     " - off  : label 0; most devices then derive the port from the queue pair\n"
+     "          numbers.\n"
      " - LIST : labels of path 0, 1, ... of every endpoint, 0 to 0xfffff, separated\n"
-     "          by commas, from the front again when there are more paths. Label N\n"
-     "          below 16384 is UDP source port 49152 + N.",
+     "          by commas; repeated if there are more paths. Label N below 16384\n"
+     "          gives UDP source port 49152 + N.",
      UCT_VQP_OPTION(path_entropy), UCS_CONFIG_TYPE_STRING_ARRAY},
 
     {"PKEY", "auto",
@@ -186,57 +192,58 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"PATH_MTU", "default",
      "Path MTU in bytes: 256, 512, 1024, 2048, 4096; default: that of the port.\n"
-     "The smaller one of both sides counts.",
+     "The smaller one of both sides is used.",
      UCT_VQP_OPTION(path_mtu), UCS_CONFIG_TYPE_ENUM(uct_vqp_mtu_names)},
 
     {"TIMEOUT", "268ms",
-     "Transport timeout: how long a packet may be unacknowledged before it is\n"
-     "sent again. Rounded up to 4.096 us times a power of two.",
+     "Transport timeout: time without an acknowledgement after which a packet is\n"
+     "retransmitted. Rounded up to 4.096 us times a power of two.",
      UCT_VQP_OPTION(timeout), UCS_CONFIG_TYPE_TIME},
 
     {"RETRY_COUNT", "6",
-     "How often a packet is sent again before the path fails, 0 to 7. With 7\n"
-     "some devices never give up, so that a dead peer is never noticed.",
+     "Number of retransmissions of a packet before the path fails, 0 to 7. With 7\n"
+     "some devices retry for ever and never detect a dead peer.",
      UCT_VQP_OPTION(retry_count), UCS_CONFIG_TYPE_UINT},
 
     {"RNR_TIMEOUT", "1ms",
-     "How long a peer waits that met no posted receive. Flow control avoids it.",
+     "Time after which a peer retries if no receive was posted (RNR). Flow control\n"
+     "prevents this case.",
      UCT_VQP_OPTION(rnr_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"RNR_RETRY_COUNT", "6",
-     "How often it tries then before the path fails, 0 to 7; 7 means for ever.",
+     "Number of RNR retries before the path fails, 0 to 7; 7 means for ever.",
      UCT_VQP_OPTION(rnr_retry_count), UCS_CONFIG_TYPE_UINT},
 
     {"READ_DEPTH", "16",
-     "READs and atomics in flight on each path, at most; lowered to what device\n"
-     "and peer can do. 1 to 255.",
+     "Largest number of READs and atomics in flight on each path, 1 to 255. Lowered\n"
+     "to the limits of the device and the peer.",
      UCT_VQP_OPTION(read_depth), UCS_CONFIG_TYPE_UINT},
 
     {"CONNECT_TIMEOUT", "15s",
-     "Time after which a peer that does not answer counts as unreachable: the\n"
-     "endpoint then fails with \"Endpoint timeout\".",
+     "Time after which an endpoint whose peer does not answer the handshake fails\n"
+     "with \"Endpoint timeout\".",
      UCT_VQP_OPTION(connect_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"PROBE_INTERVAL", "10s",
-     "A connection that no local endpoint uses, and that has been silent so long,\n"
-     "is probed with an empty write, and released when the peer is gone.\n"
+     "A connection that no local endpoint uses and that had no traffic for this\n"
+     "time is probed with an empty write. It is released if the probe fails.\n"
      "0: never.",
      UCT_VQP_OPTION(probe_interval), UCS_CONFIG_TYPE_TIME},
 
     {"GAP_TIMEOUT", "10s",
-     "An immediate that is missing for so long although later ones have arrived\n"
-     "fails the endpoint; not if the peer has NOTIFY=spray, whose immediates wait\n"
-     "for its next progress. 0: wait for ever.",
+     "The endpoint fails if an immediate is missing for this time while later ones\n"
+     "have arrived. Does not apply to a peer with NOTIFY=spray, whose immediates\n"
+     "depend on its progress calls. 0: wait for ever.",
      UCT_VQP_OPTION(gap_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"TRACE", "n",
-     "Log a line for each frag posted and each immediate received, and for each\n"
-     "control message, at log level \"debug\". Slow.",
+     "Log each posted frag, each received immediate and each control message, at\n"
+     "log level \"debug\". Disables the fast path.",
      UCT_VQP_OPTION(trace), UCS_CONFIG_TYPE_BOOL},
 
     {"STATS_FILE", "",
-     "File to which each interface appends its counters when it is closed, one\n"
-     "JSON object per line. Empty: none.",
+     "File to which each interface appends its counters when it is closed, as one\n"
+     "JSON object per line. Empty: no file.",
      UCT_VQP_OPTION(stats_file), UCS_CONFIG_TYPE_STRING},
 
     {NULL}

@@ -1,6 +1,6 @@
 /*
- * The interface's configuration: what UCX_VQP_* says, and what it comes to on a
- * given device. The help texts in vqp_options.c are the manual.
+ * The interface's configuration: the options UCX_VQP_*, and the settings that
+ * follow from them on a device. The help texts in vqp_options.c are the manual.
  */
 #ifndef UCT_VQP_OPTIONS_H
 #define UCT_VQP_OPTIONS_H
@@ -59,7 +59,7 @@ typedef struct uct_vqp_settings {
     uint32_t num_ops;      /* of each op ring, power of two */
     uint32_t send_depth;   /* of each path */
     uint32_t inflight;     /* power of two >= send_depth */
-    uint32_t recv_credit;  /* immediates that a peer may have out per path */
+    uint32_t recv_credit;  /* outstanding immediates of a peer, per path */
     uint32_t recv_depth;   /* receives posted per path */
     uint32_t rx_batch;
     uint32_t poll_max;
@@ -68,6 +68,8 @@ typedef struct uct_vqp_settings {
     uint32_t am_max_hdr;
     uint8_t  min_shift;
     uint8_t  frag_shift;
+    uint8_t  max_shift;    /* of the longest message of all rails: the limit of the
+                              device for the two above */
     uint8_t  notify;
     uint8_t  sched;
     uint8_t  comp_post;

@@ -1,77 +1,167 @@
 /*
- * The vcq: one progress function takes the completions of all rails, hands them
- * to the core, and then looks at each vqp that had some: reports what is done,
- * tells credit, dispatches, serves who waits. User callbacks run when the
- * core's state is settled: they may use, and destroy, anything.
+ * The vcq: one progress function polls the completions of all rails, passes them
+ * to the core, and then runs each vqp that had some: it reports completed ops,
+ * dispatches, and serves pending requests. User callbacks run when the state of
+ * the core is consistent: they may use and destroy anything.
  */
-#include "uct/vqp_cm.h"
-#include "uct/vqp_ep.h"
-#include "uct/vqp_recv.h"
-
-#include "core/confirm.h"
+#include "uct/vqp_control.h"
+#include "uct/vqp_desc.h"
+#include "uct/vqp_handle.h"
+#include "uct/vqp_log.h"
+#include "uct/vqp_pending.h"
 
 #include <ucs/debug/log.h>
+
+/* ---- receive ---- */
+
+/* Replace consumed receives */
+static void __attribute__((noinline))
+uct_vqp_repost(uct_vqp_t *vqp, vqp_path_t *path, vqp_ib_path_t *ib)
+{
+    uint32_t posted;
+
+    (void)vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
+                               path->recv_used, &posted);
+    vqp_recv_posted(&vqp->core, path, (uint16_t)posted);
+    uct_vqp_handle_failure(vqp);
+}
+
+static void __attribute__((noinline))
+uct_vqp_recv_failed(uct_vqp_t *vqp, vqp_path_t *path, const struct ibv_wc *wc)
+{
+    const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
+
+    if (!vqp_is_failed(&vqp->core)) {
+        ucs_diag("vqp %u: receive completion with error on path %u, %s qp "
+                 "0x%x, vendor error 0x%x: %s", vqp->number, path->index,
+                 qp->dev_name, qp->qpn, wc->vendor_err,
+                 ibv_wc_status_str(wc->status));
+    }
+    vqp_on_recv_error(&vqp->core, path, vqp_ib_wc_status(wc->status));
+    uct_vqp_handle_failure(vqp);
+}
+
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_deliver(uct_vqp_t *vqp, const vqp_rx_am_t *am)
+{
+    uct_base_iface_t *iface = &vqp->iface->super;
+
+    uct_iface_trace_am(iface, UCT_AM_TRACE_TYPE_RECV, am->id, am->data,
+                       am->length, "RX: vqp %u AM", vqp->number);
+    uct_iface_invoke_am(iface, am->id, am->data, am->length, 0);
+    vqp_recv_done(&vqp->core, am);
+    ++vqp->iface->reported;
+}
+
+/* Immediates that are not simply the next AM */
+static int __attribute__((noinline))
+uct_vqp_recv_imm(uct_vqp_t *vqp, vqp_path_t *path, uint32_t imm)
+{
+    vqp_rx_am_t am;
+    int has_am;
+
+    for (has_am = vqp_recv(&vqp->core, path, imm, &am); has_am > 0;
+         has_am = vqp_recv_next(&vqp->core, path, &am)) {
+        uct_vqp_deliver(vqp, &am);
+    }
+
+    return has_am;
+}
+
+static UCS_F_ALWAYS_INLINE void
+uct_vqp_handle_recv(uct_vqp_t *vqp, vqp_path_t *path, vqp_ib_path_t *ib,
+                    const struct ibv_wc *wc)
+{
+    uint32_t imm = ntohl(wc->imm_data);
+    vqp_rx_am_t am;
+    int has_am;
+
+    if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
+        uct_vqp_recv_failed(vqp, path, wc);
+        return;
+    }
+
+    if (vqp_recv_used(&vqp->core, path)) {
+        uct_vqp_repost(vqp, path, ib);
+    }
+
+    if (vqp_unlikely(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)) {
+        vqp_peer_broken(&vqp->core, path, "a message without an immediate");
+        uct_vqp_handle_failure(vqp);
+        return;
+    }
+
+    if (vqp_unlikely(vqp->iface->set.trace)) {
+        uct_vqp_trace_rx(vqp, path->index, imm);
+    }
+
+    has_am = vqp_recv_fast(&vqp->core, path, imm, &am);
+    if (vqp_likely(has_am > 0)) {
+        uct_vqp_deliver(vqp, &am);
+        return;
+    }
+
+    if ((has_am < 0) || (uct_vqp_recv_imm(vqp, path, imm) < 0)) {
+        uct_vqp_handle_failure(vqp);
+    }
+}
 
 /* ---- send ---- */
 
 static void __attribute__((noinline))
-uct_vqp_send_failed(uct_vqp_t *vqp, unsigned path, const struct ibv_wc *wc)
+uct_vqp_send_failed(uct_vqp_t *vqp, vqp_path_t *path, const struct ibv_wc *wc)
 {
-    vqp_status_t status = vqp_ib_wc_status(wc->status);
+    const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
 
-    if (!vqp->failed) {
+    if (!vqp_is_failed(&vqp->core)) {
         ucs_diag("vqp %u: send completion with error on path %u, %s qp 0x%x, "
-                 "vendor error 0x%x: %s", vqp->number, path,
-                 vqp->ib_paths[path].rc.dev_name, vqp->ib_paths[path].rc.qpn,
-                 wc->vendor_err, ibv_wc_status_str(wc->status));
-        /* a flush without a reason that we know of: the QP was moved to ERR
-         * by the device */
-        uct_vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET :
-                                                         status);
+                 "vendor error 0x%x: %s", vqp->number, path->index,
+                 qp->dev_name, qp->qpn, wc->vendor_err,
+                 ibv_wc_status_str(wc->status));
     }
-
-    vqp_tx_retire(&vqp->tx, &vqp->paths[path], vqp_ib_wrid_pos(wc->wr_id),
-                  vqp->status);
+    vqp_on_send_error(&vqp->core, path, vqp_ib_wrid_slot(wc->wr_id),
+                      vqp_ib_wc_status(wc->status));
+    uct_vqp_handle_failure(vqp);
 }
 
 static UCS_F_ALWAYS_INLINE void
 uct_vqp_handle_wc(uct_vqp_iface_t *iface, const struct ibv_wc *wc)
 {
-    unsigned path  = vqp_ib_wrid_path(wc->wr_id);
+    unsigned index = vqp_ib_wrid_path(wc->wr_id);
     uct_vqp_t *vqp = uct_vqp_iface_find(iface, vqp_ib_wrid_vqp(wc->wr_id));
     vqp_ib_path_t *ib;
-    vqp_path_t *tx;
+    vqp_path_t *path;
 
-    if (vqp_unlikely((vqp == NULL) || (path >= vqp->num_paths))) {
+    if (vqp_unlikely((vqp == NULL) || (index >= vqp->core.num_paths))) {
         ++iface->stats.stale;
         return;
     }
 
-    ib = &vqp->ib_paths[path];
+    ib = &vqp->ib_paths[index];
     if (vqp_unlikely((wc->wr_id ^ ib->wrid) & VQP_IB_WRID_PATH)) {
         ++iface->stats.stale;
         return;
     }
 
-    uct_vqp_touch(vqp);
+    uct_vqp_schedule(vqp);
+    path = &vqp->paths[index];
     if (wc->wr_id & VQP_IB_WRID_RECV) {
-        uct_vqp_recv(vqp, path, ib, wc);
+        uct_vqp_handle_recv(vqp, path, ib, wc);
         return;
     }
 
-    tx = &vqp->paths[path];
-    ++tx->stats.tx_cqes;
+    ++path->stats.tx_cqes;
     if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
         uct_vqp_send_failed(vqp, path, wc);
         return;
     }
 
-    if (vqp_unlikely(vqp_tx_is_paced(tx))) {
+    if (vqp_unlikely(vqp_tx_is_rated(path))) {
         uct_vqp_clock(vqp);
     }
-    if (vqp_unlikely(vqp_tx_retire(&vqp->tx, tx, vqp_ib_wrid_pos(wc->wr_id),
-                                   VQP_OK) == 0)) {
-        ++vqp->stats.stale;
+    if (vqp_unlikely(vqp_on_send(&vqp->core, path,
+                                 vqp_ib_wrid_slot(wc->wr_id)) == 0)) {
+        ++vqp->core.stats.stale;
     }
 }
 
@@ -91,8 +181,13 @@ uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
         return;
     }
 
+    if (done->user_kind == UCT_VQP_USER_FLUSH) {
+        uct_invoke_completion(done->user, UCS_OK);
+        return;
+    }
+
     if (done->user_kind == UCT_VQP_USER_NONE) {
-        return; /* its endpoint was destroyed after it had ended */
+        return; /* its endpoint was destroyed after the end of the connection */
     }
 
     iface = vqp->iface;
@@ -112,146 +207,36 @@ uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
     }
 }
 
-static void uct_vqp_run_flushes(uct_vqp_t *vqp)
-{
-    ucs_status_t status;
-    uct_completion_t *comp;
-    uct_vqp_flush_t *flush;
-
-    while (!ucs_queue_is_empty(&vqp->flushes)) {
-        flush = ucs_queue_head_elem_non_empty(&vqp->flushes, uct_vqp_flush_t,
-                                              queue);
-        if (!vqp_tx_flush_ended(&vqp->tx, &flush->tx)) {
-            break;
-        }
-
-        status = (vqp->failed && !flush->ignore_failure) ?
-                         uct_vqp_status(vqp->status) : UCS_OK;
-
-        ucs_queue_pull_non_empty(&vqp->flushes);
-        comp = flush->comp;
-        ucs_mpool_put(flush);
-        ++vqp->iface->reported;
-        uct_invoke_completion(comp, status);
-    }
-}
-
-static void uct_vqp_report_failure(uct_vqp_t *vqp)
-{
-    uct_vqp_iface_t *iface = vqp->iface;
-    ucs_status_t status    = uct_vqp_status(vqp->status);
-    uct_vqp_ep_t *ep       = vqp->ep;
-    ucs_log_level_t level;
-
-    vqp->reported = 1;
-    UCS_ASYNC_BLOCK(iface->super.worker->async);
-    if ((vqp->conn.state != VQP_CONN_FAILED) &&
-        (vqp->conn.state != VQP_CONN_CLOSED)) {
-        vqp_conn_fail(&vqp->conn, vqp->status, uct_vqp_now());
-        uct_vqp_cm_run(iface);
-    }
-    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
-
-    if ((ep == NULL) || vqp->canceled) {
-        return;
-    }
-
-    uct_vqp_ep_schedule(ep);
-    status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super,
-                                     status);
-    level  = uct_base_iface_failure_log_level(&iface->super, status,
-                                              uct_vqp_status(vqp->status));
-    ucs_log(level, "vqp %u: endpoint to iface 0x%" PRIx64 " failed: %s",
-            vqp->number, vqp->conn.peer_id,
-            ucs_status_string(uct_vqp_status(vqp->status)));
-}
-
-/* The endpoint is gone; say BYE when the peer has what it left */
-void uct_vqp_run_closing(uct_vqp_t *vqp)
-{
-    uct_vqp_iface_t *iface = vqp->iface;
-
-    if (!vqp->failed && uct_vqp_is_connected(vqp) &&
-        !vqp_tx_flush_ended(&vqp->tx, &vqp->last_flush)) {
-        if (vqp_tx_has_work(&vqp->tx)) {
-            uct_vqp_pump(vqp); /* gets CQEs for what is waited for */
-        }
-        return;
-    }
-
-    vqp->closing = 0;
-    UCS_ASYNC_BLOCK(iface->super.worker->async);
-    if (vqp->failed) {
-        vqp_conn_abort(&vqp->conn, uct_vqp_now());
-    } else {
-        vqp_conn_close(&vqp->conn, uct_vqp_now());
-    }
-    uct_vqp_cm_run(iface);
-    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
-}
-
-/* Serve who waits for resources, end the vqp */
-static void __attribute__((noinline)) uct_vqp_run_rest(uct_vqp_t *vqp)
-{
-    if (vqp->no_resource) {
-        vqp->no_resource = 0;
-        if (vqp->ep != NULL) {
-            uct_vqp_ep_schedule(vqp->ep);
-        }
-    }
-
-    if (vqp_unlikely(vqp->closing)) {
-        uct_vqp_run_closing(vqp);
-    }
-
-    if (vqp_unlikely(vqp->failed && !vqp->reported)) {
-        uct_vqp_report_failure(vqp);
-    }
-
-    if (vqp_unlikely(vqp->dying)) {
-        (void)uct_vqp_try_destroy(vqp);
-    }
-}
-
-/* Report what is done, end flushes, tell credit, dispatch */
+/* Report completed ops, send, then handle events of the core */
 static UCS_F_ALWAYS_INLINE void uct_vqp_run(uct_vqp_t *vqp)
 {
     vqp_done_t done;
 
-    if (vqp_likely(uct_vqp_is_connected(vqp))) {
-        while (vqp_tx_pop_done(&vqp->tx, &done)) {
+    if (vqp_likely(vqp_is_connected(&vqp->core))) {
+        while (vqp_next_done(&vqp->core, &done)) {
             ++vqp->iface->reported;
             uct_vqp_report(vqp, &done);
         }
 
-        if (!ucs_queue_is_empty(&vqp->flushes)) {
-            uct_vqp_run_flushes(vqp);
-        }
-
-        if (vqp_rx_must_tell(&vqp->rx)) {
-            vqp_tx_want_control(&vqp->tx);
-        }
-
-        if (vqp_tx_has_work(&vqp->tx)) {
-            uct_vqp_pump(vqp);
+        if (vqp_has_output(&vqp->core)) {
+            uct_vqp_tx_progress(vqp);
         }
     }
 
-    if (vqp_unlikely(vqp->no_resource || vqp->failed || vqp->closing ||
-                     vqp->dying)) {
-        uct_vqp_run_rest(vqp);
+    if (vqp_unlikely(vqp_has_events(&vqp->core))) {
+        uct_vqp_handle_core_events(vqp);
     }
 }
 
-/* Run what uct_vqp_touch collected */
+/* Run the vqps of uct_vqp_schedule() */
 static UCS_F_ALWAYS_INLINE void
-uct_vqp_iface_run_touched(uct_vqp_iface_t *iface)
+uct_vqp_iface_run_scheduled(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
 
-    while ((vqp = iface->touched) != NULL) {
-        iface->touched  = vqp->touched_next;
-        vqp->is_touched = 0;
+    while ((vqp = iface->scheduled) != NULL) {
+        iface->scheduled  = vqp->scheduled_next;
+        vqp->is_scheduled = 0;
         uct_vqp_run(vqp);
     }
 }
@@ -259,20 +244,21 @@ uct_vqp_iface_run_touched(uct_vqp_iface_t *iface)
 /* ---- the progress function ---- */
 
 static unsigned __attribute__((noinline))
-uct_vqp_handle_stash(uct_vqp_iface_t *iface)
+uct_vqp_handle_deferred_wcs(uct_vqp_iface_t *iface)
 {
     unsigned count = 0;
 
-    while (iface->stash_next < iface->stash_count) {
-        uct_vqp_handle_wc(iface, &iface->stash[iface->stash_next++]);
+    while (iface->next_deferred_wc < iface->num_deferred_wcs) {
+        uct_vqp_handle_wc(iface,
+                          &iface->deferred_wcs[iface->next_deferred_wc++]);
         ++count;
     }
 
     return count;
 }
 
-/* Nothing tells what has completed: when it does so again and again, nothing
- * more will, and whoever waits has to be told */
+/* The lost completions are unknown. After several consecutive failures no
+ * completion will come: fail all connections */
 static void __attribute__((noinline))
 uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
 {
@@ -314,8 +300,8 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
     return (unsigned)count;
 }
 
-/* Goes on where it stopped, so that a busy queue does not starve the others: an
- * immediate in one of them may be what a message waits for */
+/* Continue with the next queue, so that a busy queue does not delay the others: a
+ * message may wait for an immediate in one of them */
 static UCS_F_ALWAYS_INLINE unsigned
 uct_vqp_poll_cqs(uct_vqp_iface_t *iface, unsigned max)
 {
@@ -340,7 +326,7 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
     unsigned count         = 0;
 
     if (vqp_unlikely(iface->in_progress)) {
-        return 0; /* called from a callback of ours */
+        return 0; /* called from a user callback */
     }
 
     iface->in_progress = 1;
@@ -350,25 +336,26 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
         uct_vqp_iface_handle_events(iface);
     }
 
-    if (vqp_unlikely(iface->stash_next < iface->stash_count)) {
-        count += uct_vqp_handle_stash(iface);
+    if (vqp_unlikely(iface->next_deferred_wc < iface->num_deferred_wcs)) {
+        count += uct_vqp_handle_deferred_wcs(iface);
     }
 
     count += uct_vqp_poll_cqs(iface, iface->set.poll_max);
-    if (vqp_unlikely(iface->is_pacing) && (count == 0)) {
-        uct_vqp_iface_saw_nothing(iface);
+    if (vqp_unlikely(iface->is_rating) &&
+        ((count == 0) || (iface->deferred != NULL))) {
+        uct_vqp_iface_rate(iface, count);
     }
 
-    /* Only now, when all that has arrived was looked at */
+    /* After all completions that had arrived */
     if (vqp_unlikely(iface->check_gaps) && (count < iface->set.poll_max)) {
         uct_vqp_iface_check_gaps(iface);
     }
 
-    if (iface->touched != NULL) {
-        uct_vqp_iface_run_touched(iface);
+    if (iface->scheduled != NULL) {
+        uct_vqp_iface_run_scheduled(iface);
     }
 
-    ucs_arbiter_dispatch(&iface->arbiter, 1, uct_vqp_ep_process_pending, NULL);
+    ucs_arbiter_dispatch(&iface->arbiter, 1, uct_vqp_process_pending, NULL);
     iface->in_progress = 0;
     return iface->reported;
 }

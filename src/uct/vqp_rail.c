@@ -88,7 +88,7 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
     return uct_vqp_status(vqp_ib_cq_pool_init(&rail->cqs, dev, &cq_params));
 }
 
-/* What a queue pair of this rail will be granted: ask a trial one */
+/* Find the limits of a queue pair of this rail by a trial one */
 ucs_status_t
 uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                  const uct_vqp_iface_config_t *config)
@@ -131,6 +131,6 @@ void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface)
         }
     }
 
-    /* The polling thread goes up to it: the pointers must be there first */
+    /* The polling thread reads up to it: store the pointers first */
     __atomic_store_n(&iface->num_cqs, num_cqs, __ATOMIC_RELEASE);
 }

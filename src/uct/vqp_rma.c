@@ -1,11 +1,10 @@
-/* put and get: the hot paths. */
+/* put and get: the fast path. */
+#include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
 
-#include "core/fast.h"
-
-/* Take a place in the RMA ring, or return NO_RESOURCE */
+/* Allocate an op of the RMA ring, or return NO_RESOURCE */
 #define UCT_VQP_RMA_BEGIN(_vqp, _op) \
-    vqp_op_t *_op = vqp_tx_rma_begin(&(_vqp)->tx); \
+    vqp_op_t *_op = vqp_tx_rma_begin(&(_vqp)->core.tx); \
     if (vqp_unlikely(_op == NULL)) { \
         return uct_vqp_no_resource(_vqp); \
     }
@@ -14,127 +13,51 @@ static inline void
 uct_vqp_rma_fill(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
                  uint64_t length, uint64_t remote_addr, uct_rkey_t rkey)
 {
-    op->kind   = (uint8_t)kind;
-    op->flags  = (uint8_t)flags;
-    op->length = length;
-    op->raddr  = remote_addr;
-    op->rkeys  = uct_vqp_keep_rkeys(vqp, op, uct_vqp_rkey(rkey)->rkeys);
+    op->kind      = (uint8_t)kind;
+    op->flags     = (uint16_t)flags;
+    op->length    = length;
+    op->raddr     = remote_addr;
+    op->rma.rkeys = uct_vqp_keep_rkeys(vqp, op, uct_vqp_rkey(rkey)->rkeys);
 }
 
-/* Accept and post a put of one frag and one piece */
-static UCS_F_ALWAYS_INLINE void
-uct_vqp_fast_put(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
-                 const vqp_sge_t *sge, unsigned flags)
-{
-    uint16_t pos = vqp_tx_fast_put(&vqp->tx, path, op, &flags);
-
-    if (vqp_unlikely(vqp_ib_post_rdma(&vqp->ib_paths[path->index],
-                                      IBV_WR_RDMA_WRITE, pos, sge, 1, op->raddr,
-                                      op->rkeys[path->peer_rail], flags,
-                                      0) != 0)) {
-        uct_vqp_post_one_failed(vqp, path, pos);
-    }
-}
-
-/* Accept and post a get of one frag and one piece */
-static UCS_F_ALWAYS_INLINE void
-uct_vqp_fast_get(uct_vqp_t *vqp, vqp_path_t *path, vqp_op_t *op,
-                 const vqp_sge_t *sge)
-{
-    unsigned flags = 0;
-    uint16_t pos   = vqp_tx_fast_read(&vqp->tx, path, op, &flags);
-
-    if (vqp_unlikely(vqp_ib_post_rdma(&vqp->ib_paths[path->index],
-                                      IBV_WR_RDMA_READ, pos, sge, 1, op->raddr,
-                                      op->rkeys[path->peer_rail], flags,
-                                      0) != 0)) {
-        uct_vqp_post_one_failed(vqp, path, pos);
-    }
-}
-
-/* Accept a put of one piece and post its frags, each on another path */
+/* Post the frags of a put, each on another path */
 static inline void uct_vqp_spread_put(uct_vqp_t *vqp, vqp_op_t *op)
 {
-    uint64_t addr          = op->g.iov[0].addr;
-    const uint32_t *lkeys  = op->g.iov[0].lkeys;
-    vqp_path_t *path;
-    uint64_t offset;
-    vqp_sge_t sge;
-    unsigned flags;
-    uint16_t pos;
-
-    vqp_tx_fast_accept(&vqp->tx, op);
-    ++vqp->tx.rma.tail;
-    do {
-        offset = op->offset;
-        flags  = 0;
-        path   = vqp_tx_fast_put_next(&vqp->tx, op, &pos, &sge.length, &flags);
-        if (vqp_unlikely(path == NULL)) {
-            uct_vqp_pump(vqp);
-            return;
-        }
-
-        sge.addr = addr + offset;
-        sge.lkey = lkeys[path->rail];
-        if (vqp_unlikely(vqp_ib_post_rdma(&vqp->ib_paths[path->index],
-                                          IBV_WR_RDMA_WRITE, pos, &sge, 1,
-                                          op->raddr + offset,
-                                          op->rkeys[path->peer_rail], flags,
-                                          0) != 0)) {
-            uct_vqp_post_one_failed(vqp, path, pos);
-            return;
-        }
-    } while (op->offset < op->length);
-
-    vqp->tx.rma.post = vqp->tx.rma.tail;
-}
-
-/* Post an op of one piece the short way. Returns 0 if that is closed. */
-static UCS_F_ALWAYS_INLINE int
-uct_vqp_rma_send_fast(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind)
-{
-    vqp_path_t *path;
+    vqp_frag_t frag;
     vqp_sge_t sge;
 
-    path = (kind == VQP_KIND_GET) ? vqp_tx_fast_read_path(&vqp->tx) :
-                                    vqp_tx_fast_put_path(&vqp->tx);
-    if (vqp_unlikely((path == NULL) || (op->length >= vqp->tx.fast_max))) {
-        return 0;
-    }
-
-    if (op->length > (1ul << op->frag_shift)) {
-        if ((kind != VQP_KIND_PUT) || !vqp_tx_fast_is_spread(&vqp->tx, op)) {
-            return 0;
+    while (vqp_tx_spread_next(&vqp->core.tx, op, &sge, &frag)) {
+        if (vqp_unlikely(uct_vqp_post_frag(vqp, &frag) != VQP_OK)) {
+            return;
         }
-        uct_vqp_spread_put(vqp, op);
-        return 1;
     }
 
-    sge.addr   = op->g.iov[0].addr;
-    sge.length = (uint32_t)op->length;
-    sge.lkey   = op->g.iov[0].lkeys[path->rail];
-    if (kind == VQP_KIND_PUT) {
-        uct_vqp_fast_put(vqp, path, op, &sge, 0);
-    } else {
-        uct_vqp_fast_get(vqp, path, op, &sge);
+    if (vqp_unlikely(op->offset < op->length)) {
+        uct_vqp_tx_progress(vqp);
     }
-
-    return 1;
 }
 
-/* A put or get of pieces is filled in: send it the short or the long way */
+/* Accept a filled op, and post what is allowed. @a kind is a constant. */
 static UCS_F_ALWAYS_INLINE void
-uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind)
+uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind, unsigned flags)
 {
-    vqp_tx_rma_cut(&vqp->tx, op);
-    if (vqp_unlikely(op->niov != 1) ||
-        !uct_vqp_rma_send_fast(vqp, op, kind)) {
-        vqp_tx_rma_commit(&vqp->tx, op);
-        uct_vqp_pump(vqp);
+    vqp_frag_t frag;
+    vqp_sge_t sge;
+
+    switch (vqp_tx_send_rma(&vqp->core.tx, op, kind, flags, &sge, &frag)) {
+    case VQP_SEND_FRAG:
+        (void)uct_vqp_post_frag(vqp, &frag);
+        break;
+    case VQP_SEND_SPREAD:
+        uct_vqp_spread_put(vqp, op);
+        break;
+    default:
+        uct_vqp_tx_progress(vqp);
+        break;
     }
 }
 
-/* A word is what most of these are */
+/* Most of these are one word */
 static inline void
 uct_vqp_copy_short(void *dest, const void *src, unsigned length)
 {
@@ -149,9 +72,6 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
                                   unsigned length, uint64_t remote_addr,
                                   uct_rkey_t rkey)
 {
-    vqp_path_t *path;
-    vqp_sge_t sge;
-
     UCT_CHECK_LENGTH(length, 0,
                      ucs_min(ucs_derived_of(tl_ep->iface,
                                             uct_vqp_iface_t)->inline_max,
@@ -168,37 +88,29 @@ ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
     uct_vqp_copy_short(op->data, buffer, length);
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), PUT, SHORT, length);
 
-    path = vqp_tx_fast_put_path(&vqp->tx);
-    if (vqp_likely(path != NULL)) {
-        sge.addr   = (uintptr_t)op->data;
-        sge.length = length;
-        uct_vqp_fast_put(vqp, path, op, &sge, VQP_FRAG_INLINE);
-        return UCS_OK;
-    }
-
-    vqp_tx_rma_commit(&vqp->tx, op);
-    uct_vqp_pump(vqp);
+    uct_vqp_rma_send(vqp, op, VQP_KIND_PUT, VQP_FRAG_INLINE);
     return UCS_OK;
 }
 
-/* Slots come back with completions: have every connection that may hold some
- * ask for one */
-static void uct_vqp_kick_all(uct_vqp_iface_t *iface)
+/* Slots are freed by completions: request one on every connection that may hold
+ * slots */
+static void uct_vqp_reclaim_all(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
 
     UCS_ASYNC_BLOCK(iface->super.worker->async);
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (uct_vqp_is_connected(vqp) && !vqp->failed &&
-            !vqp_opring_is_empty(&vqp->tx.rma)) {
-            vqp_tx_kick(&vqp->tx);
-            uct_vqp_pump(vqp);
+        if (vqp_is_connected(&vqp->core) && !vqp_is_failed(&vqp->core) &&
+            !vqp_opring_is_empty(&vqp->core.tx.rma)) {
+            vqp_tx_reclaim(&vqp->core.tx);
+            uct_vqp_tx_progress(vqp);
         }
     }
     UCS_ASYNC_UNBLOCK(iface->super.worker->async);
 }
 
-/* A bounce slot of the interface, or NULL: the vqp is told when one is back */
+/* Get a bounce slot of the interface. NULL: the vqp is scheduled when one is
+ * back */
 static inline uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
 {
     uct_vqp_desc_t *desc = ucs_mpool_get_inline(&vqp->iface->tx_mp);
@@ -206,7 +118,7 @@ static inline uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
     if (ucs_unlikely(desc == NULL)) {
         if (!vqp->iface->tx_mp_empty) {
             vqp->iface->tx_mp_empty = 1;
-            uct_vqp_kick_all(vqp->iface);
+            uct_vqp_reclaim_all(vqp->iface);
         }
         UCT_TL_IFACE_STAT_TX_NO_DESC(&vqp->iface->super);
     }
@@ -214,7 +126,7 @@ static inline uct_vqp_desc_t *uct_vqp_get_desc(uct_vqp_t *vqp)
     return desc;
 }
 
-/* Slots come back, unless there never were any */
+/* Retry later, unless the pool could not be allocated */
 static ucs_status_t __attribute__((noinline)) uct_vqp_no_desc(uct_vqp_t *vqp)
 {
     return (vqp->iface->tx_mp.data->chunks == NULL) ? UCS_ERR_NO_MEMORY :
@@ -231,7 +143,8 @@ uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind,
     op->g.iov[0].addr  = (uintptr_t)(desc + 1);
     op->g.iov[0].length = length;
     op->g.iov[0].lkeys = desc->lkeys;
-    uct_vqp_rma_send(vqp, op, kind);
+    vqp_tx_rma_cut(&vqp->core.tx, op);
+    uct_vqp_rma_send(vqp, op, kind, 0);
 }
 
 ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
@@ -252,7 +165,7 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
     length       = pack_cb(desc + 1, arg);
     if (ucs_unlikely(length == 0)) {
         ucs_mpool_put_inline(desc);
-        return 0; /* without a look at the key: there may be none */
+        return 0; /* the key is not read: it may be missing */
     }
 
     if (ucs_unlikely(uct_vqp_rkey(rkey)->layout != vqp->key_layout)) {
@@ -298,22 +211,22 @@ ucs_status_t uct_vqp_ep_get_bcopy(uct_ep_h tl_ep,
 ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
                              const uct_iov_t *iov, size_t iovcnt)
 {
-    vqp_iov_t *dest = vqp_tx_op_iov(&vqp->tx, op, (unsigned)iovcnt + first);
+    vqp_iov_t *dest = vqp_tx_op_iov(&vqp->core.tx, op, (unsigned)iovcnt + first);
     size_t max      = vqp->iface->max_iov + 1;
     size_t i;
 
     if (vqp_unlikely(dest == NULL)) {
         /* the first use of a long iov on this connection, not in the data
          * path again */
-        vqp->iov_ext = ucs_calloc(vqp_tx_iov_ext_count(&vqp->tx, (unsigned)max),
+        vqp->iov_ext = ucs_calloc(vqp_tx_iov_ext_count(&vqp->core.tx, (unsigned)max),
                                   sizeof(*vqp->iov_ext), "uct_vqp_iov");
         if (vqp->iov_ext == NULL) {
             ucs_error("failed to allocate scatter-gather lists");
             return UCS_ERR_NO_MEMORY;
         }
 
-        vqp_tx_set_iov_ext(&vqp->tx, vqp->iov_ext, (unsigned)max);
-        dest = vqp_tx_op_iov(&vqp->tx, op, (unsigned)iovcnt + first);
+        vqp_tx_set_iov_ext(&vqp->core.tx, vqp->iov_ext, (unsigned)max);
+        dest = vqp_tx_op_iov(&vqp->core.tx, op, (unsigned)iovcnt + first);
     }
 
     for (i = 0; i < iovcnt; ++i) {
@@ -324,7 +237,7 @@ ucs_status_t uct_vqp_set_iov(uct_vqp_t *vqp, vqp_op_t *op, unsigned first,
     return UCS_OK;
 }
 
-/* A put or get of user memory, of any length: accepted whole */
+/* A put or get of user memory, of any length */
 static UCS_F_ALWAYS_INLINE ucs_status_t
 uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
                   size_t iovcnt, size_t length, uint64_t remote_addr,
@@ -347,8 +260,9 @@ uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
     uct_vqp_rma_fill(vqp, op, kind, VQP_OP_SIGNAL | VQP_OP_BUFFER, length,
                      remote_addr, rkey);
     op->user      = comp;
-    op->user_kind = (comp == NULL) ? 0 : UCT_VQP_USER_COMP;
-    uct_vqp_rma_send(vqp, op, kind);
+    op->user_kind = (comp == NULL) ? UCT_VQP_USER_NONE : UCT_VQP_USER_COMP;
+    vqp_tx_rma_cut(&vqp->core.tx, op);
+    uct_vqp_rma_send(vqp, op, kind, 0);
     return UCS_INPROGRESS;
 }
 
@@ -382,26 +296,4 @@ ucs_status_t uct_vqp_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
     UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), GET, ZCOPY, length);
     return uct_vqp_rma_zcopy(vqp, VQP_KIND_GET, iov, iovcnt, length,
                              remote_addr, rkey, comp);
-}
-
-void uct_vqp_check(uct_vqp_t *vqp)
-{
-    vqp_op_t *op = vqp_tx_rma_begin(&vqp->tx);
-
-    if (op != NULL) {
-        op->kind       = VQP_KIND_CHECK;
-        op->flags      = VQP_OP_SIGNAL;
-        op->length     = 0;
-        op->user_kind  = UCT_VQP_USER_NONE;
-        op->frag_shift = 31;
-        vqp_tx_rma_commit(&vqp->tx, op);
-    }
-
-    /* What is on the way tells as well. But all may wait for the peer's credit,
-     * or behind a fence for what does. */
-    uct_vqp_pump(vqp);
-    if (!vqp->failed && (vqp_tx_outstanding(&vqp->tx) == 0)) {
-        vqp_tx_probe(&vqp->tx);
-        uct_vqp_pump(vqp);
-    }
 }

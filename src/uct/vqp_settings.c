@@ -1,4 +1,5 @@
-/* What the configuration comes to, checked and rounded; see vqp_options.h. */
+/* Settings that follow from the configuration, checked and rounded; see
+ * vqp_options.h. */
 #include "uct/vqp_options.h"
 
 #include "core/entropy.h"
@@ -27,7 +28,7 @@
 
 #define UCT_VQP_TIME_MAX 1e9 /* seconds: any more does not fit nanoseconds */
 
-/* No time is what UCX's parser takes as well: "inf", "nan", "-1s" */
+/* UCX's parser also accepts "inf", "nan" and "-1s", which are no valid times */
 static inline int uct_vqp_is_time(double seconds)
 {
     return (seconds >= 0) && (seconds <= UCT_VQP_TIME_MAX);
@@ -70,9 +71,9 @@ static uint8_t uct_vqp_rnr_code(double seconds)
     return 0;
 }
 
-/* For several paths: enough for 200 Gb/s x 20 us, and no more than a message may
- * wait behind on a path. For one, ops are not cut: its wire must not run empty
- * while one of them is confirmed. */
+/* For several paths: enough for 200 Gb/s x 20 us, and not more than a message may
+ * wait behind on a path. One path needs more: its ops are not split, and its wire
+ * must stay busy until one is confirmed. */
 static uint64_t uct_vqp_path_bytes(const uct_vqp_iface_config_t *config)
 {
     uint64_t frag = UCS_BIT(ucs_ilog2(config->frag_size));
@@ -92,6 +93,29 @@ static size_t uct_vqp_send_depth(const uct_vqp_iface_config_t *config)
                    ucs_min(ucs_max(128 / num_paths, 32), 64);
 }
 
+/* Delayed credit must be recognized as old, see VQP_RING_WINDOW_MAX */
+static ucs_status_t
+uct_vqp_settings_check_ring(const uct_vqp_iface_config_t *config)
+{
+    UCT_VQP_CHECK(uct_vqp_in_range(config->ring_size, 4 * UCS_KBYTE,
+                                   128 * UCS_MBYTE) &&
+                  ucs_is_pow2(config->ring_size),
+                  "RING_SIZE", config->ring_size,
+                  "must be a power of two from 4k to 128m");
+    UCT_VQP_CHECK(uct_vqp_in_range(config->fsn_window, 16,
+                                   VQP_FSN_WINDOW_MAX) &&
+                  ucs_is_pow2(config->fsn_window),
+                  "FSN_WINDOW", config->fsn_window,
+                  "must be a power of two from 16 to 2048");
+    UCT_VQP_CHECK(config->fsn_window >= 2 * config->num_paths, "FSN_WINDOW",
+                  config->fsn_window,
+                  "must be at least twice UCX_VQP_NUM_PATHS");
+    UCT_VQP_CHECK(config->ring_size <= VQP_RING_WINDOW_MAX / config->fsn_window,
+                  "RING_SIZE", config->ring_size,
+                  "times UCX_VQP_FSN_WINDOW must be at most 2g");
+    return UCS_OK;
+}
+
 static ucs_status_t
 uct_vqp_settings_check_sizes(const uct_vqp_iface_config_t *config)
 {
@@ -99,18 +123,6 @@ uct_vqp_settings_check_sizes(const uct_vqp_iface_config_t *config)
 
     UCT_VQP_CHECK(uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
                   "NUM_PATHS", config->num_paths, "must be from 1 to 64");
-    UCT_VQP_CHECK(uct_vqp_in_range(config->ring_size, 4 * UCS_KBYTE,
-                                   UCS_GBYTE) &&
-                  ucs_is_pow2(config->ring_size),
-                  "RING_SIZE", config->ring_size,
-                  "must be a power of two from 4k to 1g");
-    UCT_VQP_CHECK(uct_vqp_in_range(config->fsn_window, 16, 4096) &&
-                  ucs_is_pow2(config->fsn_window),
-                  "FSN_WINDOW", config->fsn_window,
-                  "must be a power of two from 16 to 4096");
-    UCT_VQP_CHECK(config->fsn_window >= 2 * config->num_paths, "FSN_WINDOW",
-                  config->fsn_window,
-                  "must be at least twice UCX_VQP_NUM_PATHS");
     UCT_VQP_CHECK(uct_vqp_in_range(config->max_ops, 8, 4096),
                   "MAX_OPS", config->max_ops, "must be from 8 to 4096");
     UCT_VQP_CHECK(uct_vqp_in_range(send_depth, 8, 16384), "TX_QUEUE_LEN",
@@ -137,7 +149,7 @@ uct_vqp_settings_check_sizes(const uct_vqp_iface_config_t *config)
     return UCS_OK;
 }
 
-/* What was checked, rounded; and what follows from it */
+/* Round the checked values, and derive further ones */
 static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                                    const uct_vqp_iface_config_t *config)
 {
@@ -155,13 +167,9 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->path_bytes = (config->path_bytes != UCS_MEMUNITS_AUTO) ?
                               config->path_bytes : uct_vqp_path_bytes(config);
 
-    /* One path must be able to carry half a window and the control reserve of
-     * both directions, so that a receiver that tells its credit by halves never
-     * leaves a sender without; see vqp_tx_init */
-    set->recv_credit = ucs_min(2 * set->fsn_window / set->num_paths,
-                               set->fsn_window + VQP_CONTROL_RESERVE);
-    set->recv_credit = ucs_max(set->recv_credit, (set->fsn_window / 2) +
-                                                 (2 * VQP_CONTROL_RESERVE));
+    /* Each path can receive all immediates of a window: after the loss of the other
+     * paths, nothing waits for their receives; see vqp_tx_init */
+    set->recv_credit = set->fsn_window + VQP_CONTROL_RESERVE;
     set->recv_depth  = set->recv_credit + set->rx_batch;
 
     /* Unsignaled ops hold places of the op rings: a quarter at most */
@@ -212,7 +220,7 @@ uct_vqp_settings_entropy(uct_vqp_settings_t *set,
     return UCS_OK;
 }
 
-/* What goes into narrower fields further on, or is a time */
+/* Check values that are stored in narrower fields or are times */
 static ucs_status_t
 uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
 {
@@ -251,6 +259,11 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
 
     memset(set, 0, sizeof(*set));
     status = uct_vqp_settings_check_sizes(config);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    status = uct_vqp_settings_check_ring(config);
     if (status != UCS_OK) {
         return status;
     }

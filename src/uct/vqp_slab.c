@@ -1,6 +1,7 @@
 /* Ring memory, see vqp_slab.h. */
 #include "uct/vqp_slab.h"
 
+#include <ucs/arch/cpu.h>
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
@@ -9,19 +10,56 @@
 #include <sys/mman.h>
 
 void uct_vqp_slabs_init(uct_vqp_slabs_t *slabs, uct_vqp_md_t *md,
-                        size_t chunk_size)
+                        size_t remote_size, size_t local_size)
 {
-    slabs->md         = md;
-    slabs->chunk_size = ucs_align_up_pow2(chunk_size, ucs_get_page_size());
+    slabs->md            = md;
+    slabs->remote_size   = remote_size;
+    slabs->remote_stride = ucs_align_up_pow2(remote_size, ucs_get_page_size());
+    slabs->local_size    = ucs_align_up_pow2(local_size,
+                                             UCS_SYS_CACHE_LINE_SIZE);
     ucs_list_head_init(&slabs->list);
 }
 
-static void uct_vqp_slab_release(uct_vqp_slab_t *slab)
+static char *uct_vqp_slab_remote(const uct_vqp_slabs_t *slabs,
+                                 const uct_vqp_slab_t *slab, unsigned index)
+{
+    return slab->memory + (index * slabs->remote_stride);
+}
+
+static char *uct_vqp_slab_local(const uct_vqp_slabs_t *slabs,
+                                const uct_vqp_slab_t *slab, unsigned index)
+{
+    return uct_vqp_slab_remote(slabs, slab, UCT_VQP_SLAB_CHUNKS) +
+           (index * slabs->local_size);
+}
+
+static size_t uct_vqp_slab_length(const uct_vqp_slabs_t *slabs)
+{
+    return UCT_VQP_SLAB_CHUNKS * (slabs->remote_stride + slabs->local_size);
+}
+
+static void
+uct_vqp_slab_release(const uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab)
 {
     ucs_list_del(&slab->list);
     (void)vqp_ib_mr_dereg(&slab->mr);
-    munmap(slab->memory, slab->length);
+    munmap(slab->memory, uct_vqp_slab_length(slabs));
     ucs_free(slab);
+}
+
+static ucs_status_t
+uct_vqp_slab_register(const uct_vqp_slabs_t *slabs, vqp_ib_mr_t *mr,
+                      void *address, size_t length, unsigned access)
+{
+    vqp_ib_mr_params_t params = {
+        .address   = address,
+        .length    = length,
+        .access    = access,
+        .log_level = VQP_IB_LOG_ERROR
+    };
+
+    return uct_vqp_status(vqp_ib_mr_reg(mr, slabs->md->dev_ptrs,
+                                        slabs->md->num_rails, &params));
 }
 
 void uct_vqp_slabs_cleanup(uct_vqp_slabs_t *slabs)
@@ -31,17 +69,14 @@ void uct_vqp_slabs_cleanup(uct_vqp_slabs_t *slabs)
     ucs_list_for_each_safe(slab, next, &slabs->list, list) {
         ucs_assertv(slab->used == 0, "%u ring chunks are still used",
                     slab->used);
-        uct_vqp_slab_release(slab);
+        uct_vqp_slab_release(slabs, slab);
     }
 }
 
 static ucs_status_t
 uct_vqp_slab_create(uct_vqp_slabs_t *slabs, uct_vqp_slab_t **slab_p)
 {
-    vqp_ib_mr_params_t params = {
-        .access    = VQP_IB_ACCESS_LOCAL_WRITE | VQP_IB_ACCESS_REMOTE_WRITE,
-        .log_level = VQP_IB_LOG_ERROR
-    };
+    size_t length = uct_vqp_slab_length(slabs);
     ucs_status_t status;
     uct_vqp_slab_t *slab;
 
@@ -51,20 +86,19 @@ uct_vqp_slab_create(uct_vqp_slabs_t *slabs, uct_vqp_slab_t **slab_p)
         return UCS_ERR_NO_MEMORY;
     }
 
-    slab->length = slabs->chunk_size * UCT_VQP_SLAB_CHUNKS;
-    slab->memory = mmap(NULL, slab->length, PROT_READ | PROT_WRITE,
+    slab->memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (slab->memory == MAP_FAILED) {
         ucs_error("failed to map %zu bytes for active message rings: %m",
-                  slab->length);
+                  length);
         status = UCS_ERR_NO_MEMORY;
         goto err_free;
     }
 
-    params.address = slab->memory;
-    params.length  = slab->length;
-    status = uct_vqp_status(vqp_ib_mr_reg(&slab->mr, slabs->md->dev_ptrs,
-                                          slabs->md->num_rails, &params));
+    status = uct_vqp_slab_register(slabs, &slab->mr,
+                                   uct_vqp_slab_local(slabs, slab, 0),
+                                   UCT_VQP_SLAB_CHUNKS * slabs->local_size,
+                                   VQP_IB_ACCESS_LOCAL_WRITE);
     if (status != UCS_OK) {
         goto err_unmap;
     }
@@ -74,7 +108,7 @@ uct_vqp_slab_create(uct_vqp_slabs_t *slabs, uct_vqp_slab_t **slab_p)
     return UCS_OK;
 
 err_unmap:
-    munmap(slab->memory, slab->length);
+    munmap(slab->memory, length);
 err_free:
     ucs_free(slab);
     return status;
@@ -93,8 +127,16 @@ static uct_vqp_slab_t *uct_vqp_slabs_find(uct_vqp_slabs_t *slabs)
     return NULL;
 }
 
-ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, void **chunk_p,
-                               uct_vqp_slab_t **slab_p)
+static void uct_vqp_slab_unuse(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab,
+                               unsigned index)
+{
+    slab->is_used[index] = 0;
+    if ((--slab->used == 0) && !ucs_list_is_only(&slabs->list, &slab->list)) {
+        uct_vqp_slab_release(slabs, slab);
+    }
+}
+
+ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk)
 {
     uct_vqp_slab_t *slab = uct_vqp_slabs_find(slabs);
     unsigned index       = 0;
@@ -113,20 +155,27 @@ ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, void **chunk_p,
 
     slab->is_used[index] = 1;
     ++slab->used;
-    *chunk_p = slab->memory + (index * slabs->chunk_size);
-    *slab_p  = slab;
-    memset(*chunk_p, 0, slabs->chunk_size);
-    return UCS_OK;
+    chunk->slab          = slab;
+    chunk->remote        = uct_vqp_slab_remote(slabs, slab, index);
+    chunk->local         = uct_vqp_slab_local(slabs, slab, index);
+    memset(chunk->remote, 0, slabs->remote_size);
+    memset(chunk->local, 0, slabs->local_size);
+    status = uct_vqp_slab_register(slabs, &chunk->mr, chunk->remote,
+                                   slabs->remote_size,
+                                   VQP_IB_ACCESS_LOCAL_WRITE |
+                                   VQP_IB_ACCESS_REMOTE_WRITE);
+    if (status != UCS_OK) {
+        uct_vqp_slab_unuse(slabs, slab, index);
+    }
+
+    return status;
 }
 
-void uct_vqp_slabs_put(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab,
-                       void *chunk)
+void uct_vqp_slabs_put(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk)
 {
-    unsigned index = (unsigned)(((char*)chunk - slab->memory) /
-                                slabs->chunk_size);
+    unsigned index = (unsigned)((chunk->remote - chunk->slab->memory) /
+                                slabs->remote_stride);
 
-    slab->is_used[index] = 0;
-    if ((--slab->used == 0) && !ucs_list_is_only(&slabs->list, &slab->list)) {
-        uct_vqp_slab_release(slab);
-    }
+    (void)vqp_ib_mr_dereg(&chunk->mr);
+    uct_vqp_slab_unuse(slabs, chunk->slab, index);
 }

@@ -1,6 +1,10 @@
 /*
- * Ring memory: chunks of one size carved from slabs, each slab registered once
- * with every rail. May use UCX and the verbs layer. Under the async block.
+ * Registered memory of connections, of one size each, allocated from slabs. A
+ * slab has the remote parts, which peers write into, on pages of their own, and
+ * behind them the local parts, which the own device uses. The local parts have
+ * one registration without remote access. The remote part of a chunk in use has
+ * a registration of its own: its key covers nothing else, and ends with the
+ * connection. May use UCX and the verbs layer. Under the async block.
  */
 #ifndef UCT_VQP_SLAB_H
 #define UCT_VQP_SLAB_H
@@ -14,37 +18,43 @@
 typedef struct uct_vqp_slab {
     ucs_list_link_t list;
     char           *memory;
-    size_t          length;
-    vqp_ib_mr_t     mr;
+    vqp_ib_mr_t     mr;                          /* of the local parts */
     unsigned        used;                        /* chunks in use */
     uint8_t         is_used[UCT_VQP_SLAB_CHUNKS];
 } uct_vqp_slab_t;
 
+/** Memory of one connection. */
+typedef struct uct_vqp_chunk {
+    char           *remote; /* writable by the peer, page-aligned */
+    char           *local;  /* aligned to cache lines; keys: slab->mr */
+    uct_vqp_slab_t *slab;
+    vqp_ib_mr_t     mr;     /* exact size of the remote part */
+} uct_vqp_chunk_t;
+
 typedef struct uct_vqp_slabs {
     uct_vqp_md_t   *md;
-    size_t          chunk_size; /* bytes, page-aligned */
+    size_t          remote_size;   /* bytes of a chunk */
+    size_t          remote_stride; /* the same, in whole pages */
+    size_t          local_size;    /* bytes of a chunk, in whole cache lines */
     ucs_list_link_t list;
 } uct_vqp_slabs_t;
 
-/** @param [in] chunk_size  Bytes; rounded up to whole pages. */
+/** @param [in] remote_size, local_size  Bytes of each chunk's parts. */
 void uct_vqp_slabs_init(uct_vqp_slabs_t *slabs, uct_vqp_md_t *md,
-                        size_t chunk_size);
+                        size_t remote_size, size_t local_size);
 
-/** Release all memory; every chunk must have been given back. */
+/** Release all memory; every chunk must have been returned. */
 void uct_vqp_slabs_cleanup(uct_vqp_slabs_t *slabs);
 
 /**
- * Get a zeroed chunk.
+ * Get a zeroed chunk, with its remote part registered.
  *
- * @param [out] slab_p  Its slab: has the keys, and takes it back.
- *
- * @return UCS_OK, UCS_ERR_NO_MEMORY or what registration says (logged).
+ * @return UCS_OK, UCS_ERR_NO_MEMORY or the error of the registration (logged).
  */
-ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, void **chunk_p,
-                               uct_vqp_slab_t **slab_p);
+ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk);
 
-/** Give a chunk back. A slab without used chunks is released, but for one. */
-void uct_vqp_slabs_put(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab,
-                       void *chunk);
+/** Return a chunk: its remote key ends. A slab without used chunks is released,
+ *  except for one. */
+void uct_vqp_slabs_put(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk);
 
 #endif

@@ -1,4 +1,4 @@
-/* Counters to the outside, see vqp_stats.h. */
+/* Output of the counters, see vqp_stats.h. */
 #include "uct/vqp_stats.h"
 
 #include <ucs/debug/log.h>
@@ -17,12 +17,12 @@ void uct_vqp_stats_vfs_add(uct_vqp_t *vqp)
 
     ucs_vfs_obj_add_dir(vqp->iface, vqp, "vqp/%u", vqp->number);
 #define UCT_VQP_VFS_COUNTER(_name, _help) \
-    ucs_vfs_obj_add_ro_file(vqp, ucs_vfs_show_primitive, &vqp->stats._name, \
+    ucs_vfs_obj_add_ro_file(vqp, ucs_vfs_show_primitive, &vqp->core.stats._name, \
                             UCS_VFS_TYPE_ULONG, #_name);
     VQP_COUNTERS(UCT_VQP_VFS_COUNTER)
 #undef UCT_VQP_VFS_COUNTER
 
-    for (i = 0; i < vqp->num_paths; ++i) {
+    for (i = 0; i < vqp->core.num_paths; ++i) {
 #define UCT_VQP_VFS_PATH_COUNTER(_name, _help) \
         ucs_vfs_obj_add_ro_file(vqp, ucs_vfs_show_primitive, \
                                 &vqp->paths[i].stats._name, \
@@ -47,7 +47,7 @@ void uct_vqp_stats_vfs_refresh(uct_iface_h tl_iface)
 #undef UCT_VQP_VFS_CONN_COUNTER
 }
 
-/* Counters are summed, but for those that are a maximum */
+/* Counters are summed, except maxima */
 static void uct_vqp_stats_add(vqp_stats_t *sum, const vqp_stats_t *stats)
 {
     uint64_t ooo_max  = ucs_max(sum->ooo_max, stats->ooo_max);
@@ -95,9 +95,9 @@ void uct_vqp_stats_collect(uct_vqp_t *vqp)
     uct_vqp_iface_t *iface = vqp->iface;
     unsigned i;
 
-    vqp->stats.hs_retransmits = vqp->conn.retransmits;
-    uct_vqp_stats_add(&iface->stats, &vqp->stats);
-    for (i = 0; i < vqp->num_paths; ++i) {
+    vqp->core.stats.hs_retransmits = vqp->conn.retransmits;
+    uct_vqp_stats_add(&iface->stats, &vqp->core.stats);
+    for (i = 0; i < vqp->core.num_paths; ++i) {
         uct_vqp_stats_add_path(&iface->path_stats[i], &vqp->paths[i].stats);
     }
 
@@ -108,9 +108,9 @@ void uct_vqp_stats_collect(uct_vqp_t *vqp)
     ucs_string_buffer_appendf(&iface->vqp_stats,
                               "{\"peer\":\"%016" PRIx64 "\",\"conn\":%u,",
                               vqp->conn.peer_id, vqp->conn.number);
-    uct_vqp_stats_print(&iface->vqp_stats, &vqp->stats);
+    uct_vqp_stats_print(&iface->vqp_stats, &vqp->core.stats);
     ucs_string_buffer_appendf(&iface->vqp_stats, ",\"paths\":[");
-    for (i = 0; i < vqp->num_paths; ++i) {
+    for (i = 0; i < vqp->core.num_paths; ++i) {
         uct_vqp_stats_print_path(&iface->vqp_stats, i, &vqp->paths[i].stats);
     }
     ucs_string_buffer_rtrim(&iface->vqp_stats, ",");

@@ -1,7 +1,7 @@
 /*
  * Bounded cache of address handles, for the control queue pair. Creating a
- * handle is a system call that may even wait for the network; using one is
- * free. May call libibverbs. One thread at a time.
+ * handle is a system call, which may wait for the network. May call libibverbs.
+ * One thread at a time.
  */
 #ifndef VQP_IB_AH_H
 #define VQP_IB_AH_H
@@ -31,10 +31,10 @@ vqp_status_t vqp_ib_ah_cache_init(vqp_ib_ah_cache_t *cache,
 void vqp_ib_ah_cache_cleanup(vqp_ib_ah_cache_t *cache);
 
 /**
- * The handle for an address vector, created when it is not there; the least
- * recently used one that is idle makes room.
+ * Get the handle for an address vector. A missing one is created, in place of the
+ * least recently used idle one if the cache is full.
  *
- * @param av         All bytes count, so it was zeroed before it was filled.
+ * @param av         All bytes are compared: zero it before filling it.
  * @param send       Sequence number of the send that will use it.
  * @param completed  All sends below this number are complete: handles last
  *                   used by one of them are idle.

@@ -1,5 +1,5 @@
 /*
- * Asynchronous events of a device, in this layer's words.
+ * Asynchronous events of a device, as values of this layer.
  * May call libibverbs. One thread at a time per device.
  */
 #ifndef VQP_IB_ASYNC_H

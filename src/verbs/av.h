@@ -20,7 +20,7 @@ typedef struct vqp_ib_av {
     uint8_t  hop_limit;
 } vqp_ib_av_t;
 
-/** Write @a av as verbs want it. Any thread. */
+/** Convert @a av to the structure of verbs. Any thread. */
 void vqp_ib_av_fill(const vqp_ib_av_t *av, struct ibv_ah_attr *attr);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * All differences between versions of rdma-core stand here (28 and later are
- * supported). The build defines what it found:
+ * All differences between versions of rdma-core (28 and later are supported). The
+ * build defines:
  *
  * HAVE_STRUCT_IBV_PORT_ATTR_ACTIVE_SPEED_EX
  *     Speeds above NDR do not fit the 8-bit active_speed; newer versions have

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* An acknowledgement takes a lock; more than this many wait for no reason */
+/* Acknowledge events in batches of this size: each acknowledgement takes a lock */
 #define VQP_IB_CQ_ACK_BATCH 64
 
 vqp_status_t vqp_ib_chan_open(vqp_ib_chan_t *chan, const vqp_ib_dev_t *dev)

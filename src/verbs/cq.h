@@ -1,14 +1,14 @@
 /*
  * Completion channel, and a completion queue with its event accounting.
- * May call libibverbs. Polling is not here: it stands in the one poll site.
+ * May call libibverbs. Polling is in the one poll site, post.h.
  */
 #ifndef VQP_IB_CQ_H
 #define VQP_IB_CQ_H
 
 #include "verbs/dev.h"
 
-/* So often reading a channel, or polling a queue, may fail before nothing more
- * is expected of it */
+/* Consecutive failures of reading a channel, or of polling a queue, after which
+ * it counts as broken */
 #define VQP_IB_CQ_MAX_FAILURES 16
 
 typedef struct vqp_ib_chan {
@@ -21,7 +21,7 @@ typedef struct vqp_ib_cq {
     struct ibv_cq *cq;
     const char    *dev_name;
     uint32_t      depth;     /* CQEs that it holds */
-    uint32_t      reserved;  /* slots promised to posted WRs; <= depth */
+    uint32_t      reserved;  /* slots reserved for posted WRs; <= depth */
     uint32_t      unacked;   /* events read and not yet acknowledged */
     uint32_t      failures;  /* polls that failed */
 } vqp_ib_cq_t;
@@ -47,14 +47,15 @@ static inline int vqp_ib_chan_fd(const vqp_ib_chan_t *chan)
  */
 unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan);
 
-/** Did reading fail too often? It stays readable then: do not wait for it. */
+/** Whether reading failed too often. The channel stays readable then: do not wait
+ *  for it. */
 static inline int vqp_ib_chan_is_lost(const vqp_ib_chan_t *chan)
 {
     return chan->failures >= VQP_IB_CQ_MAX_FAILURES;
 }
 
 /**
- * Create a CQ. It must stay at its address: events find it by that.
+ * Create a CQ. It must stay at its address, which its events refer to.
  *
  * @param depth  Least number of CQEs; cq->depth is what was granted.
  * @param chan   NULL: no events.
@@ -70,9 +71,9 @@ vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
 void vqp_ib_cq_destroy(vqp_ib_cq_t *cq);
 
 /**
- * Ask for an event on the next completion of any kind. Completions that are
- * already there raise none: poll once more after this, before sleeping.
- * The thread that polls the CQ.
+ * Request an event for the next completion of any kind. Completions that are
+ * already in the CQ raise none: poll once more after this, before sleeping.
+ * To be called by the thread that polls the CQ.
  */
 vqp_status_t vqp_ib_cq_arm(vqp_ib_cq_t *cq);
 

@@ -37,7 +37,7 @@ static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count)
         return VQP_ERR_EXCEEDS_LIMIT;
     }
 
-    /* Where queues do not grow, few large ones are better than many */
+    /* Queues that can not grow are created large */
     depth  = pool->no_resize ? pool->params.max :
              vqp_ib_cq_pool_next_depth(pool, pool->params.initial,
                                        pool->params.base + count);
@@ -47,7 +47,7 @@ static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count)
     }
 
     cq->reserved = pool->params.base;
-    /* The polling thread goes up to num_cqs: the queue must be there first */
+    /* The polling thread reads up to num_cqs: store the queue before the number */
     __atomic_store_n(&pool->num_cqs, pool->num_cqs + 1, __ATOMIC_RELEASE);
     vqp_ib_debug("%s: completion queue %u with %u entries", pool->dev->name,
                  pool->num_cqs - 1, cq->depth);

@@ -1,11 +1,11 @@
 /*
- * The RC completion queues of one rail: one that grows, and at the device's
- * limit further ones. Slots are reserved before WRs are posted, each posted WR
- * counts in case it completes in error, so no CQ ever overruns.
+ * The RC completion queues of one rail: one that grows, and further ones at the
+ * device's limit. A slot is reserved for each WR before it is posted, signaled
+ * or not, since it may complete in error. So no CQ overruns.
  * May call libibverbs.
  *
- * Threads: reserve and release may run beside the thread that polls and arms
- * (growing a CQ is safe under ibv_poll_cq), but not beside each other.
+ * Threads: reserve and release may run concurrently with the thread that polls
+ * and arms (growing a CQ is safe under ibv_poll_cq), but not with each other.
  * `num_cqs` grows only, and a CQ below it stays until cleanup.
  */
 #ifndef VQP_IB_CQPOOL_H
@@ -64,7 +64,7 @@ void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
 /** Arm all CQs (see @ref vqp_ib_cq_arm). @return VQP_OK or VQP_ERR_IO */
 vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool);
 
-/** CQs that may be polled. Any thread: those below the number are there. */
+/** Number of CQs that may be polled. Any thread: all below it are complete. */
 static inline unsigned vqp_ib_cq_pool_count(const vqp_ib_cq_pool_t *pool)
 {
     return __atomic_load_n(&pool->num_cqs, __ATOMIC_ACQUIRE);

@@ -128,7 +128,7 @@ static vqp_status_t vqp_ib_dev_query(vqp_ib_dev_t *dev)
     return VQP_OK;
 }
 
-/* Bytes/s of the PCIe link, less the packet overhead; 0: not told */
+/* Bytes/s of the PCIe link, less the packet overhead; 0: unknown */
 static double vqp_ib_dev_pci_bw(const char *sysfs)
 {
     char buf[32];
@@ -211,7 +211,7 @@ static vqp_status_t vqp_ib_dev_open_ctx(vqp_ib_dev_t *dev, const char *name)
         vqp_ib_error("%s: ibv_open_device() failed: %s", name, strerror(errno));
     }
 
-    /* The list may go: an open context keeps its device */
+    /* The list may be freed: an open context keeps its device */
     vqp_ib_dev_list_free(&list);
     return status;
 }

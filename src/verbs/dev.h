@@ -1,6 +1,6 @@
 /*
  * One RDMA device: found, opened, with its protection domain and limits.
- * May call libibverbs and read sysfs; knows nothing of ports' users.
+ * May call libibverbs and read sysfs.
  */
 #ifndef VQP_IB_DEV_H
 #define VQP_IB_DEV_H
@@ -22,7 +22,7 @@ typedef struct vqp_ib_caps {
     uint32_t max_mr;
     uint32_t max_ah;
     uint16_t max_qp_rd_atom;   /* READs and atomics a QP serves at once */
-    uint16_t max_init_rd_atom; /* READs and atomics a QP may have out */
+    uint16_t max_init_rd_atom; /* READs and atomics a QP may have outstanding */
     uint8_t  atomic_hca;       /* 64-bit add and cswap, atomic among QPs of
                                   this device */
     uint8_t  atomic_glob;      /* and with the CPU too */
@@ -74,7 +74,7 @@ vqp_status_t vqp_ib_dev_list_get(vqp_ib_dev_list_t *list);
 
 void vqp_ib_dev_list_free(vqp_ib_dev_list_t *list);
 
-/** Name of the device at index < list->count; lives as long as the list */
+/** Name of the device at index < list->count; valid as long as the list */
 const char *vqp_ib_dev_list_name(const vqp_ib_dev_list_t *list, unsigned index);
 
 /**
@@ -89,8 +89,8 @@ const char *vqp_ib_dev_list_name(const vqp_ib_dev_list_t *list, unsigned index);
 vqp_status_t vqp_ib_dev_open(vqp_ib_dev_t *dev, const char *name);
 
 /**
- * Release the protection domain and the context. All that was made from
- * them must be gone; what is left is logged by name of the failing call.
+ * Release the protection domain and the context. All objects created from them
+ * must be destroyed before; otherwise the failing call is logged.
  */
 void vqp_ib_dev_close(vqp_ib_dev_t *dev);
 

@@ -27,7 +27,7 @@ void vqp_ib_log_set(vqp_ib_log_func_t func, vqp_ib_log_level_t max_level)
         max_level = VQP_IB_LOG_ERROR;
     }
 
-    /* NONE is for messages that nobody wants: it must stay above the limit */
+    /* NONE suppresses a message: it must stay above the limit */
     max_level = (max_level < VQP_IB_LOG_NONE) ? max_level : VQP_IB_LOG_TRACE;
     __atomic_store_n(&vqp_ib_log_func, func, __ATOMIC_RELAXED);
     __atomic_store_n(&vqp_ib_log_max_level, max_level, __ATOMIC_RELAXED);

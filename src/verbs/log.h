@@ -1,8 +1,8 @@
 /*
- * Messages of the verbs layer, and errno in words and in vqp_status_t.
+ * Messages of the verbs layer, and errno as text and as vqp_status_t.
  * libc only. The layer above installs one function that prints; without it
- * errors go to stderr. The first detector of a failure logs it, its callers
- * only hand the status on.
+ * errors go to stderr. The function that detects a failure logs it; its
+ * callers only return the status.
  */
 #ifndef VQP_IB_LOG_H
 #define VQP_IB_LOG_H
@@ -12,7 +12,7 @@
 typedef enum {
     VQP_IB_LOG_ERROR,
     VQP_IB_LOG_WARN,
-    VQP_IB_LOG_DIAG,   /* a condition that a user asks about when it bites */
+    VQP_IB_LOG_DIAG,   /* a condition that may matter to the user */
     VQP_IB_LOG_INFO,
     VQP_IB_LOG_DEBUG,
     VQP_IB_LOG_TRACE,
@@ -42,10 +42,10 @@ void vqp_ib_log_emit(vqp_ib_log_level_t level, const char *file, unsigned line,
                      const char *fmt, ...)
         __attribute__((format(printf, 4, 5), cold));
 
-/* Not to be written but by vqp_ib_log_set */
+/* Written by vqp_ib_log_set only */
 extern vqp_ib_log_level_t vqp_ib_log_max_level;
 
-/* Does a message of this level go to the printer? */
+/* Whether a message of this level is printed */
 static inline int vqp_ib_log_wanted(vqp_ib_log_level_t level)
 {
     return level <= __atomic_load_n(&vqp_ib_log_max_level, __ATOMIC_RELAXED);

@@ -105,7 +105,7 @@ vqp_ib_mr_explain_nomem(const vqp_ib_dev_t *dev,
     return VQP_ERR_NO_MEMORY;
 }
 
-/* Soft-RoCE says ENOMEM to what is not mapped */
+/* Soft-RoCE returns ENOMEM for unmapped memory */
 static int vqp_ib_mr_is_mapped(const vqp_ib_mr_params_t *params)
 {
     uintptr_t address = (uintptr_t)params->address;
@@ -166,7 +166,7 @@ static vqp_status_t vqp_ib_mr_check(const vqp_ib_dev_t *dev,
     return VQP_OK;
 }
 
-/* What one rail does, in a thread of its own or not */
+/* The work for one rail, in a thread of its own or in the caller's */
 typedef struct vqp_ib_mr_job {
     vqp_ib_mr_t              *mr;
     vqp_ib_dev_t             *dev;    /* NULL: deregister */
@@ -208,8 +208,8 @@ static void *vqp_ib_mr_do(void *arg)
     return NULL;
 }
 
-/* All at once: the first one here, the others in threads that take no signals.
- * Without a thread it is done here too. */
+/* All rails in parallel: the first one in this thread, the others in threads that
+ * take no signals. If a thread can not be created, its work is done here. */
 static void vqp_ib_mr_do_parallel(vqp_ib_mr_job_t *jobs, unsigned count)
 {
     sigset_t all, old;
@@ -236,7 +236,7 @@ static void vqp_ib_mr_do_parallel(vqp_ib_mr_job_t *jobs, unsigned count)
     }
 }
 
-/* Each in turn, up to the first that fails: for memory that is not large */
+/* One rail after the other, up to the first failure: for small memory */
 static void vqp_ib_mr_do_serial(vqp_ib_mr_job_t *jobs, unsigned count)
 {
     unsigned i;

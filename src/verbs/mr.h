@@ -7,7 +7,7 @@
 
 #include "verbs/dev.h"
 
-/* Access bits; the numbers are this layer's own */
+/* Access bits of this layer */
 enum {
     VQP_IB_ACCESS_LOCAL_WRITE      = 1 << 0,
     VQP_IB_ACCESS_REMOTE_WRITE     = 1 << 1, /* implies LOCAL_WRITE */
@@ -33,13 +33,13 @@ typedef struct vqp_ib_mr {
     uint32_t      rkey[VQP_MAX_RAILS];
     uint8_t       num_rails;
     uint8_t       access;          /* bits that were granted */
-    uint8_t       is_parallel;     /* a thread for each rail pays */
+    uint8_t       is_parallel;     /* large: a thread for each rail */
 } vqp_ib_mr_t;
 
 /**
  * Register memory on every rail, or on none. Any thread. Large memory is
- * registered on the further rails by a thread each, which is gone on return:
- * most of the time goes into pinning pages, for each device anew.
+ * registered on each further rail by a thread, which ends before the return: most
+ * of the time is spent on pinning pages, which each device does for itself.
  *
  * @param devs  The rails' devices; a device may occur twice, and then is
  *              registered once per rail.
@@ -55,8 +55,8 @@ vqp_status_t vqp_ib_mr_reg(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
                            const vqp_ib_mr_params_t *params);
 
 /**
- * Undo it on all rails: from the return on, no rail lets a peer in with its
- * rkey. Any thread. A rail that fails is logged, the others go on.
+ * Deregister on all rails. After the return no rail accepts the rkey. Any thread.
+ * A failure of a rail is logged, and does not stop the others.
  *
  * @return VQP_OK or VQP_ERR_IO.
  */

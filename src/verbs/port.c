@@ -18,7 +18,7 @@
 #define VQP_IB_UDP_LEN       8
 #define VQP_IB_ETH_FRAME_LEN 38 /* header, checksum, preamble, gap */
 
-/* Ethernet adds its switches' and the adapter's time to each packet */
+/* On Ethernet, switches and the adapter add to the latency of each packet */
 #define VQP_IB_ETH_LATENCY 200e-9
 
 /* A speed per lane; the codes are those of the InfiniBand PortInfo */
@@ -159,7 +159,7 @@ int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num)
     struct ibv_port_attr attr;
     int ret = ibv_query_port(dev->ctx, num, &attr);
 
-    if (ret != 0) { /* or the port would be missing without a word */
+    if (ret != 0) { /* the port would be missing without an explanation */
         vqp_ib_error("%s:%u: ibv_query_port() failed: %s", dev->name, num,
                      strerror(ret));
         return 0;
@@ -189,7 +189,7 @@ double vqp_ib_port_payload_bandwidth(const vqp_ib_dev_t *dev,
     return bandwidth;
 }
 
-/* How well a key of the table serves: 0 not at all, 2 limited, 3 full */
+/* Rank of a key of the table: 0 no match, 2 limited, 3 full member */
 static int vqp_ib_port_rank_pkey(uint16_t pkey, uint16_t wanted)
 {
     uint16_t base = pkey & ~VQP_IB_PKEY_MEMBERSHIP;

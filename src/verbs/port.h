@@ -22,7 +22,7 @@ typedef struct vqp_ib_port {
     uint8_t       num;
     uint8_t       active;      /* usable now: ACTIVE or ACTIVE_DEFER */
     uint8_t       state;       /* enum ibv_port_state */
-    uint8_t       grh_required;/* the fabric wants a GRH on each packet */
+    uint8_t       grh_required;/* the fabric requires a GRH on each packet */
     uint8_t       lmc;
     uint8_t       sm_sl;
     vqp_ib_link_t link;
@@ -57,7 +57,7 @@ vqp_status_t vqp_ib_port_query(const vqp_ib_dev_t *dev, uint8_t num,
 int vqp_ib_port_set_speed(vqp_ib_port_t *port, unsigned speed_code,
                           unsigned width_code);
 
-/** Is the port active now? Any thread; a failing query counts as no. */
+/** Whether the port is active now; false if the query fails. Any thread. */
 int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num);
 
 /**

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The core's element is handed to verbs as it is */
+/* The core's element has the layout of the verbs structure */
 _Static_assert((sizeof(vqp_sge_t) == sizeof(struct ibv_sge)) &&
                (offsetof(vqp_sge_t, addr) == offsetof(struct ibv_sge, addr)) &&
                (offsetof(vqp_sge_t, length) ==
@@ -12,40 +12,14 @@ _Static_assert((sizeof(vqp_sge_t) == sizeof(struct ibv_sge)) &&
                (offsetof(vqp_sge_t, lkey) == offsetof(struct ibv_sge, lkey)),
                "vqp_sge_t is not struct ibv_sge");
 
-static const enum ibv_wr_opcode vqp_ib_opcodes[] = {
-    [VQP_WR_WRITE]     = IBV_WR_RDMA_WRITE,
-    [VQP_WR_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
-    [VQP_WR_READ]      = IBV_WR_RDMA_READ,
-    [VQP_WR_FADD]      = IBV_WR_ATOMIC_FETCH_AND_ADD,
-    [VQP_WR_CSWAP]     = IBV_WR_ATOMIC_CMP_AND_SWP
-};
-
 _Static_assert(((int)VQP_FRAG_FENCE == (int)IBV_SEND_FENCE) &&
                ((int)VQP_FRAG_SIGNALED == (int)IBV_SEND_SIGNALED) &&
                ((int)VQP_FRAG_INLINE == (int)IBV_SEND_INLINE),
                "VQP_FRAG_* are not IBV_SEND_*");
 
-static inline void
-vqp_ib_fill_wr(struct ibv_send_wr *wr, uint64_t wrid, const vqp_frag_t *frag)
-{
-    wr->wr_id      = wrid | frag->pos;
-    wr->next       = NULL;
-    wr->sg_list    = (struct ibv_sge*)frag->sge;
-    wr->num_sge    = frag->nsge;
-    wr->opcode     = vqp_ib_opcodes[frag->opcode];
-    wr->send_flags = frag->flags & VQP_FRAG_SEND;
-
-    if (vqp_likely(frag->opcode <= VQP_WR_READ)) {
-        wr->imm_data            = htonl(frag->imm);
-        wr->wr.rdma.remote_addr = frag->raddr;
-        wr->wr.rdma.rkey        = frag->rkey;
-    } else {
-        wr->wr.atomic.remote_addr = frag->raddr;
-        wr->wr.atomic.rkey        = frag->rkey;
-        wr->wr.atomic.compare_add = frag->op->amo.compare_add;
-        wr->wr.atomic.swap        = frag->op->amo.swap;
-    }
-}
+_Static_assert((VQP_WR_WRITE == 0) && (VQP_WR_WRITE_IMM == 1) &&
+               (VQP_WR_READ == 2) && (VQP_WR_FADD == 3) &&
+               (VQP_WR_CSWAP == 4), "vqp_ib_opcodes is in another order");
 
 void vqp_ib_post_error(const vqp_ib_path_t *path, int error)
 {
@@ -79,7 +53,7 @@ vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, vqp_batch_t *batch)
 
     for (i = 0; i < batch->count; ++i) {
         path = &paths[batch->frags[i].path->index];
-        vqp_ib_fill_wr(&wrs[i], path->wrid, &batch->frags[i]);
+        vqp_ib_fill_wr(&wrs[i], path, &batch->frags[i]);
         if (path->chain == NULL) {
             first[num_chains++] = (uint8_t)i;
         } else {

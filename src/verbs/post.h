@@ -5,20 +5,18 @@
 #ifndef VQP_IB_POST_H
 #define VQP_IB_POST_H
 
-#include "core/tx.h"
+#include "core/frag.h"
 #include "verbs/cq.h"
 #include "verbs/qp.h"
 #include "verbs/wrid.h"
 
 #include <arpa/inet.h>
 
-/** The verbs side of a path; index as in the core's array of paths. */
+/** The verbs objects of a path; same index as the core's array of paths. */
 typedef struct vqp_ib_path {
     struct ibv_qp      *qp;          /* = rc.qp, here for the hot path */
-    uint64_t            wrid;        /* of this incarnation, place 0 */
+    uint64_t            wrid;        /* of this incarnation, slot 0 */
     struct ibv_send_wr *chain;       /* while a batch is posted: last WR */
-    uint16_t            recv_posted; /* receives in the queue, with those... */
-    uint16_t            recv_missing;/* ...consumed and not posted again yet */
     uint8_t             cq_index;
     vqp_ib_qp_t         rc;
 } vqp_ib_path_t;
@@ -28,91 +26,82 @@ void vqp_ib_post_error(const vqp_ib_path_t *path, int error)
         __attribute__((cold));
 
 /**
- * Post a batch: the frags of one path are chained and posted by one call.
+ * Post a batch. The frags of one path are chained and posted by one call.
  *
  * @param [in]    paths  Indexed by vqp_path_t::index.
- * @param [inout] batch  On an error the first frag of each path that was not
- *                       posted gets VQP_FRAG_UNPOSTED; later ones of its path
- *                       were not either. Other paths were posted.
+ * @param [inout] batch  On an error the first unposted frag of each failed
+ *                       path gets VQP_FRAG_UNPOSTED; the later frags of that
+ *                       path are unposted too. Other paths are posted.
  *
  * @return VQP_OK or VQP_ERR_IO (logged).
  */
 vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, vqp_batch_t *batch);
 
-/* The fields that all requests have */
+/* By vqp_wr_t, without designators for C++; post.c checks the order */
+static const enum ibv_wr_opcode vqp_ib_opcodes[] = {
+    IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+    IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP
+};
+
+/** Fill the work request of a frag. */
 static inline void
-vqp_ib_fill_one(const vqp_ib_path_t *path, struct ibv_send_wr *wr,
-                enum ibv_wr_opcode opcode, uint16_t pos, const vqp_sge_t *sge,
-                int num_sge, unsigned flags)
+vqp_ib_fill_wr(struct ibv_send_wr *wr, const vqp_ib_path_t *path,
+               const vqp_frag_t *frag)
 {
-    wr->wr_id      = path->wrid | pos;
+    wr->wr_id      = path->wrid | frag->slot;
     wr->next       = NULL;
-    wr->sg_list    = (struct ibv_sge*)sge;
-    wr->num_sge    = num_sge;
-    wr->opcode     = opcode;
-    wr->send_flags = flags & VQP_FRAG_SEND;
-}
+    wr->sg_list    = (struct ibv_sge*)frag->sge;
+    wr->num_sge    = frag->nsge;
+    wr->opcode     = vqp_ib_opcodes[frag->opcode];
+    wr->send_flags = frag->flags & VQP_FRAG_SEND;
 
-static inline int
-vqp_ib_post_one(const vqp_ib_path_t *path, struct ibv_send_wr *wr)
-{
-    struct ibv_send_wr *bad;
-    int ret = ibv_post_send(path->qp, wr, &bad);
-
-    if (vqp_unlikely(ret != 0)) {
-        vqp_ib_post_error(path, ret);
+    if (vqp_likely(frag->opcode <= VQP_WR_READ)) {
+        if (frag->opcode == VQP_WR_WRITE_IMM) {
+            wr->imm_data = htonl(frag->imm);
+        }
+        wr->wr.rdma.remote_addr = frag->raddr;
+        wr->wr.rdma.rkey        = frag->rkey;
+    } else {
+        wr->wr.atomic.remote_addr = frag->raddr;
+        wr->wr.atomic.rkey        = frag->rkey;
+        wr->wr.atomic.compare_add = frag->op->amo.compare_add;
+        wr->wr.atomic.swap        = frag->op->amo.swap;
     }
-
-    return ret;
 }
 
 /**
- * Post a write or read.
+ * Post one frag.
  *
- * @param [in] opcode  IBV_WR_RDMA_*.
- * @param [in] flags   VQP_FRAG_*.
- * @param [in] imm     For IBV_WR_RDMA_WRITE_WITH_IMM.
+ * @param [in]    path  Of the frag.
+ * @param [inout] frag  Gets VQP_FRAG_UNPOSTED on an error.
  *
- * @return 0 or an errno value (logged): it was not posted.
+ * @return VQP_OK or VQP_ERR_IO (logged).
  */
-static inline int
-vqp_ib_post_rdma(const vqp_ib_path_t *path, enum ibv_wr_opcode opcode,
-                 uint16_t pos, const vqp_sge_t *sge, int num_sge,
-                 uint64_t raddr, uint32_t rkey, unsigned flags, uint32_t imm)
+static VQP_ALWAYS_INLINE vqp_status_t
+vqp_ib_post_frag(const vqp_ib_path_t *path, vqp_frag_t *frag)
 {
+    struct ibv_send_wr *bad;
     struct ibv_send_wr wr;
+    int ret;
 
-    vqp_ib_fill_one(path, &wr, opcode, pos, sge, num_sge, flags);
-    wr.imm_data            = htonl(imm);
-    wr.wr.rdma.remote_addr = raddr;
-    wr.wr.rdma.rkey        = rkey;
-    return vqp_ib_post_one(path, &wr);
+    vqp_ib_fill_wr(&wr, path, frag);
+    ret = ibv_post_send(path->qp, &wr, &bad);
+    if (vqp_likely(ret == 0)) {
+        return VQP_OK;
+    }
+
+    vqp_ib_post_error(path, ret);
+    frag->flags |= VQP_FRAG_UNPOSTED;
+    return VQP_ERR_IO;
 }
 
-/** Post an atomic: @a opcode is IBV_WR_ATOMIC_*, the rest as above. */
-static inline int
-vqp_ib_post_atomic(const vqp_ib_path_t *path, enum ibv_wr_opcode opcode,
-                   uint16_t pos, const vqp_sge_t *sge, uint64_t raddr,
-                   uint32_t rkey, unsigned flags, uint64_t compare_add,
-                   uint64_t swap)
-{
-    struct ibv_send_wr wr;
-
-    vqp_ib_fill_one(path, &wr, opcode, pos, sge, 1, flags);
-    wr.wr.atomic.remote_addr = raddr;
-    wr.wr.atomic.rkey        = rkey;
-    wr.wr.atomic.compare_add = compare_add;
-    wr.wr.atomic.swap        = swap;
-    return vqp_ib_post_one(path, &wr);
-}
-
-/** Take up to @a max completions. @return How many, or below 0: it failed. */
+/** Poll up to @a max completions. @return Their number, or < 0 on failure. */
 static inline int vqp_ib_poll(vqp_ib_cq_t *cq, struct ibv_wc *wc, int max)
 {
     return ibv_poll_cq(cq->cq, max, wc);
 }
 
-/** Status of a completion in this project's words. */
+/** The vqp_status_t of a completion. */
 vqp_status_t vqp_ib_wc_status(enum ibv_wc_status status);
 
 #endif

@@ -80,7 +80,7 @@ vqp_status_t vqp_ib_qp_create(vqp_ib_qp_t *qp, const vqp_ib_dev_t *dev,
         return status;
     }
 
-    /* No verb tells the largest inline size: it depends on the other sizes */
+    /* No verb returns the largest inline size: it depends on the other sizes */
     err = vqp_ib_qp_try_create(dev, cq, params, max_inline, qp);
     while (((err == EINVAL) || (err == ENOMEM)) && (max_inline > 0)) {
         max_inline /= 2;
@@ -132,7 +132,7 @@ static const char *vqp_ib_qp_state_name(enum ibv_qp_state state)
     }
 }
 
-/* Modify, keep the state; errno as the result, not logged */
+/* Modify, and keep the state. Returns an errno value, which is not logged. */
 static int vqp_ib_qp_modify(vqp_ib_qp_t *qp, struct ibv_qp_attr *attr, int mask)
 {
     int ret = ibv_modify_qp(qp->qp, attr, mask | IBV_QP_STATE);
@@ -202,7 +202,7 @@ vqp_status_t vqp_ib_qp_to_rtr(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn)
                                       IBV_QP_MIN_RNR_TIMER);
     if (err != 0) {
         status = vqp_ib_errno_status(err);
-        /* A peer that is gone is news for its endpoint, not for everybody */
+        /* A lost peer concerns its endpoint only: log at debug level */
         vqp_ib_log((status == VQP_ERR_UNREACHABLE) ? VQP_IB_LOG_DIAG :
                                                      VQP_IB_LOG_ERROR,
                    "%s:%u: failed to connect QP 0x%x to QP 0x%x at %s, LID %u "

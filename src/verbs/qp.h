@@ -1,10 +1,10 @@
 /*
  * RC queue pair: creation, states, zero-length receives.
- * May call libibverbs. Sends are not here: they stand in the one post site.
+ * May call libibverbs. Sends are in the one post site, post.h.
  *
  * Threads: create, the state changes up to RTS and query may run in any thread
- * that owns the QP. From RTS on the caller makes sure that to_error, to_reset
- * and destroy do not run beside a post on the same QP.
+ * that owns the QP. From RTS on the caller must not run to_error, to_reset or
+ * destroy concurrently with a post on the same QP.
  */
 #ifndef VQP_IB_QP_H
 #define VQP_IB_QP_H
@@ -28,7 +28,7 @@ typedef struct vqp_ib_qp {
     enum ibv_qp_state state;     /* the last one set from here */
 } vqp_ib_qp_t;
 
-/* All that a connected path needs to know; set by both sides alike */
+/* Attributes of a connected path; both sides set the same values */
 typedef struct vqp_ib_qp_conn {
     vqp_ib_av_t  av;
     uint32_t     dest_qpn;
@@ -39,7 +39,7 @@ typedef struct vqp_ib_qp_conn {
     uint8_t      retry_cnt;         /* 0..7; 7 is endless on some devices */
     uint8_t      rnr_retry;         /* 0..7; 7: for ever */
     uint8_t      min_rnr_timer;     /* code of the InfiniBand table, 0..31 */
-    uint8_t      max_rd_atomic;     /* READs and atomics out at once */
+    uint8_t      max_rd_atomic;     /* outstanding READs and atomics */
     uint8_t      max_dest_rd_atomic;/* served at once */
 } vqp_ib_qp_conn_t;
 
@@ -50,8 +50,8 @@ typedef struct vqp_ib_qp_info {
 } vqp_ib_qp_info_t;
 
 /**
- * Create a QP in RESET, on one CQ for both queues. No WR is signaled unless it
- * says so.
+ * Create a QP in RESET, on one CQ for both queues. A WR is signaled only by its
+ * own flag.
  *
  * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT, VQP_ERR_NO_MEMORY, VQP_ERR_IO: logged
  *         with all that was asked for.
@@ -61,8 +61,8 @@ vqp_status_t vqp_ib_qp_create(vqp_ib_qp_t *qp, const vqp_ib_dev_t *dev,
                               const vqp_ib_qp_params_t *params);
 
 /**
- * Destroy it. CQEs that it left in the CQ stay there; for none to be left,
- * move it to ERR first and poll until all its WRs came back.
+ * Destroy it. Its CQEs stay in the CQ. To leave none, move it to ERR first and
+ * poll until all its WRs have completed.
  */
 void vqp_ib_qp_destroy(vqp_ib_qp_t *qp);
 
@@ -85,21 +85,21 @@ vqp_status_t vqp_ib_qp_to_rtr(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn);
 /** RTR -> RTS: sends may be posted */
 vqp_status_t vqp_ib_qp_to_rts(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn);
 
-/** Any state -> ERR: every posted WR completes, at last with a flush error */
+/** Any state -> ERR: every posted WR completes, with a flush error at the latest */
 vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp);
 
-/** Any state -> RESET: posted WRs are gone without completions */
+/** Any state -> RESET: posted WRs are dropped without completions */
 vqp_status_t vqp_ib_qp_to_reset(vqp_ib_qp_t *qp);
 
 /** Read the state and PSNs from the device (a system call). */
 vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info);
 
 /**
- * Post zero-length receives, chained, all with one wr_id. The thread that
- * polls the QP's CQ. The caller has reserved CQ slots for them.
+ * Post zero-length receives, chained, all with one wr_id. To be called by the
+ * thread that polls the QP's CQ. The caller has reserved CQ slots for them.
  *
  * @param count  WRs; any number that fits the receive queue.
- * @param posted How many are in the queue now: all but after an error.
+ * @param posted Number of receives posted: @a count, or fewer on an error.
  * @return VQP_OK; VQP_ERR_IO: logged: the path is broken.
  */
 vqp_status_t vqp_ib_qp_post_recvs(vqp_ib_qp_t *qp, uint64_t wr_id,

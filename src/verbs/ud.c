@@ -104,7 +104,7 @@ static vqp_status_t vqp_ib_ud_start(vqp_ib_ud_t *ud)
     return vqp_ib_ud_modify(ud, &attr, IBV_QP_SQ_PSN, "RTS");
 }
 
-/* Bring a broken QP back, under the same number: peers know it by that */
+/* Bring a broken QP back, with the same number, which peers know */
 static vqp_status_t vqp_ib_ud_rebuild(vqp_ib_ud_t *ud)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -116,7 +116,7 @@ static vqp_status_t vqp_ib_ud_rebuild(vqp_ib_ud_t *ud)
         return status;
     }
 
-    /* What the old incarnation left would take the new one's room in the CQ */
+    /* CQEs of the old incarnation would take the new one's slots in the CQ */
     while (ibv_poll_cq(ud->cq.cq, 1, &wc) > 0) {
     }
 
@@ -140,7 +140,7 @@ static vqp_status_t vqp_ib_ud_alloc_slots(vqp_ib_ud_t *ud)
 {
     size_t num_slots = (size_t)ud->num_recvs + ud->num_sends;
 
-    /* Own pages: fork handling works on whole ones */
+    /* Own pages: fork handling is per page */
     ud->mem_size = vqp_ib_ud_align(num_slots * ud->slot_size, 4096);
     ud->mem      = mmap(NULL, ud->mem_size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -412,7 +412,7 @@ static void vqp_ib_ud_send_done(vqp_ib_ud_t *ud, const struct ibv_wc *wc)
     }
 }
 
-/* @return Is there a datagram in it? */
+/* @return Whether it holds a datagram */
 static int vqp_ib_ud_recv_done(vqp_ib_ud_t *ud, const struct ibv_wc *wc,
                                uint32_t slot, vqp_ib_ud_msg_t *msg)
 {
@@ -470,7 +470,7 @@ vqp_status_t vqp_ib_ud_poll(vqp_ib_ud_t *ud, vqp_ib_ud_msg_t *msg)
             continue;
         }
 
-        /* In an error completion only wr_id tells which queue it is of */
+        /* In an error completion only wr_id identifies the queue */
         slot = (uint32_t)wc.wr_id;
         if (slot >= ud->num_recvs) {
             vqp_ib_ud_send_done(ud, &wc);

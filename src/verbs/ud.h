@@ -3,8 +3,8 @@
  * completion channel. Small traffic: connect, close and path messages.
  * May call libibverbs.
  *
- * Threads: one at a time for everything here (the context that runs control
- * messages and timers); nothing of it is on the data path.
+ * Threads: one at a time for all functions (the context that runs control
+ * messages and timers). Nothing here is on the data path.
  */
 #ifndef VQP_IB_UD_H
 #define VQP_IB_UD_H
@@ -33,18 +33,18 @@ typedef struct vqp_ib_ud_params {
     uint32_t            num_ahs;     /* address handles kept at once */
 } vqp_ib_ud_params_t;
 
-/* Where a datagram goes to, or came from */
+/* Destination or source of a datagram */
 typedef struct vqp_ib_ud_addr {
     uint8_t  gid[16];
     uint32_t qpn;
     uint16_t lid;         /* InfiniBand */
-    uint8_t  is_global;   /* the GID is valid and wanted */
+    uint8_t  is_global;   /* use the GID, which is valid */
 } vqp_ib_ud_addr_t;
 
 typedef struct vqp_ib_ud_msg {
     const void       *data;   /* behind the GRH; until the next poll */
     uint32_t         length;  /* bytes */
-    vqp_ib_ud_addr_t from;    /* enough to answer */
+    vqp_ib_ud_addr_t from;    /* source, for the answer */
 } vqp_ib_ud_msg_t;
 
 /* Counters, for the statistics of the layer above */
@@ -105,9 +105,9 @@ void vqp_ib_ud_cleanup(vqp_ib_ud_t *ud);
  *
  * @param length  Bytes, at most ud->max_msg, and at most the receiver's MTU:
  *                a longer one breaks its control QP.
- * @return VQP_OK: posted, delivery is not promised
+ * @return VQP_OK: posted, delivery is not guaranteed
  *         VQP_ERR_NO_RESOURCE: all slots or address handles are busy: poll,
- *         then try again (control messages repeat anyway)
+ *         then try again (control messages are repeated)
  *         VQP_ERR_UNREACHABLE: the address does not resolve
  *         VQP_ERR_INVALID_PARAM, VQP_ERR_IO
  */
@@ -115,16 +115,16 @@ vqp_status_t vqp_ib_ud_send(vqp_ib_ud_t *ud, const vqp_ib_ud_addr_t *to,
                             const void *data, uint32_t length);
 
 /**
- * Take the next datagram. Reposts the buffer of the one before, retires
- * completed sends, and rebuilds the QP when it broke.
+ * Take the next datagram. Reposts the buffer of the previous one, retires
+ * completed sends, and rebuilds a broken QP.
  *
- * @return VQP_OK: @a msg is filled; VQP_INPROGRESS: nothing there;
- *         VQP_ERR_IO: the QP broke and can not be rebuilt now (logged); the
- *         next call tries again.
+ * @return VQP_OK: @a msg is filled; VQP_INPROGRESS: none waits;
+ *         VQP_ERR_IO: the QP is broken and can not be rebuilt now (logged);
+ *         the next call retries.
  */
 vqp_status_t vqp_ib_ud_poll(vqp_ib_ud_t *ud, vqp_ib_ud_msg_t *msg);
 
-/** Tell that the QP is in ERR (an async event said so): next poll rebuilds */
+/** Mark the QP as broken after an async event: the next poll rebuilds it */
 static inline void vqp_ib_ud_set_broken(vqp_ib_ud_t *ud)
 {
     ud->broken = 1;

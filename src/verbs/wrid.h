@@ -1,7 +1,7 @@
 /*
- * What a wr_id says: the CQE of a WR finds its vqp, path and place by array
- * index alone. On an error wr_id, status, qp_num and vendor_err are all that a
- * CQE holds, so direction and epoch stand in here too. libc only.
+ * Layout of wr_id: a CQE leads to its vqp, path and slot by array index. On an
+ * error only wr_id, status, qp_num and vendor_err of a CQE are valid, so wr_id
+ * has the direction and the epoch, too. libc only.
  */
 #ifndef VQP_IB_WRID_H
 #define VQP_IB_WRID_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /*
- *   bits  0-15  place in the send queue (sends)
+ *   bits  0-15  slot in the send queue (sends)
  *        16-31  epoch of the path
  *        32-39  path
  *        40-62  vqp
@@ -18,7 +18,7 @@
 #define VQP_IB_WRID_RECV    (1ull << 63)
 #define VQP_IB_WRID_VQP_MAX (1u << 23)
 
-/* Which incarnation of which path: all but direction and place */
+/* Path and its incarnation: all but direction and slot */
 #define VQP_IB_WRID_PATH    (~(VQP_IB_WRID_RECV | 0xffffull))
 
 static inline uint64_t vqp_ib_wrid(uint32_t vqp, uint8_t path, uint16_t epoch)
@@ -37,7 +37,7 @@ static inline uint8_t vqp_ib_wrid_path(uint64_t wrid)
     return (uint8_t)(wrid >> 32);
 }
 
-static inline uint16_t vqp_ib_wrid_pos(uint64_t wrid)
+static inline uint16_t vqp_ib_wrid_slot(uint64_t wrid)
 {
     return (uint16_t)wrid;
 }

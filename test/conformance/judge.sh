@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Judges what the test programs said: from results to verdicts. Sourced by
+# From the results of the test programs to verdicts. Sourced by
 # contrib/conformance.sh by way of lib.sh, and by selftest, which sets:
 #   CONFORMANCE  this directory, with SUITE.list and SUITE.rc_verbs
 #   WORK         a directory for this run
@@ -12,14 +12,15 @@ as_vqp() {
 }
 
 # The entries of SUITE.list that hold here, one per test: "NAME WORD REASON".
-# NAME/0-3 stands for NAME/0 to NAME/3. A line that says nothing is an entry
-# with the word "wrong".
+# NAME/0-3 stands for NAME/0 to NAME/3. An invalid line is an entry with the
+# word "wrong".
 listed() {
     awk -v on="$ON" '
     /^#/ || /^ *$/ { next }
     $2 !~ /^(any|fabric|rxe)$/ || NF < 4 || \
-    $3 !~ /^(skip|absent|fails|none|manners)$/ || \
-    ($3 == "manners" && $4 !~ /^[a-z_]+[?]?:$/) {
+    $3 !~ /^(skip|absent|fails|none[?]?|violations)$/ || \
+    ($3 == "fails" && !/ fails +"[^"]+" +[^ ]/) || \
+    ($3 == "violations" && $4 !~ /^[a-z_]+[?]?:$/) {
         print $1, "wrong", "line " FNR " of the list"
         next
     }
@@ -43,14 +44,15 @@ baseline() {
         "$CONFORMANCE/$SUITE.rc_verbs"
 }
 
-# Prints verdicts, a line each: "ok|FAIL|skip NAME (REASON)". Of $WORK:
-#   results   what the programs said, see results.awk
+# Prints verdicts, a line each: "ok|FAIL|skip|xfail NAME (REASON)". xfail is a
+# failure that is listed, with the message that is listed. Of $WORK:
+#   results   of the programs, see results.awk
 #   due       the names of the tests that were to run
 #   wanted    the names that this transport has, as far as the filter goes
 #   rc_verbs  those that rc_verbs has, in vqp's names
 # Each test that was due has one result. A skip that is not rc_verbs' own is a
-# failure unless it is listed. What is listed must be as the list says, except
-# for tests that were not due.
+# failure unless it is listed. The result of a listed test must be the listed
+# one, except for tests that were not due.
 judge() {
     listed >"$WORK/listed"
     baseline >"$WORK/baseline"
@@ -67,10 +69,29 @@ counts() {
                       count["ok"], count["FAIL"], count["skip"] }' "$1"
 }
 
+# Passed, failed, expected failures and skipped, as four numbers
+tallies() {
+    awk '{ ++count[$1] }
+         END { print count["ok"] + 0, count["FAIL"] + 0, count["xfail"] + 0,
+                     count["skip"] + 0 }' "$1"
+}
+
 # Whether the verdicts in a file are those of a run in which all was well:
 # nothing failed, and something ran
 good() {
-    grep -qE '^(ok|skip) ' "$1" && ! grep -qvE '^(ok|skip) ' "$1"
+    grep -qE '^(ok|skip) ' "$1" && ! grep -qvE '^(ok|skip|xfail) ' "$1"
+}
+
+# From files of verdicts and of retries: a line for each expected failure, and for
+# each test that had a second try
+notes() {
+    sed -n 's/^xfail /# expected failure: /p' "$1"
+    sed 's/^/# retried: /' "$2"
+}
+
+# The number of each of both
+notes_counts() {
+    echo "retried: $(wc -l <"$2"), expected failures: $(grep -c '^xfail ' "$1")"
 }
 
 # Keeps in SUITE.rc_verbs what rc_verbs skipped on these devices, for judge, and

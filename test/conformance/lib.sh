@@ -4,10 +4,14 @@
 #   top      the top of the sources      BUILD   the project's build tree
 #   WORK     a directory for this run    SUITES  where UCX's suites are built
 #   SUITE    uct|ucp                     ON      fabric|rxe
-#   TL       vqp|rc_verbs                SEED LIMIT JOBS TIME_BOX RAILS
+#   TL       vqp|rc_verbs                SEED LIMIT JOBS TIME_BOX RAILS CONFIG
 CONFORMANCE=$top/test/conformance
 # shellcheck source-path=SCRIPTDIR source=judge.sh
 . "$CONFORMANCE/judge.sh"
+# shellcheck source-path=SCRIPTDIR source=plan.sh
+. "$CONFORMANCE/plan.sh"
+# shellcheck source-path=SCRIPTDIR source=../lib/jobs.sh
+. "$top/test/lib/jobs.sh"
 
 die() {
     echo "conformance: $*" >&2
@@ -61,7 +65,7 @@ ucx_module_dir() {
 # Seconds for one test
 limit() {
     local limit=120
-    [ "$ON" = fabric ] || limit=240
+    [ "$ON" = fabric ] || limit=480
     echo $((${LIMIT:-$limit} * ${CHECK_PATIENCE:-1}))
 }
 
@@ -109,7 +113,7 @@ on_devices() {
             env "${environment[@]}" "${wrapper[@]}" "$@"
     else
         exec "$top/contrib/fabric-run" --build "$BUILD" --devices "$RAILS" \
-            --manners warn -o MANNERS_LINES=10k "${arm[@]}" \
+            --violations warn -o VIOLATION_LINES=10k "${arm[@]}" \
             --timeout "$seconds" -- \
             env "${environment[@]}" "${wrapper[@]}" "$@"
     fi
@@ -149,13 +153,6 @@ matching() {
             fi
         done
     done
-}
-
-# Puts names in an order that depends on the seed only
-shuffled() {
-    awk -v seed="$SEED" '
-        BEGIN { x = (seed * 7919 + 12345) % 2147483646 + 1 }
-        { x = x * 16807 % 2147483647; print x, $0 }' | sort -n | cut -d' ' -f2-
 }
 
 # window FROM COUNT: that many lines from line FROM (0 is the first) on, and from
@@ -198,25 +195,25 @@ make_batches() {
 }
 
 # run_once SLOT DIR NAME...: one machine runs tests; DIR/now has the results of
-# as many as it came to, of one at least
+# as many as it came to, of one at least; STATUS is the machine's
 run_once() {
-    local slot=$1 dir=$2 status
+    local slot=$1 dir=$2
     shift 2
     printf '%s\n' "$@" >"$dir/names"
     : >"$dir/log"
     (on_devices "$slot" "$dir" $(($(limit) * 3 + 120 + 20 * $#)) \
         "$CONFORMANCE/batch" "$dir" "$SUITES/gtest_$SUITE" -s "$SEED") \
         >"$dir/output" 2>&1 </dev/null
-    status=$?
+    STATUS=$?
     awk -f "$CONFORMANCE/results.awk" "$dir/log" >"$dir/now"
-    [ -s "$dir/now" ] || echo "FAIL $1 (it never began: status $status," \
+    [ -s "$dir/now" ] || echo "FAIL $1 (it never began: status $STATUS," \
         "$(tail -n 1 "$dir/output"))" >"$dir/now"
     cat "$dir/log" >>"$dir/all.log"
 }
 
 # run_batch SLOT DIR: until each of DIR/tests has a result in DIR/results. A
-# test that a guest died in gets a second try, alone in a fresh one: guests
-# have troubles of their own.
+# test that a guest died in gets a second try, alone in a fresh guest, since a
+# guest may fail by itself. DIR/retried has the tests, and how the guests ended.
 run_batch() {
     local slot=$1 dir=$2 left again=() died
     mapfile -t left <"$dir/tests"
@@ -227,6 +224,8 @@ run_batch() {
         died=$(sed -n 's/^FAIL \([^ ]*\) (the machine ended)$/\1/p' "$dir/now")
         if [ -n "$died" ] && [ "$ON" = rxe ]; then
             again+=("$died")
+            echo "$died (its guest ended with status $STATUS:" \
+                "$(tail -n 1 "$dir/output"))" >>"$dir/retried"
             sed -i '/(the machine ended)$/d' "$dir/now"
         fi
         cat "$dir/now" >>"$dir/results"
@@ -237,30 +236,25 @@ run_batch() {
     done
 }
 
-# run_batches [K=V]...: hands the batches to JOBS slots until the time box is
+# begin_batch SLOT DIR
+# shellcheck disable=SC2317 # jobs_run calls it
+begin_batch() {
+    # shellcheck disable=SC2163 # assignments
+    [ ${#BATCH_OPTIONS[@]} = 0 ] || export "${BATCH_OPTIONS[@]}"
+    : >"$2/begun"
+    run_batch "$@"
+}
+
+# shellcheck disable=SC2317 # jobs_run calls it
+time_is_left() {
+    [ "$TIME_BOX" = 0 ] || [ "$SECONDS" -lt "$BOX_END" ]
+}
+
+# run_batches [K=V]...: the batches, JOBS side by side, until the time box is
 # full, with these variables
 run_batches() {
-    local slot dir end=$((SECONDS + TIME_BOX))
-    rm -f "$WORK/slots"
-    mkfifo "$WORK/slots"
-    exec 6<>"$WORK/slots"
-    for ((slot = 0; slot < JOBS; ++slot)); do
-        echo "$slot" >&6
-    done
-    for dir in "$WORK"/batch/*; do
-        read -r slot <&6
-        [ "$TIME_BOX" = 0 ] || [ "$SECONDS" -lt "$end" ] || break
-        (
-            trap - EXIT INT TERM HUP
-            # shellcheck disable=SC2163 # assignments
-            [ $# = 0 ] || export "$@"
-            : >"$dir/begun"
-            run_batch "$slot" "$dir"
-            echo "$slot" >&6
-        ) &
-    done
-    wait
-    exec 6>&-
+    BATCH_OPTIONS=("$@") BOX_END=$((SECONDS + TIME_BOX))
+    jobs_run --while time_is_left "$JOBS" begin_batch : "$WORK"/batch/*
 }
 
 # The tests that batches have begun with: each must have a result

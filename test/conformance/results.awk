@@ -1,7 +1,7 @@
 # Reads the log of a batch, prints a line per test that began:
 # "ok NAME (MS ms)", "skip NAME (REASON)", "FAIL NAME (REASON)". Before that of a
-# test in which the fabric complained about the caller, for each rule of manners
-# the first complaint: "rude NAME (RULE: COMPLAINT)".
+# test in which the fabric reported API violations, the first one of each rule:
+# "violation NAME (RULE: REPORT)".
 function trimmed(text) {
     gsub(/^[[:space:]]+|[[:space:]]+$/, "", text)
     return text
@@ -11,13 +11,13 @@ function result(word, reason) {
         says[name] = word " " name " (" reason ")"
     name = ""
 }
-# What is said at the end of a process is about its last test
-function complained(rule, text) {
-    if (last == "" || (last, rule) in rude)
+# A report at the end of a process belongs to its last test
+function reported(rule, text) {
+    if (last == "" || (last, rule) in violation)
         return
-    rude[last, rule] = 1
-    rudeness[last] = rudeness[last] \
-        "rude " last " (" rule ": " substr(text, 1, 300) ")\n"
+    violation[last, rule] = 1
+    reports[last] = reports[last] \
+        "violation " last " (" rule ": " substr(text, 1, 300) ")\n"
 }
 /^\[ RUN      \]/ {
     result("FAIL", "no result")
@@ -39,19 +39,19 @@ function complained(rule, text) {
 }
 # the fabric prints the first lines of a rule only, and at the end of a process
 # how many there were
-/fabric: manners: [0-9]+ mistakes/ {
-    match($0, /[0-9]+ mistakes/)
-    if (substr($0, RSTART) + 0 > complaints)
-        complained("more", substr($0, RSTART) + 0 - complaints " mistakes")
-    complaints = 0
+/fabric: violations: [0-9]+ in total/ {
+    match($0, /[0-9]+ in total/)
+    if (substr($0, RSTART) + 0 > violations)
+        reported("more", substr($0, RSTART) + 0 - violations " more")
+    violations = 0
     next
 }
-/fabric: manners: / {
-    ++complaints
-    text = substr($0, index($0, "manners: ") + 9)
+/fabric: violations: / {
+    ++violations
+    text = substr($0, index($0, "violations: ") + length("violations: "))
     # DEVICE OBJECT NUMBER: RULE: WHAT IT IS: PARTICULARS
     split(text, part, ": ")
-    complained(part[2], text)
+    reported(part[2], text)
     next
 }
 /(ERROR|WARNING): [A-Z][A-Za-z]*Sanitizer: |: runtime error: / {
@@ -87,7 +87,7 @@ END {
     result("FAIL", "the machine ended")
     for (i = 1; i <= count; ++i) {
         name = order[i]
-        printf "%s", rudeness[name]
+        printf "%s", reports[name]
         if (name in twice)
             print "FAIL", name, "(it ran twice)"
         else if (name in sanitizer)

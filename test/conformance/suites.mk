@@ -21,10 +21,11 @@ uct := $(addprefix $(S)/uct/, \
 	test_event.cc test_fence.cc test_flush.cc test_many2one_am.cc test_md.cc \
 	test_mem.cc test_p2p_am.cc test_p2p_err.cc test_p2p_mix.cc \
 	test_p2p_rma.cc test_peer_failure.cc test_pending.cc test_progress.cc \
-	test_uct_ep.cc test_zcopy_comp.cc v2/test_uct_query.cc uct_p2p_test.cc \
-	uct_test.cc)
-ucp := $(wildcard $(S)/ucp/*.cc) $(S)/common/test_perf.cc \
-	$(wildcard $(UCX)/src/tools/perf/lib/*.c) \
+	test_stats.cc test_uct_ep.cc test_uct_perf.cc test_zcopy_comp.cc \
+	v2/test_uct_query.cc uct_p2p_test.cc uct_test.cc)
+ucp := $(wildcard $(S)/ucp/*.cc)
+# both have tests of ucx_perftest's library
+perf := $(S)/common/test_perf.cc $(wildcard $(UCX)/src/tools/perf/lib/*.c) \
 	$(wildcard $(UCX)/src/tools/perf/lib/*.cc)
 
 flags := -w -g1 -O0 -DHAVE_CONFIG_H -DUCX_SHARED_LIB '-DCPU_FLAGS=""' \
@@ -37,11 +38,10 @@ objects = $(patsubst $(UCX)/%,o/%.o,$(1))
 
 all: gtest_uct gtest_ucp
 
-gtest_uct: $(call objects,$(googletest) $(common) $(uct))
-	$(CXX) -o $@ $^ -rdynamic $(libs)
-
 # perf/lib calls the IB component by its symbols
-gtest_ucp: $(call objects,$(googletest) $(common) $(ucp))
+gtest_uct: $(call objects,$(googletest) $(common) $(perf) $(uct))
+gtest_ucp: $(call objects,$(googletest) $(common) $(perf) $(ucp))
+gtest_uct gtest_ucp:
 	$(CXX) -fopenmp -o $@ $^ -rdynamic -L$(LIBDIR) \
 	    -Wl,-rpath,$(LIBDIR) -l:libuct_ib.so.0 $(libs)
 

@@ -50,7 +50,7 @@ vqp_dev_addr_t ip6_addr(int local)
     return addr;
 }
 
-/* In a subnet with the prefix that all have who do not set one, or in another */
+/* In a subnet with the default prefix, or in another */
 vqp_dev_addr_t ib_addr(int has_gid, uint8_t subnet = 1)
 {
     vqp_dev_addr_t addr {};

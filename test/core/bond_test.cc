@@ -66,7 +66,7 @@ TEST_F(bond, globs_match_devices_or_ports) {
     EXPECT_EQ("0+1+2", parse("mlx5_0:*,mlx5_[01]")); /* a second match is none */
 }
 
-TEST_F(bond, one_port_is_a_plain_device) {
+TEST_F(bond, one_port_makes_no_bond) {
     EXPECT_EQ("", parse("mlx5_0:1"));
     EXPECT_EQ("6+7", parse("mlx5_0:1;rxe*"));
 }

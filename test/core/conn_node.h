@@ -19,7 +19,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/conntab.h"
+#include "core/conndrive.h"
 }
 
 namespace vqp_test {
@@ -28,6 +28,9 @@ constexpr uint64_t MSEC = 1000000ull;
 constexpr uint64_t SEC  = 1000 * MSEC;
 
 class Node;
+
+/* What the tests call the rails of a node: the first and the second */
+constexpr unsigned RAIL0 = 0, RAIL1 = 1;
 
 /* A vqp, as far as the protocol sees it. */
 struct Vqp {
@@ -69,7 +72,8 @@ public:
     void send(const Datagram &dgram)
     {
         ++sent[dgram.type];
-        if (filter && filter(dgram)) {
+        if ((filter && filter(dgram)) || deaf.count(dgram.to) ||
+            mute.count(dgram.from.qpn)) {
             return;
         }
 
@@ -90,6 +94,8 @@ public:
     uint64_t min_delay   = 1000;
     uint64_t jitter      = 0; /* more than the distance of sends: reorder */
     uint32_t next_qpn    = 0x100;
+    std::set<uint32_t>   deaf; /* control queue pairs that nothing reaches */
+    std::set<uint32_t>   mute; /* those of which nothing gets out */
     std::function<bool(const Datagram&)>                    filter;
     std::map<std::pair<uint64_t, uint64_t>, Datagram>       queue;
     std::map<uint32_t, Node*>                               nodes;
@@ -101,27 +107,41 @@ private:
 
 class Node {
 public:
-    explicit Node(Net &a_net, uint32_t num_idle = 16) : net(a_net)
+    explicit Node(Net &a_net, uint32_t num_idle = 16, unsigned a_rails = 1) :
+        net(a_net), rails(a_rails)
     {
         config.iface_id        = net.random() | 1;
         config.retry_first     = 10 * MSEC;
         config.retry_max       = 200 * MSEC;
         config.connect_timeout = 5 * SEC;
         config.close_timeout   = 5 * SEC;
-        config.num_rails       = 1;
+        config.num_rails       = (uint8_t)rails;
+        config.secret          = net.random();
+        config.max_unproven    = 100;
         config.hash_order      = 2; /* chains */
         config.num_idle        = num_idle;
-        ud_qpn                 = net.next_qpn++;
+        ud_qpn                 = net.next_qpn;
+        net.next_qpn          += rails;
         init();
     }
 
-    ~Node() { net.nodes.erase(ud_qpn); }
+    ~Node() { vanish(); }
+
+    /* The host is gone: what is sent to it gets lost */
+    void vanish()
+    {
+        for (unsigned i = 0; i < rails; ++i) {
+            net.nodes.erase(ud_qpn + i);
+        }
+    }
 
     void init()
     {
         mem.assign(vqp_conntab_mem_size(&config) / 8 + 1, 0);
         ASSERT_EQ(VQP_OK, vqp_conntab_init(&tab, &config, mem.data()));
-        net.nodes[ud_qpn] = this;
+        for (unsigned i = 0; i < rails; ++i) {
+            net.nodes[ud_qpn + i] = this;
+        }
     }
 
     /* The process dies, and another one gets the same queue pair number */
@@ -136,11 +156,13 @@ public:
 
     uint64_t id() const { return config.iface_id; }
 
-    vqp_conn_dest_t dest() const
+    /* Address of one of its control queue pairs */
+    vqp_conn_dest_t dest(unsigned rail = RAIL0) const
     {
         vqp_conn_dest_t to {};
-        to.gid[15] = 1;
-        to.qpn     = ud_qpn;
+        to.gid[15] = (uint8_t)(1 + rail);
+        to.qpn     = ud_qpn + rail;
+        to.rail    = (uint8_t)rail;
         return to;
     }
 
@@ -157,14 +179,25 @@ public:
         info.ring_size          = 4096;
         info.fsn_window         = 64;
         info.rx_depth           = 16;
-        info.num_rails          = 1;
+        info.num_rails          = (uint8_t)rails;
         info.num_paths          = 1;
-        info.rails[0].ud_qpn    = ud_qpn;
-        info.rails[0].mtu       = 3;
-        info.rails[0].link      = VQP_LINK_ETH;
-        info.rails[0].gid[15]   = 1;
         info.paths[0].qpn       = vqp->qpn;
+        for (unsigned i = 0; i < rails; ++i) {
+            info.rails[i].ud_qpn  = ud_qpn + i;
+            info.rails[i].mtu     = 3;
+            info.rails[i].link    = VQP_LINK_ETH;
+            info.rails[i].gid[15] = (uint8_t)(1 + i);
+        }
         return vqp;
+    }
+
+    std::vector<vqp_conn_dest_t> dests() const
+    {
+        std::vector<vqp_conn_dest_t> all;
+        for (unsigned i = 0; i < rails; ++i) {
+            all.push_back(dest(i));
+        }
+        return all;
     }
 
     vqp_conn_params_t params(Vqp *vqp, const vqp_conn_dest_t *to)
@@ -178,11 +211,12 @@ public:
     }
 
     /* What the creation of an endpoint does */
-    Vqp *connect(const Node &peer) { return connect(peer.id(), peer.dest()); }
+    Vqp *connect(const Node &peer) { return connect(peer.id(), peer.dests()); }
 
-    Vqp *connect(uint64_t peer_id, const vqp_conn_dest_t &to)
+    Vqp *connect(uint64_t peer_id, const std::vector<vqp_conn_dest_t> &to)
     {
-        vqp_conn_t *conn = vqp_conntab_adopt(&tab, peer_id);
+        vqp_conn_t *conn = vqp_conn_adopt(&tab, peer_id, to.data(),
+                                          (unsigned)to.size(), net.now);
         Vqp *vqp;
 
         if (conn != nullptr) {
@@ -190,11 +224,11 @@ public:
             EXPECT_FALSE(vqp->ep) << "adopted twice";
         } else {
             vqp                 = new_vqp();
-            vqp_conn_params_t p = params(vqp, &to);
+            vqp_conn_params_t p = params(vqp, to.data());
+            p.num_dests         = (unsigned)to.size();
             p.peer_id           = peer_id;
             EXPECT_EQ(VQP_OK,
                       vqp_conn_connect(&tab, &vqp->conn, &p, net.now));
-            note_created(vqp);
         }
 
         vqp->ep = true;
@@ -224,8 +258,10 @@ public:
 
     vqp_status_t recv(const Datagram &dgram)
     {
-        vqp_status_t status = vqp_conntab_recv(&tab, &dgram.from,
-                                               dgram.data.data(),
+        vqp_conn_dest_t from = dgram.from;
+
+        from.rail = (uint8_t)(dgram.to - ud_qpn); /* it came in on */
+        vqp_status_t status = vqp_conntab_recv(&tab, &from, dgram.data.data(),
                                                dgram.data.size(), net.now);
         drain();
         return status;
@@ -250,7 +286,7 @@ public:
     void check() const
     {
         std::set<std::tuple<uint64_t, uint32_t>> numbers;
-        unsigned linked = 0;
+        unsigned linked = 0, unproven = 0;
 
         for (const Vqp &vqp : vqps) {
             const vqp_conn_t &conn = vqp.conn;
@@ -266,11 +302,16 @@ public:
             ++linked;
             ASSERT_EQ(conn.state != VQP_CONN_LIVE, !!conn.timed);
             ASSERT_EQ(&conn, vqp_conntab_find_cookie(&tab, conn.cookie));
-            ASSERT_EQ(conn.peer_id, conn.peer->id);
-            ASSERT_EQ(conn.peer, vqp_conntab_find_peer(&tab, conn.peer_id));
-            ASSERT_GE(conn.peer->highest, conn.number);
+            ASSERT_EQ(conn.identity, conn.peer->id);
+            ASSERT_EQ(conn.peer, vqp_conntab_find_peer(&tab, conn.identity));
+            ASSERT_EQ(conn.state == VQP_CONN_ASKED, !!conn.unproven);
+            unproven += conn.unproven;
+            if (conn.peer_cookie != 0) {
+                ASSERT_GE(conn.peer->highest, conn.number);
+            }
             if ((conn.peer_id != id()) || !conn.passive) {
-                ASSERT_TRUE(numbers.emplace(conn.peer_id, conn.number).second)
+                ASSERT_TRUE(numbers.emplace(conn.identity,
+                                            conn.number).second)
                         << "two sets of queue pairs for one number";
             }
             if (conn.peer_next != nullptr) {
@@ -279,6 +320,7 @@ public:
             }
         }
         ASSERT_EQ(linked, tab.num_conns);
+        ASSERT_EQ(unproven, tab.num_unproven);
     }
 
     static Vqp *vqp_of(vqp_conn_t *conn)
@@ -298,6 +340,7 @@ public:
     }
 
     Net                  &net;
+    const unsigned        rails;
     vqp_conntab_t         tab {};
     vqp_conntab_config_t  config {};
     uint32_t              ud_qpn;
@@ -309,11 +352,13 @@ public:
     bool                  defer_qps  = false; /* the test calls qps_ready */
     std::set<std::tuple<uint64_t, uint32_t, bool>> created;
     bool                  unique_numbers = true;
+    bool                  no_release     = false; /* freed much later */
 
 private:
+    /* Queue pairs were connected under one number once at most */
     void note_created(const Vqp *vqp)
     {
-        bool is_new = created.emplace(vqp->conn.peer_id, vqp->conn.number,
+        bool is_new = created.emplace(vqp->conn.identity, vqp->conn.number,
                                       (vqp->conn.peer_id == id()) &&
                                               vqp->conn.passive).second;
         EXPECT_TRUE(is_new || !unique_numbers)
@@ -330,6 +375,7 @@ private:
             break;
         case VQP_CONNTAB_CONNECT_QPS:
             EXPECT_EQ(0u, vqp->peer_qpn);
+            note_created(vqp);
             vqp->peer_qpn = action.peer->info.paths[0].qpn;
             if (!defer_qps) {
                 vqp_conn_qps_ready(action.conn, net.now);
@@ -337,7 +383,8 @@ private:
             break;
         case VQP_CONNTAB_SEND:
             EXPECT_LE(action.len, 1024u);
-            net.send({action.to.qpn, dest(),
+            EXPECT_LT(action.to.rail, rails);
+            net.send({action.to.qpn, dest(action.to.rail),
                       {action.data, action.data + action.len},
                       action.msg_type});
             break;
@@ -361,6 +408,9 @@ private:
                             action.status, vqp->live});
             for (auto it = vqps.begin(); it != vqps.end(); ++it) {
                 if (&*it == vqp) {
+                    if (!no_release) {
+                        vqp_conn_release(&vqp->conn);
+                    }
                     vqps.erase(it);
                     break;
                 }
@@ -387,7 +437,6 @@ private:
         vqp_conn_params_t p = params(vqp, nullptr);
         ASSERT_EQ(VQP_OK,
                   vqp_conn_accept(&tab, &vqp->conn, &p, req, net.now));
-        note_created(vqp);
     }
 };
 

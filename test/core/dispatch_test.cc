@@ -1,5 +1,5 @@
 /*
- * Cutting ops into frags: sizes, pieces, numbers, completions asked for, fences,
+ * Cutting ops into frags: sizes, pieces, fsns, completions asked for, fences,
  * and the limits of a path.
  */
 #include "txkit.h"
@@ -124,7 +124,7 @@ TEST_F(dispatch, keys_are_those_of_the_paths_rails) {
     m_paths[0].peer_rail = 1;
     m_lkey = 0;
     vqp_op_t *op = begin(VQP_KIND_PUT, nullptr, 0);
-    op->rkeys  = rkeys;
+    op->rma.rkeys  = rkeys;
     op->length = 512;
     *vqp_tx_op_iov(&m_tx, op, 1) = {USER_ADDR, 512, lkeys};
     vqp_tx_rma_cut(&m_tx, op);
@@ -170,17 +170,32 @@ TEST_F(dispatch, a_frag_may_have_2_gib) {
     check_cover(frags, 5000000000ul);
 }
 
-TEST_F(dispatch, a_check_is_an_empty_write) {
+TEST_F(dispatch, a_probe_is_an_empty_write) {
     start(2);
-    check(&u[0]);
+    want_probe();
     auto frags = batch();
     ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(VQP_KIND_NOP, (int)frags[0].kind);
     EXPECT_EQ(VQP_WR_WRITE, frags[0].opcode);
     EXPECT_EQ(0u, frags[0].length);
     EXPECT_EQ(0, frags[0].nsge);
     EXPECT_EQ(m_rkey, frags[0].rkey);
+    EXPECT_EQ(+RING_ADDR, frags[0].raddr);
+    EXPECT_EQ((unsigned)VQP_FRAG_SIGNALED,
+              frags[0].flags & VQP_FRAG_SIGNALED);
+    EXPECT_TRUE(batch().empty());
     confirm(frags);
-    EXPECT_EQ(1u, done().size());
+    EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
+}
+
+TEST_F(dispatch, a_probe_needs_no_frag_of_its_own_if_something_is_in_flight) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    want_probe();
+    auto frags = batch();
+    ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(VQP_KIND_PUT, (int)frags[0].kind);
+    EXPECT_FALSE(vqp_tx_has_work(&m_tx));
 }
 
 TEST_F(dispatch, opcodes_and_atomics) {
@@ -209,14 +224,15 @@ TEST_F(dispatch, short_messages_go_inline_from_the_mirror) {
 }
 
 TEST_F(dispatch, a_zcopy_message_takes_header_from_mirror_and_rest_from_user) {
-    vqp_record_t *record;
+    vqp_tx_am_t am;
 
     start(1);
-    vqp_op_t *op = vqp_tx_am_begin(&m_tx, 500, &record);
-    op->user_kind = 0;
-    vqp_iov_t *iov = vqp_tx_op_iov(&m_tx, op, 2);
+    ASSERT_TRUE(vqp_tx_am_begin(&m_tx, 500, &am));
+    vqp_record_t *record = am.record;
+    am.op->user_kind     = 0;
+    vqp_iov_t *iov       = vqp_tx_op_iov(&m_tx, am.op, 2);
     iov[1] = {USER_ADDR, 490, &m_lkey};
-    vqp_tx_am_commit(&m_tx, op, 3, 500, 10, &m_credit);
+    vqp_tx_am_commit(&m_tx, am, 3, 500, 10, &m_credit);
     auto frags = batch();
     ASSERT_EQ(1u, frags.size());
     ASSERT_EQ(2, frags[0].nsge);
@@ -230,13 +246,13 @@ TEST_F(dispatch, a_zcopy_message_takes_header_from_mirror_and_rest_from_user) {
     EXPECT_EQ(m_credit.fsn, record->credit_fsn);
 }
 
-/* ---- order and numbers ---- */
+/* ---- order and fsns ---- */
 
 TEST_F(dispatch, order_is_control_am_rma) {
     start(1);
     rma(VQP_KIND_PUT, 8);
     am(8);
-    vqp_tx_want_control(&m_tx);
+    want_control();
     auto frags = batch();
     ASSERT_EQ(3u, frags.size());
     EXPECT_EQ(VQP_KIND_CONTROL, frags[0].kind);
@@ -244,18 +260,18 @@ TEST_F(dispatch, order_is_control_am_rma) {
     EXPECT_EQ(VQP_KIND_PUT, frags[2].kind);
 }
 
-TEST_F(dispatch, puts_and_gets_burn_no_numbers) {
+TEST_F(dispatch, puts_gets_and_nops_take_no_fsns) {
     start(4);
     rma(VQP_KIND_PUT, 4096);
     rma(VQP_KIND_GET, 4096);
-    check(&u[0]);
+    want_probe();
     for (const vqp_frag_t &frag : batch()) {
         EXPECT_NE(VQP_WR_WRITE_IMM, frag.opcode);
     }
     EXPECT_EQ(0u, vqp_tx_fsns_out(&m_tx));
 }
 
-TEST_F(dispatch, dqplb_numbers_every_frag_and_closes_with_the_last) {
+TEST_F(dispatch, dqplb_gives_every_frag_an_fsn_and_closes_with_the_last) {
     start(4);
     am(1000);
     am(8);
@@ -268,11 +284,11 @@ TEST_F(dispatch, dqplb_numbers_every_frag_and_closes_with_the_last) {
     }
 }
 
-TEST_F(dispatch, control_tells_the_credit_in_the_cell_of_its_path) {
+TEST_F(dispatch, control_advertises_the_credit_in_the_cell_of_its_path) {
     start(2);
     am(8);
     batch();
-    vqp_tx_want_control(&m_tx);
+    want_control();
     auto frags = batch();
     ASSERT_EQ(1u, frags.size());
     auto *cell = (vqp_cell_t*)&m_cells[VQP_CELL_STRIDE];
@@ -285,25 +301,25 @@ TEST_F(dispatch, control_tells_the_credit_in_the_cell_of_its_path) {
     EXPECT_FALSE(vqp_tx_has_work(&m_tx));
 }
 
-TEST_F(dispatch, control_goes_when_data_can_not) {
+TEST_F(dispatch, control_is_sent_when_data_can_not_be) {
     m_depth = 8;
     start(1);
     for (unsigned i = 0; i < 10; ++i) {
         rma(VQP_KIND_PUT, 8);
     }
     EXPECT_EQ(6u, batch().size());
-    vqp_tx_want_control(&m_tx);
+    want_control();
     EXPECT_EQ(1u, batch().size());
-    vqp_tx_want_control(&m_tx);
+    want_control();
     EXPECT_EQ(1u, batch().size());
-    vqp_tx_want_control(&m_tx);
+    want_control();
     EXPECT_TRUE(batch().empty());
     EXPECT_TRUE(vqp_tx_has_work(&m_tx));
 }
 
 TEST_F(dispatch, control_is_not_counted_as_data) {
     start(1);
-    vqp_tx_want_control(&m_tx);
+    want_control();
     batch();
     EXPECT_EQ(0u, m_paths[0].stats.frags);
     EXPECT_EQ(0u, m_paths[0].stats.bytes);
@@ -313,7 +329,7 @@ TEST_F(dispatch, control_is_not_counted_as_data) {
 TEST_F(dispatch, atomics_go_to_the_rail_that_the_key_names) {
     start(4);
     m_paths[1].peer_rail = m_paths[3].peer_rail = 1;
-    m_tx.amo_needs = VQP_NEED_RAIL; /* as init sees it */
+    m_tx.limits.amo_needs = VQP_NEED_RAIL; /* as init sees it */
     for (unsigned i = 0; i < 6; ++i) {
         fadd(nullptr);
         m_rma_ops[i].amo.rail = 1;
@@ -442,19 +458,19 @@ TEST_F(tail, the_last_frag_on_each_path_carries_the_immediate) {
     EXPECT_EQ(103u | VQP_IMM_LAST, frags[3].imm);
     EXPECT_EQ(100u, frags[4].imm);
     EXPECT_EQ(101u, frags[5].imm);
-    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(0u, m_tx.fc.fsn_reserved);
     EXPECT_EQ(4u, vqp_tx_fsns_out(&m_tx));
 }
 
-TEST_F(tail, fewer_paths_than_reserved_give_their_numbers_back) {
+TEST_F(tail, fewer_paths_than_reserved_give_their_fsns_back) {
     start(4);
     m_paths[1].up = m_paths[3].up = 0;
     am(1500, &u[0]);
     auto frags = batch();
     EXPECT_EQ(2u, immediates(frags).size());
-    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(0u, m_tx.fc.fsn_reserved);
     EXPECT_EQ(2u, vqp_tx_fsns_out(&m_tx));
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     confirm(frags);
     confirm(batch());
     EXPECT_EQ(1u, done().size());
@@ -476,7 +492,7 @@ TEST_F(tail, a_path_whose_last_frag_is_out_gets_an_empty_one) {
     EXPECT_EQ(0u, rest[1].length);
     EXPECT_EQ(1, rest[1].path->index);
 
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     confirm(first);
     EXPECT_TRUE(done().empty());
     confirm(rest);
@@ -506,7 +522,7 @@ TEST_F(tail, an_am_that_owes_immediates_is_not_over_and_nothing_passes_it) {
     ASSERT_EQ(2u, rest.size());
     EXPECT_EQ(101u | VQP_IMM_LAST, rest[0].imm);
     EXPECT_EQ(102u | VQP_IMM_LAST, rest[1].imm);
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     confirm(batch());
     EXPECT_EQ(2u, done().size());
 }
@@ -558,7 +574,7 @@ TEST_F(notify_auto, with_no_more_frags_than_paths_each_carries_an_immediate) {
     ASSERT_EQ(4u, frags.size());
     EXPECT_EQ(4u, immediates(frags).size());
     EXPECT_EQ(103u | VQP_IMM_LAST, frags[3].imm);
-    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(0u, m_tx.fc.fsn_reserved);
 }
 
 TEST_F(notify_auto, with_more_the_last_on_each_path_does) {
@@ -568,7 +584,7 @@ TEST_F(notify_auto, with_more_the_last_on_each_path_does) {
     ASSERT_EQ(5u, frags.size());
     EXPECT_EQ(4u, immediates(frags).size());
     EXPECT_EQ(VQP_WR_WRITE, frags[0].opcode);
-    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(0u, m_tx.fc.fsn_reserved);
 }
 
 TEST_F(notify_auto, one_frag_is_its_own_notify) {
@@ -608,7 +624,7 @@ TEST_F(notify_auto, a_shorter_message_than_begun_keeps_within_what_was_reserved)
             start(3);
             am(length, nullptr, max);
             auto frags = batch();
-            EXPECT_EQ(0u, m_tx.fsn_reserved) << length << " of " << max;
+            EXPECT_EQ(0u, m_tx.fc.fsn_reserved) << length << " of " << max;
             EXPECT_EQ(length + sizeof(vqp_record_t), bytes(frags));
             EXPECT_EQ(vqp_tx_fsns_out(&m_tx), immediates(frags).size());
             EXPECT_EQ(1u, std::count_if(frags.begin(), frags.end(),
@@ -629,10 +645,11 @@ TEST_F(dispatch, a_path_is_refilled_a_quarter_at_a_time) {
     rma(VQP_KIND_PUT, 2048, &u[0]);
     auto frags = batch();
     ASSERT_EQ(8u, frags.size());
-    EXPECT_EQ(2u, signaled({frags.begin(), frags.end() - 1}));
-    EXPECT_TRUE(frags[7].flags & VQP_FRAG_SIGNALED);
-    retire(frags[2]);
-    EXPECT_EQ(3u, batch().size());
+    for (unsigned i = 0; i < 8; ++i) { /* 256 bytes each */
+        EXPECT_EQ(i % 2, signaled({frags[i]})) << i;
+    }
+    retire(frags[1]);
+    EXPECT_EQ(2u, batch().size());
 }
 
 TEST_F(dispatch, an_op_asks_for_one_cqe_per_path_of_a_batch) {
@@ -660,6 +677,28 @@ TEST_F(dispatch, a_frag_that_needs_no_cqe_keeps_its_other_flags) {
     EXPECT_EQ(VQP_FRAG_SIGNALED, frags[2].flags);
 }
 
+TEST_F(dispatch, an_op_keeps_its_cqe_whatever_stood_there_in_the_last_batch) {
+    start(1);
+    for (unsigned i = 0; i < 3; ++i) {
+        rma(VQP_KIND_PUT, 8, &u[i]);
+        auto frags = batch();
+        ASSERT_EQ(1u, frags.size());
+        EXPECT_TRUE(frags[0].flags & VQP_FRAG_SIGNALED) << i;
+    }
+}
+
+TEST_F(dispatch, a_notify_keeps_its_cqe_whatever_stood_there_in_the_last_batch) {
+    m_cfg.notify = VQP_NOTIFY_SPRAY;
+    start(2);
+    am(500, &u[0]);
+    auto data = batch();
+    ASSERT_EQ(3u, data.size());
+    confirm(data);
+    auto notify = batch();
+    ASSERT_EQ(1u, notify.size());
+    EXPECT_TRUE(notify[0].flags & VQP_FRAG_SIGNALED);
+}
+
 TEST_F(dispatch, each_op_keeps_its_own_cqe) {
     start(1);
     rma(VQP_KIND_PUT, 8, &u[0]);
@@ -676,6 +715,53 @@ TEST_F(dispatch, every_nth_frag_is_signaled) {
     auto frags = batch();
     for (unsigned i = 0; i < 10; ++i) {
         EXPECT_EQ((i % 4) == 3, (frags[i].flags & VQP_FRAG_SIGNALED) != 0);
+    }
+}
+
+/* Whatever signal_every is: a path that is full of unsignaled frags would be full
+ * for ever */
+TEST_F(dispatch, messages_that_fill_a_path_bring_a_cqe) {
+    for (uint32_t every = 1; every <= 40; ++every) {
+        m_cfg.signal_every = every;
+        m_cfg.ring_size    = 1 << 16;
+        start(1);
+        while (am(0)) {
+        }
+        auto frags = txkit::dispatch();
+        ASSERT_EQ((size_t)m_depth - VQP_CONTROL_RESERVE, frags.size());
+        unsigned unsignaled = 0;
+        for (const vqp_frag_t &frag : frags) {
+            unsignaled = (frag.flags & VQP_FRAG_SIGNALED) ? 0 : unsignaled + 1;
+            EXPECT_LT(unsignaled, every) << every;
+        }
+        EXPECT_EQ(0u, unsignaled) << every;
+    }
+}
+
+/* The same with messages that wait for receives of the peer in between */
+TEST_F(dispatch, receives_of_the_peer_do_not_put_cqes_off) {
+    m_cfg.fsn_window   = 16;
+    m_cfg.signal_every = 8;
+    m_cfg.ring_size    = 1 << 16;
+    for (unsigned step = 1; step <= 8; ++step) {
+        unsigned unsignaled = 0;
+
+        start(1);
+        m_paths[0].imms_max = 12; /* fewer than a peer may post */
+        for (unsigned i = 0; i < 30; ++i) {
+            for (unsigned j = 0; j < step; ++j) {
+                am(0);
+            }
+            for (const vqp_frag_t &frag : txkit::dispatch()) {
+                unsignaled = (frag.flags & VQP_FRAG_SIGNALED) ? 0 :
+                                                                unsignaled + 1;
+                ASSERT_LT(unsignaled, 2 * m_cfg.signal_every) << step;
+                if (frag.flags & VQP_FRAG_SIGNALED) {
+                    retire(frag);
+                }
+            }
+            vqp_tx_credit(&m_tx, m_tx.fc.ring_head, m_tx.fc.fsn_next);
+        }
     }
 }
 
@@ -755,11 +841,40 @@ TEST_F(dispatch, a_message_overtakes_an_accepted_large_put) {
     EXPECT_EQ(VQP_KIND_AM, frags[0].kind);
 }
 
+/* However long a message waits, the credit in it is not far behind */
+TEST_F(dispatch, a_message_that_waited_advertises_what_a_control_message_advertised) {
+    std::vector<vqp_frag_t> frags;
+    const vqp_record_t *record;
+
+    m_cfg.path_cap = 1000;
+    start(1);
+    rma(VQP_KIND_PUT, 1 << 18);
+    vqp_tx_fence(&m_tx);
+    am(8);
+    frags    = batch();
+    m_credit = {70000, 70};
+    m_tx.slow |= VQP_TX_CONTROL;
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_CONTROL));
+    m_credit = {80000, 80};
+    am(8); /* later than the control message: it knows more */
+    while (count(frags, VQP_KIND_AM) == 0) {
+        ASSERT_FALSE(frags.empty());
+        vqp_tx_reclaim(&m_tx);
+        confirm(frags);
+        frags = batch();
+    }
+    record = (const vqp_record_t*)m_cfg.mirror;
+    EXPECT_EQ(70000u, record->credit_ring);
+    EXPECT_EQ(70u, record->credit_fsn);
+    record = (const vqp_record_t*)(m_cfg.mirror + vqp_record_size(8));
+    EXPECT_EQ(80000u, record->credit_ring);
+    EXPECT_EQ(80u, record->credit_fsn);
+}
+
 TEST_F(dispatch, messages_wait_for_receives_and_puts_do_not) {
-    m_imms_max       = 12;
     m_cfg.fsn_window = 16;
     start(1);
-    m_tx.fsn_limit = 16;
+    m_paths[0].imms_max = 12;
     for (unsigned i = 0; i < 14; ++i) {
         ASSERT_TRUE(am(0));
     }
@@ -799,8 +914,51 @@ TEST_F(dispatch, fence_sends_an_empty_immediate_behind_each_put) {
     EXPECT_EQ(101u, frags[3].imm);
     EXPECT_EQ(0u, frags[3].length);
     EXPECT_EQ(102u | VQP_IMM_LAST, frags[4].imm);
-    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(0u, m_tx.fc.fsn_reserved);
     EXPECT_EQ(2u, m_stats.fences);
+}
+
+/* Fence frags belong to their message: without CQEs it would not end, nor would a
+ * flush behind it */
+TEST_F(dispatch, fence_frags_of_a_message_that_is_reclaimed_have_cqes) {
+    start(4);
+    for (vqp_path_t &path : m_paths) {
+        path.up = 0;
+    }
+    for (unsigned i = 0; i < 3; ++i) {
+        rma(VQP_KIND_PUT, 8, nullptr, 0);
+    }
+    vqp_tx_fence(&m_tx);
+    am(8);
+    vqp_tx_reclaim(&m_tx);
+    EXPECT_TRUE(batch().empty()); /* nothing is in flight that needs a nop */
+    for (vqp_path_t &path : m_paths) {
+        path.up = 1;
+    }
+    auto frags = batch();
+    EXPECT_EQ(3u, count(frags, VQP_KIND_FENCE));
+    EXPECT_EQ(0u, count(frags, VQP_KIND_NOP));
+    confirm(frags);
+    EXPECT_TRUE(vqp_opring_is_empty(&m_tx.am));
+    EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
+}
+
+/* put, fence, message, fence, put: the second put waits for the message */
+TEST_F(dispatch, a_put_behind_a_fenced_message_is_not_stranded) {
+    start(2);
+    rma(VQP_KIND_PUT, 8, nullptr, 0);
+    auto first = batch();
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8, nullptr, 0); /* held: it reclaims the first */
+    vqp_tx_fence(&m_tx);
+    am(8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_GET, 8, &u[0]);
+    for (unsigned i = 0; (i < 10) && done().empty(); ++i) {
+        ASSERT_LT(i, 9u);
+        confirm(batch());
+    }
+    EXPECT_TRUE(vqp_opring_is_empty(&m_tx.am));
 }
 
 TEST_F(dispatch, fence_waits_for_a_receive_of_its_path) {
@@ -823,7 +981,7 @@ TEST_F(dispatch, fence_needs_nothing_behind_confirmed_puts) {
     am(8);
     auto frags = batch();
     EXPECT_EQ(1u, frags.size());
-    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(0u, m_tx.fc.fsn_reserved);
 }
 
 TEST_F(dispatch, fence_is_idempotent_and_serves_one_message) {
@@ -909,13 +1067,13 @@ TEST_F(dispatch, a_put_behind_a_fence_is_held_until_all_is_confirmed) {
     auto before = batch();
     vqp_tx_fence(&m_tx);
     rma(VQP_KIND_PUT, 8, &u[0]);
-    auto kick = batch();
-    ASSERT_EQ(2u, kick.size()); /* one for each path: nothing was signaled */
-    EXPECT_EQ(2u, count(kick, VQP_KIND_KICK));
+    auto nop = batch();
+    ASSERT_EQ(2u, nop.size()); /* one for each path: nothing was signaled */
+    EXPECT_EQ(2u, count(nop, VQP_KIND_NOP));
     EXPECT_TRUE(batch().empty()); /* once is enough */
-    retire(kick[0]);
+    retire(nop[0]);
     EXPECT_TRUE(batch().empty());
-    retire(kick[1]);
+    retire(nop[1]);
     EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
 }
 
@@ -930,10 +1088,78 @@ TEST_F(dispatch, a_probe_goes_out_although_a_fenced_message_waits_for_the_peer) 
     confirm(put);
     EXPECT_TRUE(batch().empty());
     EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
-    vqp_tx_probe(&m_tx);
+    want_probe();
     auto probe = batch();
-    ASSERT_EQ(1u, count(probe, VQP_KIND_KICK));
+    ASSERT_EQ(1u, count(probe, VQP_KIND_NOP));
     EXPECT_TRUE(batch().empty()); /* once */
+}
+
+/* put, fence, put, message: the message waits for the dispatch of the first put
+ * alone, and not for the second, which is held until the first is confirmed */
+TEST_F(dispatch, a_message_passes_a_put_that_the_fence_of_both_holds) {
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8);
+    am(8);
+    auto frags = batch();
+    ASSERT_EQ(5u, frags.size());
+    EXPECT_EQ(VQP_KIND_PUT, (int)frags[0].kind);
+    EXPECT_EQ(VQP_KIND_FENCE, (int)frags[1].kind);
+    EXPECT_EQ(frags[0].path, frags[1].path);
+    EXPECT_EQ(VQP_KIND_AM, (int)frags[2].kind);
+    EXPECT_EQ(2u, count(frags, VQP_KIND_NOP)); /* the held put reclaims */
+    EXPECT_TRUE(batch().empty());
+    retire(frags[0]);
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
+}
+
+/* The fence of the message waits for the puts of before it, however many were
+ * accepted behind */
+TEST_F(dispatch, a_message_waits_for_the_dispatch_of_what_is_before_its_fence) {
+    m_cfg.path_cap = 8;
+    start(2);
+    for (unsigned i = 0; i < 3; ++i) {
+        rma(VQP_KIND_PUT, 8);
+    }
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8);
+    am(8);
+    auto frags = batch();
+    EXPECT_EQ(2u, frags.size());
+    EXPECT_EQ(2u, count(frags, VQP_KIND_PUT));
+    confirm(frags);
+    frags = batch(); /* the third, its fence, and the message on the other path */
+    EXPECT_EQ(1u, count(frags, VQP_KIND_PUT));
+    EXPECT_EQ(1u, count(frags, VQP_KIND_FENCE));
+    EXPECT_EQ(1u, count(frags, VQP_KIND_AM));
+}
+
+TEST_F(dispatch, on_one_path_a_message_passes_no_put) {
+    start(1);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8);
+    am(8);
+    auto frags = batch(); /* AMs go first, and need the first put alone */
+    ASSERT_EQ(3u, frags.size());
+    EXPECT_EQ(VQP_KIND_PUT, (int)frags[0].kind);
+    EXPECT_EQ(0u, count(frags, VQP_KIND_FENCE));
+}
+
+TEST_F(dispatch, with_order_all_a_message_waits_for_every_earlier_put) {
+    m_cfg.order_all = 1;
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    vqp_tx_fence(&m_tx);
+    rma(VQP_KIND_PUT, 8); /* held */
+    am(8);
+    auto frags = batch();
+    EXPECT_EQ(0u, count(frags, VQP_KIND_AM));
+    confirm(frags);
+    frags = batch();
+    EXPECT_EQ(1u, count(frags, VQP_KIND_PUT));
+    EXPECT_EQ(1u, count(frags, VQP_KIND_AM));
 }
 
 TEST_F(dispatch, later_messages_pass_a_held_put) {
@@ -941,7 +1167,7 @@ TEST_F(dispatch, later_messages_pass_a_held_put) {
     rma(VQP_KIND_PUT, 8);
     auto first = batch();
     vqp_tx_fence(&m_tx);
-    m_tx.fence_am = 0;
+    m_tx.fence.am = 0;
     rma(VQP_KIND_PUT, 8);
     am(8);
     EXPECT_EQ(1u, count(batch(), VQP_KIND_AM));
@@ -954,7 +1180,7 @@ TEST_F(dispatch, a_held_put_does_not_wait_for_messages_behind_the_fence) {
     rma(VQP_KIND_PUT, 8);
     auto first = batch();
     vqp_tx_fence(&m_tx);
-    m_tx.fence_am = 0;
+    m_tx.fence.am = 0;
     am(8); /* accepted before the put */
     rma(VQP_KIND_PUT, 8);
     EXPECT_EQ(1u, count(batch(), VQP_KIND_AM));
@@ -967,17 +1193,62 @@ TEST_F(dispatch, a_put_behind_two_fences_waits_for_the_messages_between) {
     rma(VQP_KIND_PUT, 8);
     auto first = batch();
     vqp_tx_fence(&m_tx);
-    m_tx.fence_am = 0;
+    m_tx.fence.am = 0;
     am(8);
     ASSERT_EQ(1u, count(batch(), VQP_KIND_AM));
     vqp_tx_fence(&m_tx);
     rma(VQP_KIND_PUT, 8);
-    auto kick = batch();
-    ASSERT_EQ(1u, count(kick, VQP_KIND_KICK)); /* for the message's path */
+    auto nop = batch();
+    ASSERT_EQ(1u, count(nop, VQP_KIND_NOP)); /* for the message's path */
     confirm(first);
     EXPECT_EQ(0u, count(batch(), VQP_KIND_PUT));
-    confirm(kick);
+    confirm(nop);
     EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
+}
+
+/* Positions of a fence stay as they are: 2^31 ops later they seem to be ahead */
+static void pass_2g_ops(vqp_opring_t &ring)
+{
+    ring.head += (1u << 31) + 2;
+    ring.post += (1u << 31) + 2;
+    ring.tail += (1u << 31) + 2;
+}
+
+TEST_F(dispatch, a_put_goes_2g_messages_after_the_fence) {
+    start(2);
+    ASSERT_TRUE(am(16));
+    vqp_tx_fence(&m_tx);
+    vqp_tx_reclaim(&m_tx);
+    confirm(txkit::dispatch());
+    ASSERT_TRUE(vqp_opring_is_empty(&m_tx.am));
+    pass_2g_ops(m_tx.am);
+    ASSERT_TRUE(rma(VQP_KIND_PUT, 64, this));
+    EXPECT_EQ(1u, txkit::dispatch().size());
+}
+
+TEST_F(dispatch, a_message_goes_2g_puts_after_the_fence) {
+    for (unsigned num_paths : {1u, 2u}) {
+        start(num_paths);
+        ASSERT_TRUE(rma(VQP_KIND_PUT, 64, this));
+        vqp_tx_fence(&m_tx);
+        confirm(txkit::dispatch());
+        EXPECT_EQ(1u, done().size());
+        pass_2g_ops(m_tx.rma);
+        ASSERT_TRUE(am(16));
+        EXPECT_EQ(1u, txkit::dispatch().size()) << num_paths;
+    }
+}
+
+TEST_F(dispatch, a_path_that_is_down_does_not_keep_others_from_their_cqes) {
+    start(2);
+    ASSERT_TRUE(rma(VQP_KIND_PUT, 64, nullptr, 0));
+    ASSERT_TRUE(rma(VQP_KIND_PUT, 64, nullptr, 0));
+    ASSERT_EQ(2u, txkit::dispatch().size());
+    m_paths[0].up = 0;
+    vqp_tx_reclaim(&m_tx);
+    EXPECT_EQ(1u, txkit::dispatch().size());
+    m_paths[0].up = 1;
+    EXPECT_EQ(1u, txkit::dispatch().size());
 }
 
 TEST_F(dispatch, order_all_fences_every_message) {
@@ -1008,6 +1279,112 @@ TEST_F(dispatch, a_chain_of_fences_goes_out_in_one_batch) {
     for (unsigned i = 0; i < 5; ++i) {
         EXPECT_EQ((i % 2) ? VQP_KIND_AM : VQP_KIND_PUT, frags[i].kind);
     }
+}
+
+/* ---- the scheduler left ---- */
+
+class dispatch_left : public dispatch {
+protected:
+    static constexpr uint64_t FRAG = 64 << 10;
+
+    dispatch_left() {
+        m_cfg.sched    = VQP_SCHED_LEFT;
+        m_cfg.path_cap = 4 * FRAG;
+    }
+
+    /* A fast path that is full, and a slow one that is idle */
+    void start_asymmetric() {
+        start(2);
+        m_tx.clock.now = 1000000000;
+        vqp_rate_set(&m_paths[0].rate, 1000, m_tx.clock.now);
+        vqp_rate_set(&m_paths[1].rate, 100000, m_tx.clock.now);
+        m_tx.slow       |= VQP_TX_ASYMMETRIC;
+        m_tx.clock.rated = m_tx.clock.now;
+        m_paths[1].up    = 0;
+        rma(VQP_KIND_PUT, 4 * FRAG);
+        m_busy        = txkit::dispatch();
+        m_paths[1].up = 1;
+        ASSERT_EQ(0, m_busy.back().path->index);
+        ASSERT_EQ(m_cfg.path_cap, m_paths[0].bytes);
+    }
+
+    std::vector<vqp_frag_t> m_busy;
+};
+
+TEST_F(dispatch_left, an_op_waits_for_the_busy_path_and_is_marked_deferred) {
+    start_asymmetric();
+    rma(VQP_KIND_PUT, FRAG, &u[0]);
+    EXPECT_TRUE(batch().empty());
+    EXPECT_TRUE(m_tx.clock.deferred);
+    EXPECT_TRUE(vqp_tx_has_work(&m_tx));
+    m_tx.clock.now += 4000;
+    confirm(m_busy);
+    auto frags = batch();
+    ASSERT_FALSE(frags.empty());
+    EXPECT_EQ(0, frags[0].path->index);
+    EXPECT_FALSE(m_tx.clock.deferred);
+}
+
+/* The busy path has fallen silent: its completion will not come, and the op is not
+ * left beside an idle path */
+TEST_F(dispatch_left, an_op_goes_to_the_idle_path_when_the_busy_one_is_late) {
+    start_asymmetric();
+    rma(VQP_KIND_PUT, FRAG, &u[0]);
+    EXPECT_TRUE(batch().empty());
+    m_tx.clock.now += VQP_RATE_LATE;
+    EXPECT_TRUE(batch().empty());
+    EXPECT_TRUE(m_tx.clock.deferred); /* to be asked again */
+    m_tx.clock.now += 1;
+    auto frags = txkit::dispatch();
+    ASSERT_FALSE(frags.empty());
+    for (const vqp_frag_t &frag : frags) {
+        EXPECT_EQ(1, frag.path->index);
+    }
+    EXPECT_EQ(FRAG, bytes(frags));
+    EXPECT_FALSE(m_tx.clock.deferred);
+    confirm(frags);
+    EXPECT_EQ(1u, done().size());
+}
+
+TEST_F(dispatch_left, a_message_goes_to_the_idle_path_when_the_busy_one_is_late) {
+    start_asymmetric();
+    vqp_rate_set(&m_paths[1].rate, 10000000, m_tx.clock.now);
+    am(2000);
+    EXPECT_TRUE(batch().empty());
+    EXPECT_TRUE(m_tx.clock.deferred);
+    m_tx.clock.now += VQP_RATE_LATE + 1;
+    auto frags = batch();
+    EXPECT_EQ(2016u, bytes(frags));
+    for (const vqp_frag_t &frag : frags) {
+        EXPECT_EQ(1, frag.path->index);
+    }
+}
+
+/* A frag that has no CQE to come is confirmed by the CQE of a later one: the idle
+ * time between them is not that of a transfer */
+TEST_F(dispatch_left, idle_time_is_not_measured) {
+    m_cfg.path_cap = 4 * FRAG;
+    start(2);
+    m_tx.clock.now = 1000;
+    want_control();
+    auto control = txkit::dispatch();
+    ASSERT_EQ(1u, control.size());
+    ASSERT_FALSE(control[0].flags & VQP_FRAG_SIGNALED);
+    m_tx.clock.now += 1000000000;
+    for (int i = 0; i < 8; ++i) {
+        ASSERT_TRUE(rma(VQP_KIND_PUT, FRAG, this));
+    }
+    auto frags = txkit::dispatch();
+    m_tx.clock.now += 10000;
+    for (const vqp_frag_t &frag : frags) {
+        if ((frag.path == control[0].path) &&
+            (m_paths[frag.path->index].bytes > FRAG) &&
+            (frag.flags & VQP_FRAG_SIGNALED)) {
+            retire(frag);
+        }
+    }
+    EXPECT_GT(control[0].path->rate.cost, 0u);
+    EXPECT_LE(control[0].path->rate.cost, (10000u << 16) / (FRAG / 2));
 }
 
 } /* namespace */

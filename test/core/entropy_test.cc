@@ -140,7 +140,7 @@ TEST(entropy, same_salt_same_label) {
 
 /* Flows of 4096 endpoints between the same two hosts: chi-square over 2, 4 and 8
  * links, below what chance exceeds once in 10^5 */
-TEST(entropy, endpoints_are_even_over_links) {
+TEST(entropy, endpoints_spread_evenly_over_links) {
     const double limits[] = {19.5, 25.9, 35.3}; /* 1, 3, 7 degrees */
     for (hash_t hash : HASHES) {
         for (unsigned bits = 1; bits <= 3; ++bits) {

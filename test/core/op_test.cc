@@ -24,6 +24,17 @@ TEST(op, wire_structures_have_no_padding) {
     EXPECT_EQ(12u, offsetof(vqp_record_t, credit_fsn));
 }
 
+TEST(op, kinds_that_are_data_of_an_op_come_first) {
+    /* vqp_tx_emit() counts frags and bytes by that */
+    for (int kind : {VQP_KIND_AM, VQP_KIND_PUT, VQP_KIND_GET, VQP_KIND_FADD}) {
+        EXPECT_LE(kind, VQP_KIND_CSWAP);
+    }
+    for (int kind : {VQP_KIND_BARRIER, VQP_KIND_NOTIFY, VQP_KIND_FENCE,
+                     VQP_KIND_CONTROL, VQP_KIND_NOP}) {
+        EXPECT_GT(kind, VQP_KIND_CSWAP);
+    }
+}
+
 TEST(op, first_error_wins) {
     vqp_op_t op {};
 
@@ -45,16 +56,17 @@ TEST(op, few_pieces_are_held_inside) {
     EXPECT_EQ(ext, vqp_op_iov(&op));
 }
 
-TEST(opring, is_full_with_all_its_places) {
+TEST(opring, holds_as_many_ops_as_it_has_slots) {
     vqp_op_t ops[4] {};
     vqp_opring_t ring;
 
     vqp_opring_init(&ring, ops, 4);
     EXPECT_TRUE(vqp_opring_is_empty(&ring));
     ring.tail = 3;
-    EXPECT_FALSE(vqp_opring_is_full(&ring));
+    EXPECT_EQ(3u, vqp_opring_count(&ring));
     ring.tail = 4;
-    EXPECT_TRUE(vqp_opring_is_full(&ring));
+    EXPECT_EQ(4u, vqp_opring_count(&ring));
+    EXPECT_FALSE(vqp_opring_is_empty(&ring));
     EXPECT_EQ(&ops[0], vqp_opring_at(&ring, 4));
     EXPECT_EQ(3u, vqp_opring_index(&ring, &ops[3]));
 }
@@ -66,7 +78,7 @@ TEST(opring, cursors_wrap) {
     vqp_opring_init(&ring, ops, 4);
     ring.head = 0xfffffffeu;
     ring.tail = 2;
-    EXPECT_TRUE(vqp_opring_is_full(&ring));
+    EXPECT_EQ(4u, vqp_opring_count(&ring));
     EXPECT_FALSE(vqp_opring_is_empty(&ring));
     ring.head = 2;
     EXPECT_TRUE(vqp_opring_is_empty(&ring));
@@ -112,7 +124,7 @@ TEST(path, is_full_at_its_cap_and_closed_while_down) {
     EXPECT_FALSE(vqp_path_has_room(&path, 101));
 }
 
-TEST(path, positions_wrap_at_16_bits) {
+TEST(path, slots_wrap_at_16_bits) {
     vqp_inflight_t entries[8];
     vqp_path_t path {};
 

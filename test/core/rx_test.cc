@@ -36,10 +36,10 @@ protected:
         memcpy(&m_cells[path * VQP_CELL_STRIDE], &value, sizeof(value));
     }
 
-    void tell() {
+    void advertise() {
         vqp_credit_t credit = vqp_rx_credit(&m_rx);
 
-        vqp_rx_told(&m_rx, &credit);
+        vqp_rx_advertise(&m_rx, &credit);
     }
 
     std::vector<char>    m_ring  = std::vector<char>(RING);
@@ -77,13 +77,13 @@ TEST_F(rx, duplicates_are_counted_and_dropped) {
     EXPECT_EQ(FIRST + 1, m_rx.window.base);
 }
 
-TEST_F(rx, broken_peers_are_noticed) {
+TEST_F(rx, protocol_errors_are_detected) {
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_imm(&m_rx, FIRST + WINDOW));
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_imm(&m_rx, FIRST | VQP_IMM_WRAP));
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_imm(&m_rx, FIRST | (1u << 30)));
 }
 
-TEST_F(rx, record_is_handed_out_where_it_lies) {
+TEST_F(rx, record_is_delivered_in_place) {
     *record(0, 100, 7) = {100, 7, 0, 0, 4711, 42};
     ASSERT_EQ(VQP_OK, vqp_rx_record(&m_rx, VQP_IMM_LAST, &m_am));
     EXPECT_EQ(&m_ring[sizeof(vqp_record_t)], m_am.data);
@@ -121,13 +121,13 @@ TEST_F(rx, wrap_at_the_start_is_refused) {
 }
 
 TEST_F(rx, ring_positions_wrap_at_32_bits) {
-    m_rx.ring_pos = m_rx.told_ring = 0xfffff000u;
+    m_rx.ring_pos = m_rx.advertised.ring = 0xfffff000u;
     for (unsigned i = 0; i < 4; ++i) {
         record(i * (RING / 4), RING / 4 - 16);
         consume();
     }
     EXPECT_EQ(0u, m_rx.ring_pos);
-    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
+    EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
 }
 
 TEST_F(rx, malformed_records_are_refused) {
@@ -149,28 +149,28 @@ TEST_F(rx, records_do_not_leave_the_ring) {
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_record(&m_rx, VQP_IMM_LAST, &m_am));
 }
 
-TEST_F(rx, tells_at_half_a_ring) {
+TEST_F(rx, needs_an_update_at_half_a_ring) {
     record(0, RING / 2 - 32);
     consume();
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
     record(RING / 2 - 16, 0);
     consume();
-    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
-    tell();
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
+    advertise();
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 }
 
-TEST_F(rx, tells_at_half_a_window) {
+TEST_F(rx, needs_an_update_at_half_a_window) {
     for (uint32_t i = 0; i < WINDOW / 2; ++i) {
-        EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+        EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
         vqp_rx_imm(&m_rx, FIRST + i);
     }
-    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
-    tell();
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
+    advertise();
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 }
 
-TEST_F(rx, a_message_that_waits_for_a_path_tells_nothing) {
+TEST_F(rx, credit_in_a_message_that_waits_for_a_path_is_not_advertised) {
     vqp_credit_t credit;
     vqp_tx_t tx {}; /* an empty ring of AMs */
 
@@ -180,12 +180,12 @@ TEST_F(rx, a_message_that_waits_for_a_path_tells_nothing) {
 
     credit     = vqp_rx_credit(&m_rx);
     tx.am.tail = 1;
-    vqp_rx_told_in_am(&m_rx, &tx, &credit);
-    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
+    vqp_rx_advertise_in_am(&m_rx, &tx, &credit);
+    EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
 
     tx.am.post = 1;
-    vqp_rx_told_in_am(&m_rx, &tx, &credit);
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    vqp_rx_advertise_in_am(&m_rx, &tx, &credit);
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 }
 
 TEST_F(rx, control_is_read_from_the_cell_of_its_path) {
@@ -197,50 +197,50 @@ TEST_F(rx, control_is_read_from_the_cell_of_its_path) {
     EXPECT_EQ(2u, m_stats.controls_rx);
 }
 
-TEST_F(rx, a_starving_peer_is_told_whatever_there_is) {
-    cell(0, {0, 0, VQP_CELL_STARVE, 0});
+TEST_F(rx, a_credit_request_is_answered_with_all_credit_there_is) {
+    cell(0, {0, 0, VQP_CELL_REQUEST, 0});
     vqp_rx_control(&m_rx, 0);
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 
-    vqp_rx_imm(&m_rx, FIRST); /* a number is news as well as bytes are */
-    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
-    tell();
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    vqp_rx_imm(&m_rx, FIRST); /* an fsn is new credit as well as bytes are */
+    EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
+    advertise();
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 }
 
-TEST_F(rx, starving_ends_with_what_was_told) {
-    cell(0, {0, 0, VQP_CELL_STARVE, 0});
+TEST_F(rx, a_request_ends_with_new_credit) {
+    cell(0, {0, 0, VQP_CELL_REQUEST, 0});
     vqp_rx_control(&m_rx, 0);
-    tell(); /* nothing new: it goes on starving */
+    advertise(); /* nothing new: the request stands */
     record(0, 16);
     consume();
-    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
-    tell();
+    EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
+    advertise();
     record(32, 16);
     consume();
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 }
 
-TEST_F(rx, starving_does_not_end_with_what_a_message_that_waited_has_told) {
+TEST_F(rx, a_request_does_not_end_with_credit_that_waited_in_a_message) {
     vqp_credit_t credit;
     vqp_tx_t tx {};
 
     vqp_rx_imm(&m_rx, FIRST);
     credit     = vqp_rx_credit(&m_rx);
     tx.am.tail = 1;
-    vqp_rx_told_in_am(&m_rx, &tx, &credit); /* and then it goes */
+    vqp_rx_advertise_in_am(&m_rx, &tx, &credit); /* and then it goes */
 
-    cell(0, {0, 0, VQP_CELL_STARVE, 0});
+    cell(0, {0, 0, VQP_CELL_REQUEST, 0});
     vqp_rx_control(&m_rx, 0);
-    tell();
+    advertise();
     vqp_rx_imm(&m_rx, FIRST + 1);
-    EXPECT_TRUE(vqp_rx_must_tell(&m_rx));
-    tell();
+    EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
+    advertise();
     vqp_rx_imm(&m_rx, FIRST + 2);
-    EXPECT_FALSE(vqp_rx_must_tell(&m_rx));
+    EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 }
 
-TEST_F(rx, gap_is_timed_from_its_first_look) {
+TEST_F(rx, gap_is_timed_from_its_detection) {
     EXPECT_EQ(0u, vqp_rx_gap(&m_rx, 1000));
     vqp_rx_imm(&m_rx, FIRST + 1);
     EXPECT_EQ(0u, vqp_rx_gap(&m_rx, 5000));

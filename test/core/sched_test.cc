@@ -1,4 +1,4 @@
-/* The schedulers: who takes the next frag. */
+/* The schedulers: the path of the next frag. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ protected:
     int pick(vqp_sched_t policy, unsigned needs = 0, uint64_t cap = 1000) {
         const vqp_want_t want = {cap, 100, 100, m_now, needs, m_rail};
         vqp_path_t *path      = vqp_sched_pick(policy, m_paths, NUM, &m_next,
-                                               &want);
+                                               &want, nullptr);
 
         return (path == nullptr) ? -1 : path->index;
     }
@@ -47,7 +47,7 @@ TEST_F(sched, rr_rotates) {
     }
 }
 
-TEST_F(sched, rr_skips_who_has_no_room) {
+TEST_F(sched, rr_skips_paths_without_room) {
     m_paths[1].tail  = 14;
     m_paths[2].bytes = 1000;
     EXPECT_EQ(0, pick(VQP_SCHED_RR));
@@ -70,39 +70,6 @@ TEST_F(sched, least_takes_the_fewest_bytes) {
     EXPECT_EQ(2, pick(VQP_SCHED_LEAST));
 }
 
-TEST_F(sched, below_a_load_the_next_one_is_as_good_as_any) {
-    const vqp_want_t want = {1000, 100, 100, m_now, 0, 0};
-
-    m_paths[0].bytes = m_paths[1].bytes = 499;
-    EXPECT_EQ(&m_paths[0], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
-                                            &m_next, &want));
-    EXPECT_EQ(1u, m_next);
-    m_next           = 0;
-    m_paths[0].bytes = 500;
-    m_paths[1].bytes = 0;
-    EXPECT_EQ(&m_paths[1], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
-                                            &m_next, &want));
-    m_paths[2].up = 0; /* whatever its load: it has to be able to */
-    EXPECT_EQ(&m_paths[3], vqp_sched_choose(VQP_SCHED_LEAST, 500, m_paths, NUM,
-                                            &m_next, &want));
-}
-
-TEST_F(sched, frags_of_unequal_length_do_not_come_round_to_the_same_paths) {
-    unsigned i;
-
-    for (i = 0; i < 40; ++i) { /* each op: a long one, a short one */
-        const vqp_want_t want = {10000, (i % 2) ? 10u : 100u, 100, m_now, 0, 0};
-        vqp_path_t *path      = vqp_sched_choose(VQP_SCHED_LEAST, 5000, m_paths,
-                                                 NUM, &m_next, &want);
-
-        ASSERT_NE(nullptr, path);
-        path->bytes += want.length;
-    }
-    for (i = 0; i < NUM; ++i) {
-        EXPECT_NEAR(550.0, (double)m_paths[i].bytes, 100.0) << "path " << i;
-    }
-}
-
 TEST_F(sched, least_rotates_over_equals) {
     for (int i = 0; i < 9; ++i) {
         EXPECT_EQ(i % (int)NUM, pick(VQP_SCHED_LEAST));
@@ -115,7 +82,7 @@ TEST_F(sched, least_rotates_over_equals) {
     EXPECT_EQ(2, pick(VQP_SCHED_LEAST));
 }
 
-TEST_F(sched, least_skips_who_lacks_credit) {
+TEST_F(sched, least_skips_paths_without_credit) {
     m_paths[0].imms = 14;
     m_paths[1].bytes = m_paths[2].bytes = m_paths[3].bytes = 5;
     EXPECT_EQ(1, pick(VQP_SCHED_LEAST, VQP_NEED_IMM));
@@ -143,7 +110,7 @@ TEST_F(sched, needs_are_respected) {
     EXPECT_EQ(-1, pick(VQP_SCHED_RR, VQP_NEED_IMM | VQP_NEED_READ));
 }
 
-TEST_F(sched, a_certain_rail_of_the_peer) {
+TEST_F(sched, a_required_rail_of_the_peer_is_respected) {
     m_paths[1].peer_rail = m_paths[3].peer_rail = 1;
     m_rail               = 1;
     for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEAST, VQP_SCHED_LEFT}) {
@@ -157,7 +124,7 @@ TEST_F(sched, a_certain_rail_of_the_peer) {
     EXPECT_EQ(-1, pick(VQP_SCHED_RR, VQP_NEED_RAIL));
 }
 
-TEST_F(sched, nobody_when_all_are_full_or_down) {
+TEST_F(sched, no_path_when_all_are_full_or_down) {
     for (vqp_path_t &path : m_paths) {
         path.up = 0;
     }
@@ -174,7 +141,9 @@ TEST_F(sched, one_path_is_always_the_choice) {
     const vqp_want_t want = {1, 1, 1, 0, 0, 0};
     uint32_t next         = 0;
 
-    EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_RR, m_paths, 1, &next, &want));
+    m_paths[0].next = 0;
+    EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_RR, m_paths, 1, &next, &want,
+                                      nullptr));
     EXPECT_EQ(0u, next);
 }
 
@@ -182,7 +151,7 @@ TEST_F(sched, fixed_stays_on_the_first_that_is_up) {
     m_paths[0].up = 0;
     EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
     EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
-    m_paths[1].imms = 16; /* told maybe by what waits for it */
+    m_paths[1].imms = 16; /* the credit update may wait for the frag */
     EXPECT_EQ(2, pick(VQP_SCHED_FIXED, VQP_NEED_IMM));
     m_paths[1].bytes = 1000;
     EXPECT_EQ(-1, pick(VQP_SCHED_FIXED));
@@ -197,7 +166,7 @@ protected:
 
     /* What a path takes for 64 KiB, ns, above 0 */
     void cost(unsigned i, uint32_t ns) {
-        vqp_pace_set(&m_paths[i].pace, ns, m_now);
+        vqp_rate_set(&m_paths[i].rate, ns, m_now);
     }
 
     /* Sends @a total bytes over paths that take so many ns for a frag; the rates
@@ -212,7 +181,7 @@ protected:
         while (done < total) {
             for (int i = 0; (sent < total) && ((i = choose(policy, total - sent)) >= 0);) {
                 if (m_paths[i].bytes == 0) {
-                    vqp_pace_begin(&m_paths[i].pace, m_now);
+                    vqp_rate_begin(&m_paths[i].rate, m_now);
                 }
                 m_paths[i].bytes += FRAG;
                 free_at[i] = std::max(free_at[i], m_now) + ns[i];
@@ -236,7 +205,7 @@ protected:
             m_now = queue[first].front();
             queue[first].pop_front();
             m_paths[first].bytes -= FRAG;
-            vqp_pace_confirmed(&m_paths[first].pace, FRAG,
+            vqp_rate_confirmed(&m_paths[first].rate, FRAG,
                                m_paths[first].bytes,
                                m_is_watched ? m_now - 1 : 0, m_now);
             done += FRAG;
@@ -250,9 +219,11 @@ protected:
 
     int choose(vqp_sched_t policy, uint64_t left = FRAG) {
         const vqp_want_t want = {CAP, FRAG, left, m_now, 0, 0};
-        vqp_path_t *path      = vqp_sched_pick(policy, m_paths, NUM, &m_next,
-                                               &want);
+        vqp_path_t *path;
 
+        m_deferred = 0;
+        path       = vqp_sched_pick(policy, m_paths, NUM, &m_next, &want,
+                                    &m_deferred);
         return (path == nullptr) ? -1 : path->index;
     }
 
@@ -267,10 +238,11 @@ protected:
         return total / rate / took;
     }
 
-    bool m_is_watched = false; /* somebody polls all the time */
+    bool    m_is_watched = false; /* polls continue */
+    uint8_t m_deferred   = 0;
 };
 
-TEST_F(left, takes_who_is_through_first) {
+TEST_F(left, takes_the_least_expected_finish_time) {
     cost(0, 1000);
     cost(1, 500);
     cost(2, 4000);
@@ -281,15 +253,59 @@ TEST_F(left, takes_who_is_through_first) {
     EXPECT_EQ(1, choose(VQP_SCHED_LEFT)); /* 2000 against 1500 */
 }
 
-TEST_F(left, waits_for_a_full_one_that_is_through_sooner) {
+TEST_F(left, waits_for_a_full_one_that_finishes_sooner) {
     cost(0, 100);
     cost(1, 10000);
     cost(2, 10000);
     cost(3, 10000);
     m_paths[0].bytes = CAP;
     EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    EXPECT_TRUE(m_deferred);
     EXPECT_GE(choose(VQP_SCHED_LEFT, 100 * FRAG), 1); /* not for so much */
+    EXPECT_FALSE(m_deferred);
     m_paths[0].up = 0;
+    EXPECT_GE(choose(VQP_SCHED_LEFT), 1);
+}
+
+TEST_F(left, is_not_deferred_where_no_path_has_room) {
+    for (vqp_path_t &path : m_paths) {
+        path.bytes = CAP;
+    }
+    cost(0, 100);
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    EXPECT_FALSE(m_deferred);
+}
+
+/* The full one has stopped: no completion of it would ever start dispatch again,
+ * and the op would be stranded beside idle paths */
+TEST_F(left, does_not_wait_for_a_full_one_that_is_late) {
+    cost(0, 100);
+    cost(1, 10000);
+    cost(2, 10000);
+    cost(3, 10000);
+    m_paths[0].bytes = CAP;
+    vqp_rate_begin(&m_paths[0].rate, m_now);
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    m_now += VQP_RATE_LATE; /* not late before that, however fast it was */
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    EXPECT_TRUE(m_deferred);
+    m_now += 1;
+    EXPECT_GE(choose(VQP_SCHED_LEFT), 1);
+    EXPECT_FALSE(m_deferred);
+}
+
+TEST_F(left, late_is_four_times_what_its_bytes_should_take) {
+    uint64_t expected = 4 * (CAP / FRAG) * 1000000;
+
+    cost(0, 1000000);
+    cost(1, 50000000);
+    cost(2, 50000000);
+    cost(3, 50000000);
+    m_paths[0].bytes = CAP;
+    vqp_rate_begin(&m_paths[0].rate, m_now);
+    m_now += expected;
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    m_now += 1;
     EXPECT_GE(choose(VQP_SCHED_LEFT), 1);
 }
 
@@ -316,7 +332,7 @@ TEST_F(left, a_slow_path_gets_its_share_of_an_op_and_not_more) {
 }
 
 /* Ops that give each path one frag: paths are never busy when one is confirmed */
-TEST_F(left, learns_from_small_ops_when_somebody_polls) {
+TEST_F(left, learns_from_small_ops_when_polled) {
     std::vector<uint64_t> ns = {1000, 1000, 1000, 10000};
 
     m_is_watched = true;
@@ -326,17 +342,17 @@ TEST_F(left, learns_from_small_ops_when_somebody_polls) {
     EXPECT_EQ(2000u, stream(NUM * FRAG, ns));
 }
 
-TEST_F(left, an_unknown_one_counts_as_good_as_the_best) {
+TEST_F(left, a_path_without_a_rate_counts_as_the_best) {
     cost(0, 1000);
     cost(1, 1000);
     cost(2, 1000);
     m_paths[0].bytes = m_paths[1].bytes = m_paths[2].bytes = FRAG;
     EXPECT_EQ(3, choose(VQP_SCHED_LEFT));
-    m_paths[3].bytes = CAP; /* full, but nobody knows for how long */
+    m_paths[3].bytes = CAP; /* full, with an unknown rate */
     EXPECT_GE(choose(VQP_SCHED_LEFT), 0);
 }
 
-TEST_F(left, does_not_wait_for_one_that_it_may_not_take) {
+TEST_F(left, does_not_wait_for_an_excluded_path) {
     const vqp_want_t want = {CAP, 8, 8, m_now, VQP_NEED_RAIL, 0};
 
     for (unsigned i = 0; i < NUM; ++i) {
@@ -345,7 +361,7 @@ TEST_F(left, does_not_wait_for_one_that_it_may_not_take) {
         m_paths[i].bytes     = (i == 0) ? 0 : CAP;
     }
     EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_LEFT, m_paths, NUM, &m_next,
-                                      &want));
+                                      &want, nullptr));
 }
 
 TEST_F(left, rotates_over_equals) {
@@ -361,7 +377,7 @@ TEST_F(left, equal_paths_give_their_sum) {
     EXPECT_GE(share(64 << 20, ns, stream(64 << 20, ns)), 0.99);
 }
 
-/* Measured paces are never quite the same: the last frags of an op must not wait
+/* Measured rates are never quite the same: the last frags of an op must not wait
  * for the path that seems to be a little faster */
 TEST_F(left, nearly_equal_paths_do_not_wait_for_each_other) {
     for (unsigned i = 0; i < NUM; ++i) {
@@ -392,7 +408,7 @@ TEST_F(left, a_path_that_got_faster_is_tried_again) {
     std::vector<uint64_t> ns = {100000, 100000, 100000, 10000000};
 
     stream(4 << 20, ns);
-    m_now += VQP_PACE_FORGET;
+    m_now += VQP_RATE_FORGET;
     ns[3] = 100000;
     EXPECT_GE(share(64 << 20, ns, stream(64 << 20, ns)), 0.95);
 }

@@ -27,7 +27,7 @@ TEST_F(tx, a_record_takes_half_the_ring_at_most_so_it_always_fits_an_empty_one) 
         confirm(dispatch());
         credit_all();
         ASSERT_TRUE(am(2032));
-        vqp_tx_kick(&m_tx);
+        vqp_tx_reclaim(&m_tx);
         confirm(dispatch());
         credit_all();
     }
@@ -44,9 +44,9 @@ TEST_F(tx, ring_bytes_need_both_the_peer_and_the_local_confirmation) {
     EXPECT_TRUE(am(0));
 }
 
-TEST_F(tx, mirror_bytes_without_a_cqe_are_kicked) {
+TEST_F(tx, mirror_bytes_without_a_cqe_get_a_nop) {
     start(1);
-    m_tx.am_pace = m_tx.rma_pace = UINT32_MAX;
+    m_tx.limits.am_max_unsignaled = UINT32_MAX;
     am(2032);
     am(2032);
     EXPECT_EQ(0u, signaled(dispatch()));
@@ -54,7 +54,7 @@ TEST_F(tx, mirror_bytes_without_a_cqe_are_kicked) {
     EXPECT_FALSE(am(0));
     auto frags = dispatch();
     EXPECT_EQ(1u, frags.size());
-    EXPECT_EQ(1u, count(frags, VQP_KIND_KICK));
+    EXPECT_EQ(1u, count(frags, VQP_KIND_NOP));
     confirm(frags);
     EXPECT_TRUE(am(0));
 }
@@ -63,7 +63,7 @@ TEST_F(tx, local_confirmation_alone_is_not_enough) {
     start(1);
     am(2032);
     am(2032);
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     confirm(dispatch());
     EXPECT_FALSE(am(0));
     EXPECT_EQ(1, vqp_tx_credit(&m_tx, 2048, 101));
@@ -74,7 +74,7 @@ TEST_F(tx, wrap_puts_a_record_at_the_start_of_the_ring) {
     start(1);
     am(2032);
     am(1000);
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     confirm(dispatch());
     credit_all();
     EXPECT_TRUE(am(1500));
@@ -82,7 +82,7 @@ TEST_F(tx, wrap_puts_a_record_at_the_start_of_the_ring) {
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(+RING_ADDR, frags[0].raddr);
     EXPECT_EQ(VQP_IMM_LAST | VQP_IMM_WRAP, frags[0].imm & ~VQP_FSN_MASK);
-    EXPECT_EQ(4096 + vqp_record_size(1500), m_tx.ring_head);
+    EXPECT_EQ(4096 + vqp_record_size(1500), m_tx.fc.ring_head);
 }
 
 TEST_F(tx, a_record_that_ends_with_the_ring_does_not_wrap) {
@@ -97,44 +97,61 @@ TEST_F(tx, a_record_that_ends_with_the_ring_does_not_wrap) {
 TEST_F(tx, a_message_shorter_than_announced_takes_its_real_size) {
     start(1);
     am(10, nullptr, 2000);
-    EXPECT_EQ(vqp_record_size(10), m_tx.ring_head);
+    EXPECT_EQ(vqp_record_size(10), m_tx.fc.ring_head);
 }
 
-TEST_F(tx, a_shorter_message_never_takes_more_numbers_than_were_checked) {
+TEST_F(tx, a_shorter_message_never_takes_more_fsns_than_were_checked) {
     m_cfg.ring_size = 1 << 16;
     start(4);
     for (uint32_t max : {4096u - 16, 8192u - 16, 16384u - 16, 20000u}) {
         for (uint32_t length = 0; length <= max; length += 13) {
-            vqp_record_t *record;
-            vqp_op_t *op      = vqp_tx_am_begin(&m_tx, max, &record);
-            uint32_t reserved = m_tx.fsn_reserved;
+            uint32_t reserved = m_tx.fc.fsn_reserved;
+            vqp_tx_am_t am;
 
-            ASSERT_NE(nullptr, op);
-            uint32_t checked = op->pending;
-            op->user_kind    = 0;
-            vqp_tx_am_commit(&m_tx, op, 1, length, length, &m_credit);
-            ASSERT_LE(m_tx.fsn_reserved - reserved, checked) << length;
-            vqp_tx_kick(&m_tx);
+            ASSERT_TRUE(vqp_tx_am_begin(&m_tx, max, &am));
+            am.op->user_kind = 0;
+            vqp_tx_am_commit(&m_tx, am, 1, length, length, &m_credit);
+            ASSERT_LE(m_tx.fc.fsn_reserved - reserved, am.imms) << length;
+            vqp_tx_reclaim(&m_tx);
             confirm(dispatch());
             credit_all();
-            ASSERT_EQ(0u, m_tx.fsn_reserved);
+            ASSERT_EQ(0u, m_tx.fc.fsn_reserved);
         }
     }
 }
 
-TEST_F(tx, numbers_are_limited_by_the_window_less_the_reserve) {
+TEST_F(tx, fsns_are_limited_by_the_window_less_the_reserve) {
     m_cfg.fsn_window = 16;
     start(1);
     for (unsigned i = 0; i < 16 - VQP_CONTROL_RESERVE; ++i) {
         EXPECT_TRUE(am(0));
     }
     EXPECT_FALSE(am(0));
-    EXPECT_EQ(14u, m_tx.fsn_reserved);
+    EXPECT_EQ(14u, m_tx.fc.fsn_reserved);
     dispatch();
-    EXPECT_EQ(0u, m_tx.fsn_reserved);
+    EXPECT_EQ(0u, m_tx.fc.fsn_reserved);
     EXPECT_FALSE(am(0));
     vqp_tx_credit(&m_tx, 0, 101);
     EXPECT_TRUE(am(0));
+}
+
+TEST_F(tx, one_path_carries_the_whole_window_when_the_others_take_nothing) {
+    m_depth = 100;
+    start(4);
+    for (unsigned i = 0; i < 3; ++i) {
+        m_paths[i].up = 0;
+    }
+
+    for (unsigned i = 0; i < m_cfg.fsn_window - VQP_CONTROL_RESERVE; ++i) {
+        ASSERT_TRUE(am(0));
+    }
+    EXPECT_EQ(m_cfg.fsn_window - VQP_CONTROL_RESERVE, dispatch().size());
+    for (unsigned i = 0; i < VQP_CONTROL_RESERVE; ++i) {
+        m_tx.slow |= VQP_TX_CONTROL;
+        EXPECT_EQ(1u, count(dispatch(), VQP_KIND_CONTROL));
+    }
+    EXPECT_EQ(m_cfg.fsn_window, m_paths[3].imms);
+    EXPECT_EQ(m_cfg.fsn_window, vqp_tx_fsns_out(&m_tx));
 }
 
 TEST_F(tx, control_leaves_accepted_messages_their_numbers) {
@@ -147,11 +164,11 @@ TEST_F(tx, control_leaves_accepted_messages_their_numbers) {
     m_paths[0].bytes = 1; /* full for data only */
     m_tx.cfg.path_cap = 1;
     for (unsigned i = 0; i < 5; ++i) {
-        vqp_tx_want_control(&m_tx);
+        want_control();
         dispatch();
     }
     EXPECT_EQ(2u, m_stats.controls_tx);
-    EXPECT_EQ(16u, vqp_tx_fsns_out(&m_tx) + m_tx.fsn_reserved);
+    EXPECT_EQ(16u, vqp_tx_fsns_out(&m_tx) + m_tx.fc.fsn_reserved);
 }
 
 TEST_F(tx, a_small_window_makes_frags_larger) {
@@ -164,31 +181,32 @@ TEST_F(tx, a_small_window_makes_frags_larger) {
     EXPECT_EQ(30016u, bytes(frags));
 }
 
+/* One slot stays free, for the barrier of a close */
 TEST_F(tx, rma_is_refused_when_its_ring_is_full) {
     m_num_ops = 4;
     start(1);
-    for (unsigned i = 0; i < 4; ++i) {
+    for (unsigned i = 0; i < 3; ++i) {
         EXPECT_TRUE(rma(VQP_KIND_PUT, 8, &u[i]));
     }
     EXPECT_FALSE(rma(VQP_KIND_PUT, 8));
     confirm(dispatch());
     EXPECT_FALSE(rma(VQP_KIND_PUT, 8)); /* not reported yet */
-    EXPECT_EQ(4u, done().size());
+    EXPECT_EQ(3u, done().size());
     EXPECT_TRUE(rma(VQP_KIND_PUT, 8));
 }
 
-TEST_F(tx, a_full_ring_of_unsignaled_ops_is_kicked) {
+TEST_F(tx, a_full_ring_of_unsignaled_ops_is_reclaimed) {
     m_num_ops = 4;
     start(2);
     for (unsigned i = 0; i < 4; ++i) {
-        rma(VQP_KIND_PUT, 8, nullptr, 0);
-        am(8);
+        EXPECT_TRUE((i == 3) || rma(VQP_KIND_PUT, 8, nullptr, 0));
+        EXPECT_TRUE(am(8));
     }
     EXPECT_EQ(0u, signaled(dispatch()));
     EXPECT_FALSE(rma(VQP_KIND_PUT, 8, nullptr, 0));
     EXPECT_FALSE(am(8));
     auto frags = dispatch();
-    EXPECT_EQ(2u, count(frags, VQP_KIND_KICK));
+    EXPECT_EQ(2u, count(frags, VQP_KIND_NOP));
     confirm(frags);
     EXPECT_TRUE(rma(VQP_KIND_PUT, 8, nullptr, 0));
     EXPECT_TRUE(am(8));
@@ -228,7 +246,7 @@ TEST_F(tx, credit_gives_back_the_receives_of_each_path) {
     EXPECT_EQ(0, m_paths[0].imms + m_paths[1].imms);
 }
 
-TEST_F(tx, old_credit_is_no_news) {
+TEST_F(tx, old_credit_changes_nothing) {
     start(1);
     am(0);
     am(0);
@@ -236,18 +254,18 @@ TEST_F(tx, old_credit_is_no_news) {
     EXPECT_EQ(1, vqp_tx_credit(&m_tx, 32, 102));
     EXPECT_EQ(0, vqp_tx_credit(&m_tx, 16, 101));
     EXPECT_EQ(0, vqp_tx_credit(&m_tx, 32, 102));
-    EXPECT_EQ(32u, m_tx.ring_peer);
+    EXPECT_EQ(32u, m_tx.fc.ring_peer);
 }
 
-TEST_F(tx, news_of_one_kind_do_not_take_the_other_back) {
+TEST_F(tx, new_credit_of_one_kind_does_not_take_the_other_back) {
     start(1);
     am(0);
     am(0);
     dispatch();
     EXPECT_EQ(1, vqp_tx_credit(&m_tx, 32, 101));
     EXPECT_EQ(1, vqp_tx_credit(&m_tx, 16, 102));
-    EXPECT_EQ(32u, m_tx.ring_peer);
-    EXPECT_EQ(102u, m_tx.fsn_peer);
+    EXPECT_EQ(32u, m_tx.fc.ring_peer);
+    EXPECT_EQ(102u, m_tx.fc.fsn_peer);
 }
 
 TEST_F(tx, bogus_credit_is_a_protocol_error) {
@@ -264,23 +282,42 @@ TEST_F(tx, bogus_credit_is_a_protocol_error) {
 TEST_F(tx, credit_for_a_message_without_its_notify_is_a_protocol_error) {
     m_cfg.notify = VQP_NOTIFY_SPRAY;
     start(2);
-    for (unsigned i = 0; i < 100; ++i) { /* each number's place was used before */
+    for (unsigned i = 0; i < 100; ++i) { /* each slot of fsn_path was used before */
         EXPECT_TRUE(am(0));
-        vqp_tx_kick(&m_tx);
+        vqp_tx_reclaim(&m_tx);
         confirm(dispatch());
         credit_all();
     }
     am(1000);
     dispatch();
     EXPECT_EQ(VQP_ERR_PROTOCOL,
-              vqp_tx_credit(&m_tx, m_tx.ring_peer, m_tx.fsn_next));
+              vqp_tx_credit(&m_tx, m_tx.fc.ring_peer, m_tx.fc.fsn_next));
     EXPECT_EQ(0, m_paths[0].imms);
+}
+
+/* The oldest possible credit: every later immediate of the window has advertised
+ * a full ring */
+TEST_F(tx, credit_that_is_a_ring_behind_for_each_number_is_old) {
+    m_cfg.ring_size  = 1 << 20;
+    m_cfg.fsn_window = VQP_FSN_WINDOW_MAX;
+    start(1);
+    for (uint32_t updates = 0; updates < m_cfg.fsn_window; ++updates) {
+        for (int i = 0; i < 2; ++i) {
+            ASSERT_TRUE(am(vqp_record_max_payload(m_cfg.ring_size)));
+            vqp_tx_reclaim(&m_tx);
+            confirm(dispatch());
+        }
+        credit_all();
+    }
+    EXPECT_EQ(0x80000000u, m_tx.fc.ring_peer);
+    EXPECT_EQ(0, vqp_tx_credit(&m_tx, 0, m_cfg.first_fsn));
+    EXPECT_EQ(0x80000000u, m_tx.fc.ring_peer);
 }
 
 TEST_F(tx, numbers_and_positions_wrap) {
     m_cfg.first_fsn = VQP_FSN_MASK;
     start(1);
-    m_tx.ring_head = m_tx.ring_peer = m_tx.ring_local = 0xfffffff0u;
+    m_tx.fc.ring_head = m_tx.fc.ring_peer = m_tx.fc.ring_local = 0xfffffff0u;
     am(0);
     am(0);
     auto frags = dispatch();
@@ -290,44 +327,46 @@ TEST_F(tx, numbers_and_positions_wrap) {
     EXPECT_EQ(0u, vqp_tx_fsns_out(&m_tx));
 }
 
-TEST_F(tx, who_starves_below_half_asks_once) {
+TEST_F(tx, a_sender_stalled_below_half_requests_credit_once) {
     m_cfg.fsn_window = 16;
-    start(1);
-    m_tx.fsn_limit = 8;
-    for (unsigned i = 0; i < 6; ++i) {
+    m_cfg.frag_shift = 8;
+    start(2);
+    rma(VQP_KIND_PUT, 8);
+    for (unsigned i = 0; i < 7; ++i) {
         am(0);
     }
     dispatch();
-    EXPECT_FALSE(am(0));
-    EXPECT_FALSE(am(0));
+    vqp_tx_fence(&m_tx);
+    EXPECT_FALSE(am(1500)); /* six frags, two fences, and the reserve */
+    EXPECT_FALSE(am(1500));
     auto frags = dispatch();
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(VQP_KIND_CONTROL, frags[0].kind);
-    EXPECT_EQ((uint32_t)VQP_CELL_STARVE, m_cfg.cells->flags);
-    EXPECT_FALSE(am(0));
+    EXPECT_EQ((uint32_t)VQP_CELL_REQUEST, m_cfg.cells->flags);
+    EXPECT_FALSE(am(1500));
     EXPECT_EQ(0u, dispatch().size());
-    EXPECT_EQ(1u, m_stats.starves);
+    EXPECT_EQ(1u, m_stats.credit_requests);
     credit_all();
-    EXPECT_FALSE(m_tx.starving);
-    EXPECT_TRUE(am(0));
+    EXPECT_FALSE(m_tx.fc.requested);
+    EXPECT_TRUE(am(1500));
 }
 
-TEST_F(tx, who_starves_for_bytes_only_asks_too) {
+TEST_F(tx, a_sender_stalled_for_bytes_only_requests_credit_too) {
     start(1);
     am(1024);
     dispatch();
     credit_all();
     am(992);
-    am(992); /* less than half: the peer does not tell by itself */
-    vqp_tx_kick(&m_tx);
+    am(992); /* less than half: the peer does not send a credit update by itself */
+    vqp_tx_reclaim(&m_tx);
     confirm(dispatch());
-    vqp_tx_credit(&m_tx, m_tx.ring_peer, m_tx.fsn_next);
+    vqp_tx_credit(&m_tx, m_tx.fc.ring_peer, m_tx.fc.fsn_next);
     EXPECT_FALSE(am(2032)); /* must wrap */
     EXPECT_EQ(1u, count(dispatch(), VQP_KIND_CONTROL));
-    EXPECT_EQ(1u, m_stats.starves);
+    EXPECT_EQ(1u, m_stats.credit_requests);
 }
 
-TEST_F(tx, who_waits_for_the_local_confirmation_does_not_ask) {
+TEST_F(tx, a_sender_that_waits_for_the_local_confirmation_requests_nothing) {
     start(1);
     am(1024);
     dispatch();
@@ -336,22 +375,22 @@ TEST_F(tx, who_waits_for_the_local_confirmation_does_not_ask) {
     am(992);
     dispatch();
     credit_all();
-    m_tx.ring_local = 0;
+    m_tx.fc.ring_local = 0;
     EXPECT_FALSE(am(2032));
     EXPECT_EQ(0u, count(dispatch(), VQP_KIND_CONTROL));
 }
 
-TEST_F(tx, beyond_half_the_peer_tells_by_itself) {
+TEST_F(tx, beyond_half_the_peer_sends_its_credit_by_itself) {
     start(1);
     am(2032);
     am(992);
     dispatch();
     EXPECT_FALSE(am(2000));
     EXPECT_EQ(0u, dispatch().size());
-    EXPECT_EQ(0u, m_stats.starves);
+    EXPECT_EQ(0u, m_stats.credit_requests);
 }
 
-TEST_F(tx, with_messages_to_dispatch_nothing_is_asked) {
+TEST_F(tx, with_messages_to_dispatch_nothing_is_requested) {
     start(1);
     am(1024);
     dispatch();
@@ -360,7 +399,7 @@ TEST_F(tx, with_messages_to_dispatch_nothing_is_asked) {
     am(992);
     am(992);
     EXPECT_FALSE(am(2032));
-    EXPECT_FALSE(m_tx.want_starve);
+    EXPECT_FALSE(m_tx.fc.want_request);
 }
 
 /* ---- confirmation ---- */
@@ -418,9 +457,9 @@ TEST_F(tx, post_order_reports_in_order_over_both_rings) {
     start(2);
     rma(VQP_KIND_PUT, 8, &u[0]);
     am(8, &u[1]);
-    rma(VQP_KIND_PUT, 8); /* nobody waits for it */
+    rma(VQP_KIND_PUT, 8); /* without a completion of the user */
     rma(VQP_KIND_PUT, 8, &u[3]);
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     auto frags = dispatch(); /* the AM, then the puts */
     retire(frags[0]);
     retire(frags[2]);
@@ -489,7 +528,7 @@ TEST_F(tx, oldest_is_the_low_water_mark_over_both_rings) {
     am(8);
     rma(VQP_KIND_PUT, 8);
     EXPECT_EQ(0u, vqp_tx_oldest(&m_tx));
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     auto frags = dispatch(); /* AM first */
     retire(frags[0]);
     EXPECT_EQ(0u, vqp_tx_oldest(&m_tx));
@@ -499,39 +538,40 @@ TEST_F(tx, oldest_is_the_low_water_mark_over_both_rings) {
     EXPECT_EQ(m_tx.seq, vqp_tx_oldest(&m_tx));
 }
 
-TEST_F(tx, kick_gets_everything_confirmed) {
+TEST_F(tx, reclaim_gets_everything_confirmed) {
     start(4);
     for (unsigned i = 0; i < 6; ++i) {
         rma(VQP_KIND_PUT, 8, nullptr, 0);
     }
     EXPECT_EQ(0u, signaled(dispatch()));
     am(8); /* accepted, not dispatched: will be signaled itself */
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     auto frags = dispatch();
     EXPECT_EQ(1u, count(frags, VQP_KIND_AM));
-    EXPECT_EQ(3u, count(frags, VQP_KIND_KICK));
+    EXPECT_EQ(3u, count(frags, VQP_KIND_NOP));
     confirm(frags);
     EXPECT_EQ(m_tx.seq, vqp_tx_oldest(&m_tx));
     EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
 }
 
-TEST_F(tx, kick_of_an_idle_sender_sends_nothing) {
+TEST_F(tx, reclaim_of_an_idle_sender_sends_nothing) {
     start(4);
-    vqp_tx_kick(&m_tx);
+    vqp_tx_reclaim(&m_tx);
     EXPECT_TRUE(dispatch().empty());
     EXPECT_FALSE(vqp_tx_has_work(&m_tx));
 }
 
-TEST_F(tx, kick_waits_for_a_place_in_the_send_queue) {
+TEST_F(tx, reclaim_waits_for_a_slot_in_the_send_queue) {
     m_depth = 8;
     start(1);
-    for (unsigned i = 0; i < 6; ++i) {
+    for (unsigned i = 0; i < 5; ++i) { /* the one that fills it has a CQE */
         rma(VQP_KIND_PUT, 8, nullptr, 0);
     }
     auto frags = dispatch();
-    EXPECT_EQ(6u, frags.size());
-    m_paths[0].depth = 6;
-    vqp_tx_kick(&m_tx);
+    EXPECT_EQ(5u, frags.size());
+    EXPECT_EQ(0u, signaled(frags));
+    m_paths[0].depth = 5;
+    vqp_tx_reclaim(&m_tx);
     EXPECT_TRUE(dispatch().empty());
     EXPECT_TRUE(vqp_tx_has_work(&m_tx));
     m_paths[0].depth = 8;
@@ -555,7 +595,7 @@ TEST_F(tx, fail_ends_what_has_no_frag_in_flight) {
     EXPECT_EQ(std::vector<void*>{&u[0]}, done(VQP_ERR_CANCELED));
 }
 
-TEST_F(tx, what_was_wholly_posted_may_still_succeed) {
+TEST_F(tx, completely_posted_ops_may_still_succeed) {
     start(1);
     rma(VQP_KIND_PUT, 8, &u[0]);
     auto frags = dispatch();
@@ -564,7 +604,7 @@ TEST_F(tx, what_was_wholly_posted_may_still_succeed) {
     EXPECT_EQ(1u, done(VQP_OK).size());
 }
 
-TEST_F(tx, what_was_partly_posted_can_not_succeed) {
+TEST_F(tx, partly_posted_ops_can_not_succeed) {
     m_depth = 8;
     start(1);
     rma(VQP_KIND_PUT, 100 << 16, &u[0]);
@@ -592,7 +632,7 @@ TEST_F(tx, abandon_ends_what_was_not_posted) {
     rma(VQP_KIND_PUT, 8, &u[1]);
     auto frags = dispatch();
     vqp_tx_fail(&m_tx, VQP_ERR_IO);
-    vqp_tx_abandon(&m_tx, &m_paths[0], frags[1].pos, VQP_ERR_IO);
+    vqp_tx_abandon(&m_tx, &m_paths[0], frags[1].slot, VQP_ERR_IO);
     EXPECT_EQ(std::vector<void*>{&u[1]}, done(VQP_ERR_IO));
     EXPECT_EQ(1u, vqp_tx_outstanding(&m_tx));
     retire(frags[0], VQP_ERR_CANCELED);
@@ -600,7 +640,7 @@ TEST_F(tx, abandon_ends_what_was_not_posted) {
     EXPECT_EQ(0u, m_paths[0].bytes);
 }
 
-TEST_F(tx, last_words_bring_back_what_was_acknowledged_without_a_cqe) {
+TEST_F(tx, drain_nops_bring_back_what_was_acknowledged_without_a_cqe) {
     vqp_batch_t batch;
 
     start(2);
@@ -608,17 +648,17 @@ TEST_F(tx, last_words_bring_back_what_was_acknowledged_without_a_cqe) {
     rma(VQP_KIND_PUT, 8, &u[1]);
     dispatch();
     vqp_tx_fail(&m_tx, VQP_ERR_RESET);
-    vqp_tx_last_words(&m_tx, &batch);
+    vqp_tx_drain_nops(&m_tx, &batch);
     ASSERT_EQ(1u, batch.count); /* the other path's newest frag has a CQE */
     EXPECT_EQ(&m_paths[0], batch.frags[0].path);
     EXPECT_EQ(VQP_FRAG_SIGNALED, batch.frags[0].flags);
     EXPECT_EQ(2u, retire(batch.frags[0], VQP_ERR_CANCELED));
     EXPECT_EQ(std::vector<void*>{&u[0]}, done(VQP_OK));
-    vqp_tx_last_words(&m_tx, &batch);
+    vqp_tx_drain_nops(&m_tx, &batch);
     EXPECT_EQ(0u, batch.count);
 }
 
-TEST_F(tx, last_words_follow_what_was_abandoned) {
+TEST_F(tx, drain_nops_follow_what_was_abandoned) {
     vqp_batch_t batch;
 
     start(1);
@@ -626,8 +666,8 @@ TEST_F(tx, last_words_follow_what_was_abandoned) {
     rma(VQP_KIND_PUT, 8, &u[1]);
     auto frags = dispatch();
     vqp_tx_fail(&m_tx, VQP_ERR_IO);
-    vqp_tx_abandon(&m_tx, &m_paths[0], frags[1].pos, VQP_ERR_IO);
-    vqp_tx_last_words(&m_tx, &batch);
+    vqp_tx_abandon(&m_tx, &m_paths[0], frags[1].slot, VQP_ERR_IO);
+    vqp_tx_drain_nops(&m_tx, &batch);
     EXPECT_EQ(1u, batch.count);
 }
 

@@ -1,16 +1,18 @@
 /*
- * A sender alone, for tests that look at single frags: nothing is executed, so
- * addresses are only numbers.
+ * A sender alone, for tests of single frags: nothing is executed, so addresses
+ * are only numbers.
  */
 #ifndef VQP_TEST_TXKIT_H
 #define VQP_TEST_TXKIT_H
 
 #include <gtest/gtest.h>
 
+#include <list>
 #include <vector>
 
 extern "C" {
-#include "core/confirm.h"
+#include "core/control.h"
+#include "core/vqp.h"
 }
 
 class txkit : public ::testing::Test {
@@ -27,12 +29,21 @@ protected:
         m_cfg.signal_every = 1000;
         m_cfg.inline_max   = 64;
         m_cfg.frag_shift   = 16;
+        m_cfg.max_shift    = 31;
         m_cfg.min_shift    = 8;
         m_cfg.notify       = VQP_NOTIFY_DQPLB;
         m_cfg.sched        = VQP_SCHED_RR;
     }
 
+    /* A sender */
     void start(unsigned num_paths) {
+        prepare(num_paths);
+        vqp_tx_init(&m_tx, &m_cfg, m_am_ops.data(), m_num_ops,
+                    m_rma_ops.data(), m_num_ops, m_paths.data(), num_paths,
+                    m_fsn_path.data(), &m_stats);
+    }
+
+    void prepare(unsigned num_paths) {
         unsigned entries = 64;
 
         while (entries <= m_depth) {
@@ -52,8 +63,8 @@ protected:
             m_paths[i].mask      = (uint16_t)(entries - 1);
             m_paths[i].depth     = m_depth;
             m_paths[i].reads_max = m_reads_max;
-            m_paths[i].imms_max  = m_imms_max ? m_imms_max :
-                                   (uint16_t)(m_cfg.fsn_window + 4);
+            m_paths[i].imms_max  = (uint16_t)(m_cfg.fsn_window +
+                                              VQP_CONTROL_RESERVE);
             m_paths[i].index     = (uint8_t)i;
             m_paths[i].up        = 1;
         }
@@ -65,33 +76,34 @@ protected:
         m_cfg.ring_rkeys  = &m_rkey;
         m_cfg.cells       = (vqp_cell_t*)m_cells.data();
         m_cfg.amo_results = m_results.data();
-        vqp_tx_init(&m_tx, &m_cfg, m_am_ops.data(), m_num_ops,
-                    m_rma_ops.data(), m_num_ops, m_paths.data(), num_paths,
-                    m_fsn_path.data(), &m_stats);
     }
 
     /* An AM in the mirror; false if it was refused */
     bool am(uint32_t length, void *user = nullptr, uint32_t max = 0) {
-        vqp_record_t *record;
-        vqp_op_t *op = vqp_tx_am_begin(&m_tx, max ? max : length, &record);
+        vqp_tx_am_t am;
 
-        if (op == nullptr) {
+        if (!vqp_tx_am_begin(&m_tx, max ? max : length, &am)) {
             return false;
         }
-        op->user      = user;
-        op->user_kind = user != nullptr;
-        vqp_tx_am_commit(&m_tx, op, 1, length, length, &m_credit);
+        am.op->user      = user;
+        am.op->user_kind = user != nullptr;
+        vqp_tx_am_commit(&m_tx, am, 1, length, length, &m_credit);
         return true;
     }
 
+    /* What the owner of the sender asks it for */
+    void want_control() { m_tx.slow |= VQP_TX_CONTROL; }
+
+    void want_probe() { m_tx.slow |= VQP_TX_PROBE; }
+
     /* A put or get from one piece */
     bool rma(vqp_kind_t kind, uint64_t length, void *user = nullptr,
-             uint8_t flags = VQP_OP_SIGNAL) {
+             uint16_t flags = VQP_OP_SIGNAL) {
         return rma_iov(kind, {{USER_ADDR, length, &m_lkey}}, user, flags);
     }
 
     bool rma_iov(vqp_kind_t kind, const std::vector<vqp_iov_t> &pieces,
-                 void *user = nullptr, uint8_t flags = VQP_OP_SIGNAL) {
+                 void *user = nullptr, uint16_t flags = VQP_OP_SIGNAL) {
         vqp_op_t *op = begin(kind, user, flags);
         vqp_iov_t *iov;
 
@@ -109,7 +121,7 @@ protected:
     }
 
     bool fadd(uint64_t *result, void *user = nullptr,
-              uint8_t flags = VQP_OP_SIGNAL) {
+              uint16_t flags = VQP_OP_SIGNAL) {
         vqp_op_t *op = begin(VQP_KIND_FADD, user, flags);
 
         if (op == nullptr) {
@@ -123,18 +135,11 @@ protected:
         return true;
     }
 
-    bool check(void *user) {
-        vqp_op_t *op = begin(VQP_KIND_CHECK, user, VQP_OP_SIGNAL);
-
-        if (op == nullptr) {
-            return false;
-        }
-        op->frag_shift = 3;
-        vqp_tx_rma_commit(&m_tx, op);
-        return true;
+    bool barrier(void *user, unsigned flags = VQP_OP_BUFFER) {
+        return vqp_tx_barrier(&m_tx, flags, user, user != nullptr, VQP_OK) != 0;
     }
 
-    vqp_op_t *begin(vqp_kind_t kind, void *user, uint8_t flags) {
+    vqp_op_t *begin(vqp_kind_t kind, void *user, uint16_t flags) {
         vqp_op_t *op = vqp_tx_rma_begin(&m_tx);
 
         if (op != nullptr) {
@@ -142,7 +147,7 @@ protected:
             op->flags     = flags;
             op->length    = 0;
             op->raddr     = HEAP_ADDR;
-            op->rkeys     = &m_rkey;
+            op->rma.rkeys     = &m_rkey;
             op->user      = user;
             op->user_kind = user != nullptr;
         }
@@ -151,10 +156,18 @@ protected:
 
     /* One batch */
     std::vector<vqp_frag_t> batch() {
-        vqp_batch_t batch;
+        std::vector<vqp_frag_t> frags;
 
-        vqp_tx_dispatch(&m_tx, &batch, &m_credit);
-        return {batch.frags, batch.frags + batch.count};
+        vqp_tx_dispatch(&m_tx, &m_batch, &m_credit);
+        for (unsigned i = 0; i < m_batch.count; ++i) {
+            vqp_frag_t frag = m_batch.frags[i];
+
+            /* The batch is used again */
+            m_sges.emplace_back(frag.sge, frag.sge + frag.nsge);
+            frag.sge = m_sges.back().data();
+            frags.push_back(frag);
+        }
+        return frags;
     }
 
     /* All that may go */
@@ -169,7 +182,7 @@ protected:
     }
 
     unsigned retire(const vqp_frag_t &frag, vqp_status_t status = VQP_OK) {
-        return vqp_tx_retire(&m_tx, frag.path, frag.pos, status);
+        return vqp_tx_retire(&m_tx, frag.path, frag.slot, status);
     }
 
     /* All CQEs of the frags come, in order */
@@ -184,7 +197,7 @@ protected:
 
     /* The peer has consumed all that was sent */
     void credit_all() {
-        EXPECT_GE(vqp_tx_credit(&m_tx, m_tx.ring_head, m_tx.fsn_next), 0);
+        EXPECT_GE(vqp_tx_credit(&m_tx, m_tx.fc.ring_head, m_tx.fc.fsn_next), 0);
     }
 
     std::vector<void*> done(vqp_status_t status = VQP_OK) {
@@ -230,13 +243,15 @@ protected:
     int                                      u[8];
     vqp_tx_config_t                          m_cfg {};
     uint16_t                                 m_depth     = 40;
-    uint16_t                                 m_imms_max  = 0;
     uint16_t                                 m_reads_max = 16;
     uint32_t                                 m_num_ops   = 64;
     vqp_credit_t                             m_credit {7, 9};
-    vqp_tx_t                                 m_tx;
-    vqp_stats_t                              m_stats {};
+    vqp_t                                    m_vqp {};
+    vqp_tx_t                                &m_tx    = m_vqp.tx;
+    vqp_stats_t                             &m_stats = m_vqp.stats;
     uint32_t                                 m_lkey = 11, m_rkey = 22;
+    vqp_batch_t                              m_batch;
+    std::list<std::vector<vqp_sge_t>>        m_sges; /* of batches before */
     std::vector<vqp_path_t>                  m_paths;
     std::vector<std::vector<vqp_inflight_t>> m_inflight;
     std::vector<vqp_op_t>                    m_am_ops, m_rma_ops;

@@ -90,7 +90,7 @@ TEST_F(window, what_closes_a_gap_is_in_order_too) {
     EXPECT_EQ(1u, drain());
 }
 
-TEST_F(window, what_is_here_and_not_passed_is_not_in_order_again) {
+TEST_F(window, a_duplicate_before_its_delivery_is_not_in_order) {
     start(0);
     EXPECT_EQ(VQP_OK, insert(0));
     EXPECT_FALSE(vqp_window_in_order(&m_win, 0));
@@ -126,7 +126,7 @@ TEST_F(window, late_is_dropped_up_to_a_window_behind) {
     EXPECT_EQ(100u, m_win.base);
 }
 
-TEST_F(window, outside_means_that_the_peer_is_broken) {
+TEST_F(window, a_number_outside_is_a_protocol_error) {
     start(100);
     EXPECT_EQ(VQP_OK, insert(100 + SIZE - 1));
     EXPECT_EQ(VQP_ERR_PROTOCOL, insert(100 + SIZE));

@@ -412,7 +412,7 @@ TEST(wire, every_truncation_and_extension_is_refused)
     EXPECT_EQ(VQP_ERR_PROTOCOL, decode(data, &msg));
 }
 
-TEST(wire, counts_that_promise_too_much_are_refused)
+TEST(wire, counts_beyond_the_message_are_refused)
 {
     vqp_wire_msg_t msg;
 
@@ -427,7 +427,7 @@ TEST(wire, counts_that_promise_too_much_are_refused)
     }
 }
 
-TEST(wire, other_versions_and_types_are_told_from_garbage)
+TEST(wire, other_versions_and_types_are_distinguished_from_garbage)
 {
     std::vector<uint8_t> data = good_req();
     vqp_wire_msg_t msg;

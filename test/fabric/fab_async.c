@@ -20,7 +20,8 @@ struct fab_unacked {
 static pthread_mutex_t fab_async_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t fab_async_cond   = PTHREAD_COND_INITIALIZER;
 
-/* Events of ports and of the device name no object: nobody waits for them */
+/* Events of ports and of the device refer to no object: nothing waits for their
+ * acknowledgement */
 static int fab_async_has_object(enum ibv_event_type type)
 {
     switch (type) {

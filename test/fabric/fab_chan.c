@@ -83,7 +83,7 @@ void fab_wake_raise(const struct fab_wake *wake)
     int saved = errno;
 
     if (wake->id != 0) {
-        /* a full queue is readable, an owner that is gone needs nothing */
+        /* a full queue is readable already; the owner may have closed it */
         length = fab_wake_name(wake, &name);
         (void)sendto(fab_wake_sender(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
                      (struct sockaddr*)&name, length);

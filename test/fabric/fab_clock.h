@@ -26,7 +26,7 @@ static inline void fab_clock_tick(void)
     }
 }
 
-/** Nobody polls: virtual time goes to @a due, if it is not later already. */
+/** Advance virtual time to @a due, if it is earlier, when no thread polls. */
 void fab_clock_skip(uint64_t due);
 
 #endif

@@ -89,7 +89,7 @@ void fab_log(const char *fmt, ...)
     len += (n < (int)sizeof(line) - len - 1) ? n : (int)sizeof(line) - len - 2;
     line[len++] = '\n';
     if (write(STDERR_FILENO, line, len) != len) {
-        return; /* nobody reads it */
+        return; /* not read */
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * What the fabric was told to be: the environment variables VQP_FABRIC_*, in
- * one table that is parsed, checked, and printed as help. May call libc.
+ * The configuration of the fabric: the environment variables VQP_FABRIC_*,
+ * in one table that is parsed, checked, and printed as help. May call libc.
  */
 #ifndef FAB_CONFIG_H
 #define FAB_CONFIG_H
@@ -63,11 +63,11 @@ enum fab_retry7 {
     FAB_RETRY7_ENDLESS
 };
 
-enum fab_manners_level {
-    FAB_MANNERS_OFF,
-    FAB_MANNERS_WARN,
-    FAB_MANNERS_FAIL,
-    FAB_MANNERS_ABORT
+enum fab_violations_level {
+    FAB_VIOLATIONS_OFF,
+    FAB_VIOLATIONS_WARN,
+    FAB_VIOLATIONS_FAIL,
+    FAB_VIOLATIONS_ABORT
 };
 
 /* Some numbers, or ranges of them */
@@ -179,11 +179,11 @@ struct fab_config_list {
     STR(role, ROLE, "", \
         "what the process is called in scripts of faults: kill role=NAME") \
     STR(faults, FAULTS, "", "script of faults (fab_fault.h)") \
-    STR(manners, MANNERS, "warn", \
+    STR(violations, VIOLATIONS, "warn", \
         "misuse of verbs by the caller: off; warn: a line each; fail: and " \
         "status 86 at the end of the process; abort: at the first") \
-    NUM(manners_lines, MANNERS_LINES, COUNT, 1, UINT32_MAX, 20, 20, \
-        "lines of manners for each rule that a process prints at most") \
+    NUM(violation_lines, VIOLATION_LINES, COUNT, 1, UINT32_MAX, 20, 20, \
+        "lines of violations for each rule that a process prints at most") \
     NUM(yield, YIELD, COUNT, 0, UINT32_MAX, 256, 256, \
         "empty polls in a row after which a thread gives its CPU away, so " \
         "that processes that poll can share one; 0: never") \

@@ -3,10 +3,11 @@
  * time. May call the fabric's objects.
  */
 #include "fab_control.h"
+#include "fab_cq.h"
 #include "fab_ctx.h"
 #include "fab_device.h"
 #include "fab_fault.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 #include "fab_qp.h"
 
 #include <errno.h>
@@ -114,6 +115,52 @@ static int control_event(void *context, int type, uintptr_t object)
     return 0;
 }
 
+static int control_qp_event(const char *device, uint32_t qpn, int type)
+{
+    int dev = fab_device_find(device);
+    struct fab_qp *qp;
+    struct fab_cq *cq;
+
+    if (dev < 0) {
+        return ENODEV;
+    }
+
+    if (fab_world == NULL) {
+        return ENOENT;
+    }
+
+    qp = fab_qp_slot((uint32_t)dev, qpn);
+    if ((qp->qpn != qpn) || (qp->proc != fab_world_self)) {
+        return ENOENT;
+    }
+
+    switch (type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_PATH_MIG:
+        fab_async_raise(qp->ctx, (enum ibv_event_type)type, qp->user);
+        return 0;
+    case IBV_EVENT_CQ_ERR:
+        cq = fab_ptr(struct fab_cq, qp->recv_cq);
+        fab_async_raise(cq->ctx, (enum ibv_event_type)type, cq->user);
+        return 0;
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_GID_CHANGE:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+        fab_async_raise(qp->ctx, (enum ibv_event_type)type, qp->attr.port_num);
+        return 0;
+    case IBV_EVENT_DEVICE_FATAL:
+        fab_async_raise(qp->ctx, (enum ibv_event_type)type, 0);
+        return 0;
+    default:
+        return EINVAL;
+    }
+}
+
 static unsigned control_object(enum fab_object object)
 {
     return __atomic_load_n(&fab_control_objects[object], __ATOMIC_RELAXED);
@@ -170,7 +217,7 @@ static int control_qp_traffic(const char *device, uint32_t qpn,
     traffic->wrs      = __atomic_load_n(&qp->wrs, __ATOMIC_RELAXED);
     traffic->bytes    = __atomic_load_n(&qp->bytes, __ATOMIC_RELAXED);
     traffic->messages = __atomic_load_n(&qp->messages, __ATOMIC_RELAXED);
-    traffic->cqes     = fab_manners_cqes(device, qpn);
+    traffic->cqes     = fab_violations_cqes(device, qpn);
     return 0;
 }
 
@@ -201,14 +248,15 @@ static const vqp_fabric_t control_table = {
     .qp_error         = control_qp_error,
     .port             = fab_port_set,
     .event            = control_event,
+    .qp_event         = control_qp_event,
     .objects          = control_objects,
     .qp_path          = control_qp_path,
     .qp_traffic       = control_qp_traffic,
     .port_traffic     = control_port_traffic,
-    .manners          = fab_manners_set,
-    .violations       = fab_manners_count,
-    .violations_reset = fab_manners_reset,
-    .violation_text   = fab_manners_last
+    .set_violations   = fab_violations_set,
+    .violations       = fab_violations_count,
+    .violations_reset = fab_violations_reset,
+    .violation_text   = fab_violations_last
 };
 
 /* Found by its name: vqp_fabric() in fabric.h */

@@ -22,7 +22,7 @@ enum fab_object {
 
 extern unsigned fab_control_objects[FAB_NUM_OBJS];
 
-/* One was made (1), or is gone (-1) */
+/* One was created (1) or destroyed (-1) */
 static inline void fab_control_count(enum fab_object object, int change)
 {
     __atomic_fetch_add(&fab_control_objects[object], (unsigned)change,

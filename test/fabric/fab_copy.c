@@ -37,7 +37,7 @@ enum fab_mr_error fab_vec_add_sges(struct fab_vec *vec, uint32_t dev,
 
     for (i = 0; i < num_sge; ++i) {
         if (sge[i].length == 0) {
-            continue; /* hardware does not look at its key either */
+            continue; /* hardware does not check its key either */
         }
 
         why = fab_vec_add_key(vec, sge[i].lkey, dev, pd, sge[i].addr,
@@ -145,8 +145,8 @@ int fab_copy(const struct fab_vec *dst, const struct fab_vec *src,
         return 0;
     }
 
-    /* later than at the post the memory may be gone, though its key is not: the
-       kernel says so where a copy of our own would be the end */
+    /* after the post the memory may be unmapped with its key still valid: the
+     * kernel returns an error, where an own copy would crash */
     if ((dst->proc == src->proc) && (fab_config.mode == FAB_MODE_IMMEDIATE)) {
         fab_copy_here(dst, src, length);
         return 0;

@@ -13,7 +13,7 @@
 #include "fab_ctx.h"
 #include "fab_engine.h"
 #include "fab_fault.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 #include "fab_qp.h"
 
 static uint32_t fab_cq_slots(uint32_t cqe)
@@ -78,8 +78,8 @@ struct ibv_cq *fab_cq_create(struct ibv_context *context, int cqe,
     handle->ibv.cqe        = cqe;
     pthread_mutex_init(&handle->ibv.mutex, NULL);
     pthread_cond_init(&handle->ibv.cond, NULL);
-    if (fab_manners_on()) {
-        fab_manners_create_cq(&handle->ibv, cqe);
+    if (fab_violations_on()) {
+        fab_violations_create_cq(&handle->ibv, cqe);
     }
     return &handle->ibv;
 
@@ -127,8 +127,8 @@ int fab_cq_resize(struct ibv_cq *ibv, int cqe)
     fab_lock_drop(&cq->cons_lock);
 
     fab_heap_free(old);
-    if ((ret == 0) && fab_manners_on()) {
-        fab_manners_resize_cq(ibv, cqe);
+    if ((ret == 0) && fab_violations_on()) {
+        fab_violations_resize_cq(ibv, cqe);
     }
     return ret;
 }
@@ -144,9 +144,9 @@ int fab_cq_destroy(struct ibv_cq *ibv)
 
     unacked = cq->events_got -
               __atomic_load_n(&cq->events_acked, __ATOMIC_ACQUIRE);
-    if (fab_manners_on()) {
+    if (fab_violations_on()) {
         /* hardware's library would wait for them for ever */
-        fab_manners_destroy_cq(ibv, unacked);
+        fab_violations_destroy_cq(ibv, unacked);
     }
 
     if (cq->chan != 0) {
@@ -216,7 +216,7 @@ static int fab_cq_take(struct fab_cq *cq, int num_entries, struct ibv_wc *wc)
     return count;
 }
 
-/* Who polls in vain for long has a peer that needs the CPU, on small machines */
+/* Yield after many empty polls: on a small machine the peer needs the CPU */
 static void fab_cq_idle(void)
 {
     static __thread uint64_t polls;
@@ -239,8 +239,8 @@ int fab_cq_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
     fab_engine_poll();
     if (fab_cq_level(cq) != 0) {
         count = fab_cq_take(cq, num_entries, wc);
-        if (fab_manners_on()) {
-            fab_manners_polled(ibv, wc, count);
+        if (fab_violations_on()) {
+            fab_violations_polled(ibv, wc, count);
         }
     } else if (fab_config.yield != 0) {
         fab_cq_idle();
@@ -252,7 +252,7 @@ int fab_cq_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
     return count;
 }
 
-/* Whether it is one that an armed queue tells of */
+/* Whether it is a completion that an armed queue raises an event for */
 static int fab_cq_wakes(const struct fab_cq *cq, const struct fab_cqe *cqe)
 {
     return (cq->armed == FAB_CQ_ARMED) ||
@@ -317,9 +317,9 @@ static void fab_cq_overrun(struct fab_cq *cq, const struct fab_cqe *cqe)
 
     fab_log("%s: CQ %u of %u entries is full: completion of QP 0x%x lost",
             fab_dev_name(cq->dev), cq->id, cq->cqe, cqe->qp_num);
-    fab_manners_report(FAB_RULE_CQ_OVERRUN, fab_dev_name(cq->dev), "cq", cq->id,
-                       "it has %u entries, completion of QP 0x%x lost", cq->cqe,
-                       cqe->qp_num);
+    fab_violations_report(
+        FAB_RULE_CQ_OVERRUN, fab_dev_name(cq->dev), "cq", cq->id,
+        "it has %u entries, completion of QP 0x%x lost", cq->cqe, cqe->qp_num);
     fab_async_raise(cq->ctx, IBV_EVENT_CQ_ERR, cq->user);
 }
 

@@ -103,7 +103,7 @@ void fab_cq_push(struct fab_cq *cq, const struct fab_cqe *cqe);
 /** Remove the CQEs of a QP that are still inside, freeing what they retire. */
 void fab_cq_purge(struct fab_cq *cq, struct fab_qp *qp);
 
-/** CQEs inside, for manners and tests. */
+/** CQEs in the queue, for the checks of violations and for tests. */
 static inline uint32_t fab_cq_level(const struct fab_cq *cq)
 {
     return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) -

@@ -9,7 +9,7 @@
 #include "fab_exec.h"
 #include "fab_fault.h"
 #include "fab_gid.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 #include "fab_rq.h"
 #include "fab_sysfs.h"
 #include "fab_verbs.h"
@@ -81,10 +81,11 @@ static void fab_init_all(void)
 
     fab_device_init();
     root = fab_sysfs_root();
-    if ((root == NULL) || (fab_manners_set(fab_config.manners) != 0)) {
+    if ((root == NULL) || (fab_violations_set(fab_config.violations) != 0)) {
         if (root != NULL) {
-            fab_log("VQP_FABRIC_MANNERS=%s: must be off, warn, fail or abort",
-                    fab_config.manners);
+            fab_log(
+                "VQP_FABRIC_VIOLATIONS=%s: must be off, warn, fail or abort",
+                fab_config.violations);
         }
         _exit(2);
     }

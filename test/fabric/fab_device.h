@@ -12,7 +12,7 @@
 #include "fab_config.h"
 #include "fab_ctx.h"
 
-/* Of nobody, so that no library knows peculiarities of it */
+/* An unassigned ID: no library has special code for it */
 #define FAB_DEVICE_VENDOR   0xfab0
 #define FAB_DEVICE_PART     0x0001
 #define FAB_DEVICE_FW       "1.0.0"
@@ -45,7 +45,8 @@ static inline struct fab_context *fab_context_of(struct ibv_context *context)
  * needed to answer for sysfs. Idempotent; any thread. */
 void fab_device_init(void);
 
-/** The same, and faults and manners: at the first verb. */
+/** The same, and sets up faults and the checks of violations: at the first
+ *  verb. */
 void fab_init(void);
 
 /** Name of the PCI function that the device pretends to be; returns @a buf. */

@@ -11,10 +11,10 @@
 #include <time.h>
 
 #include "fab_exec.h"
-#include "fab_ghost.h"
+#include "fab_late.h"
 #include "fab_qp.h"
 
-/* ns of the machine's time: longer than a busy machine keeps a thread waiting */
+/* ns of the machine's time, longer than a busy machine suspends a thread */
 #define FAB_ENGINE_SKIP 100000000
 
 static struct fab_engine {
@@ -157,13 +157,13 @@ static void fab_engine_add(struct fab_qp_handle *handle, uint64_t due)
     }
 }
 
-/* It may be gone afterwards; else nobody but the heap knows of it */
-static void fab_engine_ghost(struct fab_qp_handle *handle, uint64_t now)
+/* It may be freed afterwards; otherwise only the heap refers to it */
+static void fab_engine_late(struct fab_qp_handle *handle, uint64_t now)
 {
     uint64_t due;
 
     handle->engine_busy = 0;
-    due                 = fab_ghost_progress(handle, now);
+    due                 = fab_late_progress(handle, now);
     if (due != 0) {
         fab_engine_at(handle->qp, due);
     }
@@ -177,8 +177,8 @@ static void fab_engine_run(uint64_t now)
 
     while ((handle = fab_engine_take(now)) != NULL) {
         pthread_mutex_unlock(&fab_engine.lock);
-        if (fab_ghost_is(handle)) {
-            fab_engine_ghost(handle, now);
+        if (fab_late_is(handle)) {
+            fab_engine_late(handle, now);
             pthread_mutex_lock(&fab_engine.lock);
             continue;
         }
@@ -192,8 +192,9 @@ static void fab_engine_run(uint64_t now)
     }
 }
 
-/* Virtual time stands while nobody polls or posts. Who sleeps until something
- * has come has it after a while; with the lock held, dropped inside */
+/* Virtual time stands still while no thread polls or posts. A thread that
+ * sleeps for a completion gets it after some time. With the lock held, dropped
+ * inside. */
 static void fab_engine_skip(uint64_t next)
 {
     const struct timespec ts = {.tv_nsec = FAB_ENGINE_SKIP};

@@ -1,7 +1,7 @@
 /*
- * The engine: a thread of each process that goes on with WRs that could not
- * execute or complete when they were posted. It starts when it is first needed
- * and sleeps until the next due time.
+ * The engine: a thread of each process that continues WRs that could not
+ * execute or complete when they were posted. It starts when it is first
+ * needed and sleeps until the next due time.
  */
 #ifndef FAB_ENGINE_H
 #define FAB_ENGINE_H

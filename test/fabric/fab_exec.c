@@ -4,6 +4,8 @@
  */
 #include "fab_exec.h"
 
+#include <stdlib.h>
+
 #include "fab_config.h"
 #include "fab_ctx.h"
 #include "fab_engine.h"
@@ -17,7 +19,7 @@ static int fab_status_is_remote(enum ibv_wc_status status)
            (status == IBV_WC_REM_ACCESS_ERR) || (status == IBV_WC_REM_OP_ERR);
 }
 
-/* The peer goes to ERR, as it would have by the error it has found */
+/* Move the peer to ERR, as the error it detected requires */
 static void fab_exec_break_peer(struct fab_qp *qp,
                                 struct fab_exec_result *result)
 {
@@ -38,6 +40,96 @@ static void fab_exec_break_peer(struct fab_qp *qp,
     fab_lock_drop(&peer->rq_lock);
 }
 
+void fab_exec_unanswered(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                         const struct ibv_sge *sge, uint32_t length,
+                         struct fab_exec_result *result)
+{
+    struct ibv_send_wr read = *wr;
+    struct ibv_sge answer   = {.length = length};
+    void *data;
+
+    if (!fab_wr_is_read(wr)) {
+        fab_exec_rc(qp, wr, sge, length, result);
+        return;
+    }
+
+    data = malloc(length);
+    if (data == NULL) {
+        result->end = FAB_EXEC_LOST;
+        return;
+    }
+
+    answer.addr      = (uintptr_t)data;
+    read.num_sge     = (length == 0) ? 0 : 1;
+    read.send_flags |= IBV_SEND_INLINE; /* no key is checked */
+    fab_exec_rc(qp, &read, &answer, length, result);
+    free(data);
+}
+
+/* The first packets of a write reach the peer, and never the last one */
+static void fab_exec_part(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                          const struct ibv_sge *sge, uint32_t length,
+                          uint32_t packets, struct fab_exec_result *result)
+{
+    uint32_t mtu             = 128u << qp->attr.path_mtu;
+    uint32_t all             = fab_packets(length, mtu);
+    struct ibv_send_wr write = *wr;
+    struct ibv_sge pieces[32];
+    uint32_t left;
+    int i;
+
+    if ((qp->type != IBV_QPT_RC) || (qp->peer == 0) ||
+        ((wr->opcode != IBV_WR_RDMA_WRITE) &&
+         (wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)) ||
+        (packets == 0) || (all == 1)) {
+        return;
+    }
+
+    packets       = (packets < all) ? packets : (all - 1);
+    left          = packets * mtu;
+    write.opcode  = IBV_WR_RDMA_WRITE; /* an immediate is in the last one */
+    write.num_sge = 0;
+    for (i = 0; (i < wr->num_sge) && (left > 0); ++i) {
+        pieces[i] = sge[i];
+        if (pieces[i].length > left) {
+            pieces[i].length = left;
+        }
+        left          -= pieces[i].length;
+        write.num_sge  = i + 1;
+    }
+    fab_exec_rc(qp, &write, pieces, packets * mtu, result);
+}
+
+/* Executed at the peer, and not acknowledged; @return as fab_exec_fault */
+static int fab_exec_unacked(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                            const struct ibv_sge *sge, uint32_t length,
+                            const fab_wr_fault_t *fault,
+                            struct fab_exec_result *result)
+{
+    struct fab_sq *sq = &qp->sq;
+
+    if (qp->type == IBV_QPT_UD) {
+        fab_exec_ud(qp, wr, sge, length, result);
+    } else if (qp->peer != 0) {
+        fab_exec_unanswered(qp, wr, sge, length, result);
+    }
+    if ((result->end != FAB_EXEC_DONE) ||
+        (result->status != IBV_WC_SUCCESS)) {
+        return 1;
+    }
+
+    if ((qp->type == IBV_QPT_RC) && (fault->more > 0)) {
+        sq->unacked        = 1;
+        sq->unacked_index  = sq->exec;
+        sq->unacked_left   = fault->more;
+        sq->unacked_status = fault->status;
+        result->end        = FAB_EXEC_UNACKED;
+        return 1;
+    }
+
+    return 0;
+}
+
 /* @return nonzero if the WR has been dealt with */
 static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
                           const struct ibv_sge *sge, uint32_t length,
@@ -56,16 +148,14 @@ static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
         return 1;
     }
 
-    if (fault.kind == FAB_WR_FAULT_UNACKED) {
-        if (qp->type == IBV_QPT_UD) {
-            fab_exec_ud(qp, wr, sge, length, result);
-        } else if (qp->peer != 0) {
-            fab_exec_rc(qp, wr, sge, length, result);
-        }
-        if ((result->end != FAB_EXEC_DONE) ||
-            (result->status != IBV_WC_SUCCESS)) {
-            return 1;
-        }
+    if (fault.kind == FAB_WR_FAULT_LOST) {
+        return 1;
+    }
+
+    if (fault.kind == FAB_WR_FAULT_FAIL) {
+        fab_exec_part(qp, wr, sge, length, fault.part, result);
+    } else if (fab_exec_unacked(qp, wr, sge, length, &fault, result)) {
+        return 1;
     }
 
     result->end    = FAB_EXEC_DONE;
@@ -76,7 +166,8 @@ static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
     return 1;
 }
 
-/* rxe says at once that its own port is down; hardware sends into the void */
+/* rxe fails at once when its own port is down; hardware sends without an
+ * error */
 static void fab_exec_port_down(struct fab_exec_result *result, int is_local)
 {
     if (is_local && (fab_config.profile == FAB_PROFILE_RXE)) {
@@ -141,6 +232,56 @@ enum ibv_wc_status fab_exec_retry(struct fab_qp *qp,
     return IBV_WC_SUCCESS;
 }
 
+uint64_t fab_exec_unacked_due(const struct fab_qp *qp)
+{
+    const struct ibv_qp_attr *attr = &qp->attr;
+
+    if ((attr->timeout == 0) ||
+        ((attr->retry_cnt == 7) &&
+         (fab_config.retry7 == FAB_RETRY7_ENDLESS))) {
+        return UINT64_MAX;
+    }
+
+    return fab_now() + (attr->retry_cnt + 1) * (4096ULL << attr->timeout);
+}
+
+/* The first one that was not acknowledged has its status, others are flushed */
+static void fab_exec_unacked_end(struct fab_qp *qp)
+{
+    struct fab_sq *sq         = &qp->sq;
+    const struct fab_swr *swr = fab_sq_slot(sq, sq->done);
+
+    fab_verbose(1, "%s: QP 0x%x: %u WRs executed and not acknowledged",
+                fab_dev_name(qp->dev), qp->qpn, sq->exec - sq->done);
+    fab_qp_complete_send(qp, &swr->wr, sq->done, swr->length,
+                         (enum ibv_wc_status)sq->unacked_status);
+    ++sq->done;
+    sq->due = 0;
+    fab_qp_fail_locked(qp);
+}
+
+void fab_exec_unacked_next(struct fab_qp *qp, struct fab_exec_result *result)
+{
+    struct fab_sq *sq = &qp->sq;
+    struct fab_swr *swr;
+
+    while ((sq->unacked_left > 0) && (sq->exec != sq->head) &&
+           (qp->state == IBV_QPS_RTS)) {
+        swr = fab_sq_slot(sq, sq->exec);
+        fab_exec_unanswered(qp, &swr->wr, swr->sge, swr->length, result);
+        if ((result->end != FAB_EXEC_DONE) ||
+            (result->status != IBV_WC_SUCCESS)) {
+            sq->unacked_left = 0;
+            break;
+        }
+        ++sq->exec;
+        --sq->unacked_left;
+    }
+    if (sq->unacked_left == 0) {
+        fab_exec_unacked_end(qp);
+    }
+}
+
 int fab_exec_settle(struct fab_qp *qp, const struct ibv_send_wr *wr,
                     uint32_t length, const struct fab_exec_result *result)
 {
@@ -148,6 +289,13 @@ int fab_exec_settle(struct fab_qp *qp, const struct ibv_send_wr *wr,
     struct fab_sq *sq         = &qp->sq;
     uint32_t index            = sq->exec;
 
+    if (__builtin_expect(result->end == FAB_EXEC_UNACKED, 0)) {
+        sq->exec   = index + 1;
+        sq->due    = fab_exec_unacked_due(qp);
+        sq->rnrs   = 0;
+        sq->losses = 0;
+        return 0;
+    }
     if (__builtin_expect(result->end != FAB_EXEC_DONE, 0)) {
         status = fab_exec_retry(qp, result);
         if (status == IBV_WC_SUCCESS) {
@@ -169,7 +317,7 @@ int fab_exec_settle(struct fab_qp *qp, const struct ibv_send_wr *wr,
     return 1;
 }
 
-/* The ring in immediate mode: what was in the way may be gone */
+/* Continue with the ring in immediate mode: the obstacle may be removed */
 static void fab_exec_ring(struct fab_qp *qp, uint64_t now,
                           struct fab_exec_result *result)
 {
@@ -178,10 +326,17 @@ static void fab_exec_ring(struct fab_qp *qp, uint64_t now,
 
     while ((sq->done != sq->head) && (qp->state == IBV_QPS_RTS) &&
            (sq->due <= now)) {
+        if (sq->unacked) {
+            fab_exec_unacked_end(qp);
+            return;
+        }
         swr     = fab_sq_slot(sq, sq->exec);
         sq->due = 0;
         fab_exec_wr(qp, &swr->wr, swr->sge, swr->length, result);
         if (!fab_exec_settle(qp, &swr->wr, swr->length, result)) {
+            if (sq->unacked) {
+                fab_exec_unacked_next(qp, result);
+            }
             return;
         }
     }

@@ -26,7 +26,8 @@ int fab_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 enum fab_exec_end {
     FAB_EXEC_DONE, /* with a status, good or bad */
     FAB_EXEC_RNR,  /* the peer has no receive: again after its timer */
-    FAB_EXEC_LOST  /* no answer: again after the timeout */
+    FAB_EXEC_LOST, /* no answer: again after the timeout */
+    FAB_EXEC_UNACKED /* executed; it and all later ones are not acknowledged */
 };
 
 struct fab_exec_result {
@@ -48,10 +49,33 @@ void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,
                  const struct ibv_sge *sge, uint32_t length,
                  struct fab_exec_result *result);
 
-/** Same for any QP: asks for faults, looks at the ports, then RC or UD. */
+/** Same, but the answer is lost: nothing comes back of a READ or an atomic. */
+void fab_exec_unanswered(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                         const struct ibv_sge *sge, uint32_t length,
+                         struct fab_exec_result *result);
+
+/**
+ * Immediate mode, behind a WR that ended in FAB_EXEC_UNACKED: what is in the
+ * ring reaches the peer as far as it may; then the QP fails. With sq_lock held.
+ */
+void fab_exec_unacked_next(struct fab_qp *qp, struct fab_exec_result *result);
+
+/** When a QP whose acknowledgements are lost from now on gives up; ns. */
+uint64_t fab_exec_unacked_due(const struct fab_qp *qp);
+
+/** Same for any QP: applies faults, checks the ports, then RC or UD. */
 void fab_exec_wr(struct fab_qp *qp, const struct ibv_send_wr *wr,
                  const struct ibv_sge *sge, uint32_t length,
                  struct fab_exec_result *result);
+
+/**
+ * A READ that was executed: take the data once more, as a responder may that
+ * executes it late. Whoever lets something be written behind it without the
+ * fence flag gets the new data. What is not there any more stays as it is. With
+ * sq_lock held.
+ */
+void fab_exec_read_late(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                        const struct ibv_sge *sge, uint32_t length);
 
 /**
  * Go on with the WRs in a QP's ring, as far as they are due. Takes sq_lock; in

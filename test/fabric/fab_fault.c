@@ -73,7 +73,8 @@ static bool fault_hit(int i)
         }
     }
 
-    /* garbage says nothing of whether there was an error: it is in all of them */
+    /* garbage is in successful completions too: it does not indicate an
+     * error */
     fault.hits += (rule->kind != FAB_FAULT_GARBAGE);
     return true;
 }
@@ -115,10 +116,54 @@ int fab_fault_call_on(enum fab_call call)
     return error;
 }
 
+static bool fault_is_longer(const struct ibv_send_wr *wr, uint64_t than)
+{
+    for (; (wr != NULL) && (than > 0); wr = wr->next) {
+        --than;
+    }
+
+    return wr != NULL;
+}
+
+struct ibv_send_wr *fab_fault_chain_on(uint32_t dev, uint32_t qpn,
+                                       struct ibv_send_wr *wr, int *error)
+{
+    const fab_fault_rule_t *rule = NULL;
+    uint64_t after;
+    int i;
+
+    pthread_mutex_lock(&fault.lock);
+    for (i = 0; (i < fault.count) && (rule == NULL); ++i) {
+        if ((fault.rules[i].kind == FAB_FAULT_CHAIN) &&
+            fault_qp_matches(&fault.rules[i], dev, qpn) &&
+            fault_is_longer(wr, fault.rules[i].amount) && fault_hit(i)) {
+            rule   = &fault.rules[i];
+            *error = rule->error;
+            for (after = rule->amount; after > 0; --after) {
+                wr = wr->next;
+            }
+        }
+    }
+
+    pthread_mutex_unlock(&fault.lock);
+    if (rule == NULL) {
+        return NULL;
+    }
+
+    fab_verbose(1, "fault: fab%u qp 0x%x: refuses wr_id 0x%llx of a chain: %s",
+                dev, qpn, (unsigned long long)wr->wr_id, strerror(*error));
+    return wr;
+}
+
 static bool fault_consumes_recv(enum ibv_wr_opcode op)
 {
     return (op == IBV_WR_SEND) || (op == IBV_WR_SEND_WITH_IMM) ||
            (op == IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+static uint32_t fault_amount(const fab_fault_rule_t *rule)
+{
+    return (rule->amount > UINT32_MAX) ? UINT32_MAX : (uint32_t)rule->amount;
 }
 
 bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
@@ -136,9 +181,14 @@ bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
         switch (kind) {
         case FAB_FAULT_WR:
             result->kind = FAB_WR_FAULT_FAIL;
+            result->part = fault_amount(rule);
             break;
         case FAB_FAULT_UNACKED:
             result->kind = FAB_WR_FAULT_UNACKED;
+            result->more = fault_amount(rule);
+            break;
+        case FAB_FAULT_LOSE:
+            result->kind = FAB_WR_FAULT_LOST;
             break;
         case FAB_FAULT_RNR:
             if (!fault_consumes_recv(op)) {
@@ -171,9 +221,9 @@ bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
     return hit;
 }
 
-/* The first rule of this kind that a completion hits */
-static bool fault_cqe(fab_fault_kind_t kind, uint32_t dev,
-                      const struct ibv_wc *wc)
+/* The first rule of this kind that a completion hits, or NULL */
+static const fab_fault_rule_t *fault_cqe(fab_fault_kind_t kind, uint32_t dev,
+                                         const struct ibv_wc *wc)
 {
     const fab_fault_rule_t *rule;
     enum fab_fault_dir dir;
@@ -192,11 +242,11 @@ static bool fault_cqe(fab_fault_kind_t kind, uint32_t dev,
             fab_verbose(1, "fault: fab%u qp 0x%x: %s, wr_id 0x%llx", dev,
                         wc->qp_num, fab_fault_kind_name(kind),
                         (unsigned long long)wc->wr_id);
-            return true;
+            return rule;
         }
     }
 
-    return false;
+    return NULL;
 }
 
 /* Numbers that a caller that believes them will stumble over */
@@ -239,6 +289,29 @@ static int fault_take_again(struct ibv_cq *cq, struct ibv_wc *wc, int count,
     return count;
 }
 
+/* There is room for one more; if it is to come again, as what? */
+static void fault_duplicate(struct ibv_cq *cq, uint32_t dev,
+                            const struct ibv_wc *wc)
+{
+    const fab_fault_rule_t *rule = fault_cqe(FAB_FAULT_DUPLICATE, dev, wc);
+    fault_again_t *again         = &fault.again[fault.num_again];
+
+    if (rule == NULL) {
+        return;
+    }
+
+    ++fault.num_again;
+    again->cq        = cq;
+    again->wc        = *wc;
+    again->wc.wr_id ^= rule->bits;
+    if (rule->as != FAB_SCRIPT_ANY) {
+        again->wc.status = (enum ibv_wc_status)rule->as;
+        if (rule->as != IBV_WC_SUCCESS) {
+            fault_spoil(&again->wc);
+        }
+    }
+}
+
 int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
                         int max)
 {
@@ -252,17 +325,15 @@ int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
 
     pthread_mutex_lock(&fault.lock);
     for (i = 0; i < count; ++i) {
-        if (fault_cqe(FAB_FAULT_WITHHOLD, dev, &wc[i])) {
+        if (fault_cqe(FAB_FAULT_WITHHOLD, dev, &wc[i]) != NULL) {
             continue;
         }
         wc[kept] = wc[i];
-        if ((fault.num_again < FAULT_MAX_AGAIN) &&
-            fault_cqe(FAB_FAULT_DUPLICATE, dev, &wc[kept])) {
-            fault.again[fault.num_again].cq   = cq;
-            fault.again[fault.num_again++].wc = wc[kept];
+        if (fault.num_again < FAULT_MAX_AGAIN) {
+            fault_duplicate(cq, dev, &wc[kept]);
         }
         if ((wc[kept].status != IBV_WC_SUCCESS) &&
-            fault_cqe(FAB_FAULT_GARBAGE, dev, &wc[kept])) {
+            (fault_cqe(FAB_FAULT_GARBAGE, dev, &wc[kept]) != NULL)) {
             fault_spoil(&wc[kept]);
         }
         ++kept;

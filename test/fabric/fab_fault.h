@@ -9,18 +9,37 @@
  *   call         a call of a verb fails
  *                verb=NAME    without "ibv_", one of FAB_CALLS; any if left out
  *                errno=E      a name or a number; ENOMEM if left out
+ *   chain        ibv_post_send accepts the first WRs of a chain and refuses the
+ *                next one: *bad_wr is that one. Only chains of more WRs count
+ *                after=K      so many are accepted; 0 if left out
+ *                errno=E      as for call
  *   wr           a send ends in an error and its QP in ERR; the peer never sees
  *                it. For an error of the responder the peer goes to ERR too.
  *                status=S     of enum ibv_wc_status, without "IBV_WC_";
  *                             RETRY_EXC_ERR if left out
  *                op=O         of enum ibv_wr_opcode, without "IBV_WR_"; any
+ *                part=N       of a write the peer has executed the first N
+ *                             packets, but never the last one; 0 if left out
  *   unacked      the same, but the peer has executed it: the acknowledgement
- *                was lost. status= and op= as for wr
+ *                was lost, or the answer of a READ or an atomic, which does not
+ *                reach the sender's memory. status= and op= as for wr
+ *                more=K       the peer executes up to K further sends of the QP
+ *                             as they are posted, and acknowledges none. The QP
+ *                             fails with the K-th, or when its retries have run
+ *                             out: this send with the status, the others
+ *                             flushed. "all": by the retries only. 0 if left
+ *                             out: the QP fails at once. RC only
+ *   lose         a send gets no answer, this time, and is not executed: the
+ *                QP's time-out and retries follow. Each attempt counts. op= as
+ *                for wr. RC only
  *   rnr          a send that consumes a receive finds none, this time
  *   withhold     a completion that was there is never seen by ibv_poll_cq
  *   duplicate    ibv_poll_cq returns a completion twice
  *                dir=D        for both: send or recv; any if left out
  *                status=S     for both: of that status; any if left out
+ *                xor=N        the second one has these bits of wr_id changed:
+ *                             a completion that is not of this WR
+ *                as=S         the second one has this status
  *   garbage      an error completion has garbage in all fields that the
  *                specification leaves undefined: all but wr_id, status, qp_num
  *                and vendor_err. status= as for withhold
@@ -53,6 +72,7 @@
  * value=7") overrides it.
  *
  *   call verb=reg_mr nth=3 errno=EINVAL; wr op=RDMA_READ nth=10
+ *   chain after=2; unacked nth=50 more=5; duplicate xor=0x10000 as=WR_FLUSH_ERR
  *   rnr p=0.1; garbage count=all; port dev=fab0 at=5ms for=20ms
  *   rate at=500ms dev=fab1 port=1 to=5000; rate at=1s path=2/4 to=1000
  *
@@ -110,14 +130,17 @@ enum fab_call {
 #undef FAB_CALL_ENUM
 
 typedef enum fab_wr_fault_kind {
-    FAB_WR_FAULT_FAIL,    /* ends with the status, not executed */
+    FAB_WR_FAULT_FAIL,    /* ends with the status, not executed, but for... */
     FAB_WR_FAULT_UNACKED, /* executed whole, then ends with the status */
-    FAB_WR_FAULT_RNR      /* the responder answers with an RNR NAK */
+    FAB_WR_FAULT_RNR,     /* the responder answers with an RNR NAK */
+    FAB_WR_FAULT_LOST     /* no answer */
 } fab_wr_fault_kind_t;
 
 typedef struct fab_wr_fault {
     fab_wr_fault_kind_t kind;
     enum ibv_wc_status  status;
+    uint32_t            part; /* FAIL: ... so many packets of a write */
+    uint32_t            more; /* UNACKED: so many further WRs are executed */
 } fab_wr_fault_t;
 
 /* Nonzero while a script with rules is in force. Read by the hooks only. */
@@ -125,6 +148,8 @@ extern int fab_fault_on;
 
 /* The parts of the hooks that run while it is */
 int fab_fault_call_on(enum fab_call call);
+struct ibv_send_wr *fab_fault_chain_on(uint32_t dev, uint32_t qpn,
+                                       struct ibv_send_wr *wr, int *error);
 bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
                      fab_wr_fault_t *fault);
 int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
@@ -138,6 +163,20 @@ int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
 static inline int fab_fault_call(enum fab_call call)
 {
     return __builtin_expect(fab_fault_on, 0) ? fab_fault_call_on(call) : 0;
+}
+
+/**
+ * Asked for each chain of sends.
+ *
+ * @param wr     Its first WR.
+ * @param error  Set to the errno, if one is refused.
+ * @return The WR that is refused, with all behind it; NULL: none.
+ */
+static inline struct ibv_send_wr *
+fab_fault_chain(uint32_t dev, uint32_t qpn, struct ibv_send_wr *wr, int *error)
+{
+    return __builtin_expect(fab_fault_on, 0) ?
+                   fab_fault_chain_on(dev, qpn, wr, error) : NULL;
 }
 
 /**

@@ -117,7 +117,7 @@ static uint64_t time_run(void)
             pthread_mutex_unlock(&timed.lock);
             (void)fab_fault_time_act(&rule, undo);
             pthread_mutex_lock(&timed.lock);
-            next = now; /* the rules may be others: look again */
+            next = now; /* the rules may have changed: check again */
         }
 
         first = (next < first) ? next : first;

@@ -29,7 +29,7 @@ typedef struct fab_gid_entry {
 } fab_gid_entry_t;
 
 static fab_gid_entry_t fab_gid_table[FAB_CONFIG_MAX_GIDS];
-static unsigned fab_gid_count; /* entries that were told */
+static unsigned fab_gid_count; /* entries that are configured */
 
 static void fab_gid_from_ipv4(uint32_t ipv4, union ibv_gid *gid)
 {

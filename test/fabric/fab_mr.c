@@ -1,5 +1,6 @@
 /*
- * Memory regions and protection domains. May call libc, fab_world, the manners.
+ * Memory regions and protection domains. May call libc, fab_world,
+ * fab_violations.
  */
 #include "fab_mr.h"
 
@@ -14,7 +15,7 @@
 
 #include "fab_config.h"
 #include "fab_ctx.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 
 enum {
     KEY_TAG_BITS = 8
@@ -220,8 +221,8 @@ int fab_mr_dereg(struct ibv_mr *ibv)
     struct fab_mr *mr = fab_mr_slot(ibv->lkey >> KEY_TAG_BITS);
     uint64_t give_up  = 0;
 
-    if (fab_manners_on()) {
-        fab_manners_dereg_mr(ibv);
+    if (fab_violations_on()) {
+        fab_violations_dereg_mr(ibv);
     }
 
     __atomic_store_n(&mr->key, 0, __ATOMIC_SEQ_CST);

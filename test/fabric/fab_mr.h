@@ -68,7 +68,7 @@ static inline void fab_mr_unpin(struct fab_mr *mr)
     __atomic_fetch_sub(&mr->pins, 1, __ATOMIC_RELEASE);
 }
 
-/** The region of a key, or NULL; not held: for messages and manners. */
+/** The region of a key, or NULL; not held: for messages and violations. */
 struct fab_mr *fab_mr_peek(uint32_t key);
 
 /** Keys of a process that died are free. */

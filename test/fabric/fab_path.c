@@ -15,7 +15,7 @@ enum {
     PATH_WORDS = FAB_QP_SLOTS / PATH_WORD
 };
 
-/* The numbers that are taken, by device. A forked child begins anew. */
+/* The numbers in use, by device. A forked child starts with none. */
 static struct fab_path_numbers {
     pthread_mutex_t lock;
     uint32_t        self; /* whose they are */
@@ -100,8 +100,7 @@ void fab_path_release(const struct fab_qp *qp)
     pthread_mutex_unlock(&fab_path_numbers.lock);
 }
 
-/* The n-th of a list, which begins anew at its end; from the seed if it is a
-   range */
+/* The n-th of a list, which repeats; drawn by the seed if it is a range */
 static uint64_t fab_path_value(const struct fab_config_list *list, uint32_t n,
                                uint64_t salt)
 {

@@ -11,7 +11,7 @@
 #include "fab_config.h"
 #include "fab_engine.h"
 #include "fab_fault.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 #include "fab_ud.h"
 
 static int fab_post_check_op(const struct fab_qp *qp, enum ibv_wr_opcode opcode)
@@ -65,7 +65,8 @@ static int fab_post_check(const struct fab_qp *qp, const struct ibv_send_wr *wr,
     return 0;
 }
 
-/* The address goes with the WR, as into a WQE: the handle may go before it */
+/* The address is copied into the WR, as into a WQE: the handle may be destroyed
+ * first */
 static void fab_post_keep_ah(const struct fab_qp *qp, struct fab_swr *swr)
 {
     struct fab_ah_handle *ah;
@@ -149,6 +150,11 @@ static int fab_post_one(struct fab_qp *qp, const struct ibv_send_wr *wr,
     }
 
     swr = fab_post_queue(qp, wr, index, (uint32_t)length);
+    if (__builtin_expect(sq->unacked, 0) &&
+        (fab_config.mode == FAB_MODE_IMMEDIATE)) {
+        fab_exec_unacked_next(qp, result);
+        return 0;
+    }
     if ((fab_config.mode == FAB_MODE_TIMED) && (qp->state == IBV_QPS_RTS)) {
         fab_exec_schedule(qp, swr, fab_now());
     }
@@ -161,20 +167,24 @@ int fab_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
     struct fab_qp *qp             = fab_qp_of(ibv);
     int ret                       = fab_fault_call(FAB_CALL_POST_SEND);
     struct fab_exec_result result = {.broken = NULL};
+    const struct ibv_send_wr *refused;
+    int error                     = 0;
 
     if (ret != 0) {
         *bad_wr = wr;
         return ret;
     }
 
-    if (fab_manners_on()) {
-        fab_manners_post_send(ibv, wr);
+    refused = fab_fault_chain(qp->dev, qp->qpn, wr, &error);
+    if (fab_violations_on()) {
+        fab_violations_post_send(ibv, wr);
     }
 
     fab_clock_tick();
     fab_lock_take(&qp->sq_lock);
     for (; wr != NULL; wr = wr->next) {
-        ret = fab_post_one(qp, wr, &result);
+        ret = __builtin_expect(wr == refused, 0) ?
+                      error : fab_post_one(qp, wr, &result);
         if (__builtin_expect(ret != 0, 0)) {
             *bad_wr = wr;
             break;
@@ -188,8 +198,8 @@ int fab_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
     if (__builtin_expect(result.broken != NULL, 0)) {
         fab_qp_flush(result.broken);
     }
-    if ((ret != 0) && fab_manners_on()) {
-        fab_manners_unpost_send(ibv, wr);
+    if ((ret != 0) && fab_violations_on()) {
+        fab_violations_unpost_send(ibv, wr);
     }
     return ret;
 }
@@ -208,8 +218,8 @@ int fab_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
         return ret;
     }
 
-    if (fab_manners_on()) {
-        fab_manners_post_recv(ibv, wr);
+    if (fab_violations_on()) {
+        fab_violations_post_recv(ibv, wr);
     }
 
     fab_lock_take(&qp->rq.post_lock);
@@ -228,8 +238,8 @@ int fab_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
         fab_qp_flush_rq(qp);
         fab_lock_drop(&qp->rq_lock);
     }
-    if ((ret != 0) && fab_manners_on()) {
-        fab_manners_unpost_recv(ibv, wr);
+    if ((ret != 0) && fab_violations_on()) {
+        fab_violations_unpost_recv(ibv, wr);
     }
     return ret;
 }

@@ -1,7 +1,7 @@
 /*
  * Queue pairs: made, changed, queried, destroyed. May call libc, fab_world,
- * fab_cq, fab_rq, fab_gid, fab_path, the engine and the hooks. Errors and flushes are in
- * fab_qp_error.c.
+ * fab_cq, fab_rq, fab_gid, fab_path, the engine and the hooks. Errors and
+ * flushes are in fab_qp_error.c.
  */
 #include "fab_qp.h"
 
@@ -12,8 +12,8 @@
 #include "fab_async.h"
 #include "fab_cq.h"
 #include "fab_engine.h"
-#include "fab_ghost.h"
-#include "fab_manners.h"
+#include "fab_late.h"
+#include "fab_violations.h"
 #include "fab_mr.h"
 #include "fab_path.h"
 #include "fab_ud.h"
@@ -165,7 +165,7 @@ static int fab_qp_init_rings(struct fab_qp *qp, struct ibv_qp_init_attr *attr)
     return 0;
 }
 
-/* Whoever a QP uses can not go before it */
+/* Objects that a QP uses can not be destroyed before it */
 static void fab_qp_use(struct fab_qp *qp, struct ibv_pd *pd, uint32_t by)
 {
     __atomic_fetch_add(&fab_ptr(struct fab_cq, qp->send_cq)->users, by,
@@ -247,8 +247,9 @@ struct ibv_qp *fab_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     __atomic_store_n(&qp->qpn, qpn, __ATOMIC_RELEASE);
     fab_lock_drop(&qp->rq_lock);
     fab_lock_drop(&qp->sq_lock);
-    if (fab_manners_on()) {
-        fab_manners_create_qp(&handle->ibv, &attr->cap, attr->sq_sig_all != 0);
+    if (fab_violations_on()) {
+        fab_violations_create_qp(&handle->ibv, &attr->cap,
+                                 attr->sq_sig_all != 0);
     }
     return &handle->ibv;
 
@@ -332,7 +333,7 @@ static void fab_qp_reset(struct fab_qp *qp)
         fab_cq_purge(fab_ptr(struct fab_cq, qp->recv_cq), qp);
     }
     if ((fab_config.mode == FAB_MODE_TIMED) && (qp->sq.exec != qp->sq.head)) {
-        fab_ghost_make(qp, fab_now());
+        fab_late_make(qp, fab_now());
     }
     qp->sq.sent   = qp->sq.head;
     qp->sq.exec   = qp->sq.head;
@@ -343,6 +344,7 @@ static void fab_qp_reset(struct fab_qp *qp)
     qp->sq.rnrs   = 0;
     qp->sq.losses = 0;
     qp->sq.failed = 0;
+    qp->sq.unacked = 0;
     qp->sq.due    = 0;
     qp->flush     = 0;
     qp->last_wqe  = 0;
@@ -387,8 +389,8 @@ int fab_qp_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
         if (attr_mask & IBV_QP_STATE) {
             ibv->state = to;
         }
-        if (fab_manners_on()) {
-            fab_manners_modify_qp(ibv, to);
+        if (fab_violations_on()) {
+            fab_violations_modify_qp(ibv, to);
         }
     }
     return ret;
@@ -410,7 +412,7 @@ int fab_qp_query(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
     fab_lock_drop(&qp->rq_lock);
     fab_lock_drop(&qp->sq_lock);
 
-    if (attr_mask & IBV_QP_STATE) { /* who does not ask keeps the old one */
+    if (attr_mask & IBV_QP_STATE) { /* without its mask bit the old one stays */
         ibv->state = attr->qp_state;
     }
     init_attr->qp_context  = ibv->qp_context;
@@ -427,8 +429,8 @@ int fab_qp_destroy(struct ibv_qp *ibv)
 {
     struct fab_qp *qp = fab_qp_of(ibv);
 
-    if (fab_manners_on()) {
-        fab_manners_destroy_qp(ibv);
+    if (fab_violations_on()) {
+        fab_violations_destroy_qp(ibv);
     }
 
     fab_engine_forget(qp);
@@ -451,7 +453,7 @@ void fab_qp_reap(uint32_t proc)
     uint32_t dev, slot;
 
     for (dev = 0; dev < FAB_MAX_DEVS; ++dev) {
-        /* not all the table: to look at a page of it is to have it */
+        /* not all the table: reading a page allocates it */
         for (slot = 0; (fab_world->devs[dev].num_qps > 0) &&
                        (slot <= fab_world->devs[dev].high_slot); ++slot) {
             qp = fab_qp_slot(dev, slot);

@@ -49,6 +49,11 @@ struct fab_sq {
     uint32_t  rnrs;     /* RNR NAKs that the next to execute has got */
     uint32_t  losses;   /* its attempts that got no answer */
     uint32_t  failed;   /* timed mode: a WR before exec ended in an error */
+    uint32_t  ack_losses; /* timed mode: of the next to complete */
+    uint32_t  unacked;        /* acknowledgements are lost from unacked_index on */
+    uint32_t  unacked_index;
+    uint32_t  unacked_left;   /* number of further WRs that reach the peer */
+    uint32_t  unacked_status; /* of the first WR */
     uint64_t  due;      /* ns: when to try again; 0: now */
     uint64_t  wire_free; /* ns: when this QP's path is free (timed mode) */
     uint64_t  last_exec; /* ns: due_exec of the last one queued */
@@ -99,7 +104,7 @@ struct fab_qp {
 struct fab_qp_handle {
     struct ibv_qp ibv;        /* first */
     struct fab_qp *qp;
-    uint64_t      engine_due;  /* when the engine looks at it; 0: not there */
+    uint64_t      engine_due;  /* due time in the engine; 0: not there */
     uint32_t      engine_pos;  /* in the engine's heap */
     uint32_t      engine_busy; /* threads that are in fab_exec_progress */
 };

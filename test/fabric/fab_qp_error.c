@@ -10,7 +10,7 @@
 #include "fab_config.h"
 #include "fab_cq.h"
 #include "fab_ctx.h"
-#include "fab_ghost.h"
+#include "fab_late.h"
 
 static uint8_t fab_wc_opcode(enum ibv_wr_opcode opcode)
 {
@@ -94,7 +94,7 @@ void fab_qp_flush_locked(struct fab_qp *qp)
     const struct fab_swr *swr;
 
     if ((fab_config.mode == FAB_MODE_TIMED) && (sq->exec != sq->head)) {
-        fab_ghost_make(qp, fab_now());
+        fab_late_make(qp, fab_now());
     }
     for (; sq->done != sq->head; ++sq->done) {
         swr = fab_sq_slot(sq, sq->done);
@@ -105,6 +105,7 @@ void fab_qp_flush_locked(struct fab_qp *qp)
     sq->exec   = sq->head;
     sq->reads  = 0;
     sq->failed = 0;
+    sq->unacked = 0;
 
     fab_lock_take(&qp->rq_lock);
     fab_qp_flush_rq(qp);

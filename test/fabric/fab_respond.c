@@ -11,7 +11,7 @@
 #include "fab_copy.h"
 #include "fab_cq.h"
 #include "fab_ctx.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 
 enum {
     PSN_MASK = 0xffffff
@@ -37,7 +37,7 @@ static void fab_done(struct fab_exec_result *result, enum ibv_wc_status status)
     result->status = status;
 }
 
-/* The responder's QP ends; who sees the result flushes it */
+/* The responder's QP fails; the caller flushes it */
 static void fab_respond_break(struct fab_qp *peer,
                               struct fab_exec_result *result,
                               enum ibv_wc_status status,
@@ -104,7 +104,7 @@ void fab_recv_complete(struct fab_qp *peer, const struct fab_recv *recv,
     fab_cq_push(fab_ptr(struct fab_cq, peer->recv_cq), cqe);
 }
 
-/* The requester's own memory; @return 0 if it is not what it says */
+/* Add the requester's own memory; @return 0 if a key or bound is not valid */
 static int fab_local_vec(struct fab_qp *qp, const struct ibv_send_wr *wr,
                          const struct ibv_sge *sge, uint32_t access,
                          struct fab_vec *vec, struct fab_exec_result *result)
@@ -127,10 +127,10 @@ static int fab_local_vec(struct fab_qp *qp, const struct ibv_send_wr *wr,
         return 1;
     }
 
-    fab_manners_report(FAB_RULE_LOCAL_KEY, fab_dev_name(qp->dev), "qp", qp->qpn,
-                       "lkey 0x%x, address 0x%llx, %u bytes: %s", sge[bad].lkey,
-                       (unsigned long long)sge[bad].addr, sge[bad].length,
-                       fab_mr_error_str(why));
+    fab_violations_report(FAB_RULE_LOCAL_KEY, fab_dev_name(qp->dev), "qp",
+                          qp->qpn, "lkey 0x%x, address 0x%llx, %u bytes: %s",
+                          sge[bad].lkey, (unsigned long long)sge[bad].addr,
+                          sge[bad].length, fab_mr_error_str(why));
     fab_done(result, (fab_config.profile == FAB_PROFILE_RXE) ?
                              IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR);
     return 0;
@@ -158,9 +158,10 @@ static int fab_remote_vec(struct fab_qp *qp, struct fab_qp *peer, uint32_t rkey,
         return 1;
     }
 
-    fab_manners_report(FAB_RULE_REMOTE_KEY, fab_dev_name(qp->dev), "qp",
-                       qp->qpn, "rkey 0x%x, address 0x%llx, %u bytes: %s", rkey,
-                       (unsigned long long)addr, length, fab_mr_error_str(why));
+    fab_violations_report(FAB_RULE_REMOTE_KEY, fab_dev_name(qp->dev), "qp",
+                          qp->qpn, "rkey 0x%x, address 0x%llx, %u bytes: %s",
+                          rkey, (unsigned long long)addr, length,
+                          fab_mr_error_str(why));
     fab_respond_break(peer, result, IBV_WC_REM_ACCESS_ERR,
                       IBV_EVENT_QP_ACCESS_ERR);
     return 0;
@@ -403,6 +404,31 @@ static void fab_respond(struct fab_qp *qp, struct fab_qp *peer,
         fab_respond_send(qp, peer, wr, local, length, result);
         break;
     }
+}
+
+void fab_exec_read_late(struct fab_qp *qp, const struct ibv_send_wr *wr,
+                        const struct ibv_sge *sge, uint32_t length)
+{
+    struct fab_qp *peer = fab_ptr(struct fab_qp, qp->peer);
+    struct fab_vec src, dst;
+    int bad;
+
+    fab_vec_init(&dst, fab_world_self);
+    fab_vec_init(&src, peer->proc);
+    fab_lock_take(&peer->rq_lock);
+    if ((peer->qpn == qp->dest_qpn) && (peer->dest_qpn == qp->qpn) &&
+        ((peer->state == IBV_QPS_RTS) || (peer->state == IBV_QPS_RTR)) &&
+        (length > 0) &&
+        (fab_vec_add_sges(&dst, qp->dev, qp->pd, sge, wr->num_sge,
+                          IBV_ACCESS_LOCAL_WRITE, &bad) == FAB_MR_OK) &&
+        (fab_vec_add_key(&src, wr->wr.rdma.rkey, peer->dev, peer->pd,
+                         wr->wr.rdma.remote_addr, length,
+                         IBV_ACCESS_REMOTE_READ) == FAB_MR_OK)) {
+        (void)fab_copy(&dst, &src, length);
+    }
+    fab_lock_drop(&peer->rq_lock);
+    fab_vec_release(&src);
+    fab_vec_release(&dst);
 }
 
 void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,

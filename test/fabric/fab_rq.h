@@ -79,7 +79,7 @@ static inline struct fab_rwr *fab_rq_front(struct fab_rq *rq)
                    rq->ring + (uint64_t)(rq->tail & rq->mask) * rq->stride);
 }
 
-/** The oldest WR is consumed; what it says is not valid any more. */
+/** Consume the oldest WR; its contents are not valid any more. */
 static inline void fab_rq_pop(struct fab_rq *rq)
 {
     __atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELEASE);

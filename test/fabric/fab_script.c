@@ -230,9 +230,9 @@ static bool script_path(const char *word, fab_fault_rule_t *rule)
 
 /* Which kinds know a key, as a set of bits */
 #define K(_kind)  (1u << FAB_FAULT_##_kind)
-#define K_WR      (K(WR) | K(UNACKED) | K(RNR) | K(KILL))
+#define K_WR      (K(WR) | K(UNACKED) | K(RNR) | K(LOSE) | K(KILL))
 #define K_CQE     (K(WITHHOLD) | K(DUPLICATE) | K(GARBAGE))
-#define K_COUNTED (K(CALL) | K_WR | K_CQE)
+#define K_COUNTED (K(CALL) | K(CHAIN) | K_WR | K_CQE)
 #define K_CHANGE  (K(RATE) | K(DELAY))
 #define K_TIMED   (K(QP) | K(PORT) | K(KILL) | K_CHANGE)
 
@@ -240,12 +240,17 @@ static uint32_t script_key_kinds(const char *key)
 {
     static const script_name_t kinds[] = {
         {"verb", K(CALL)},
-        {"errno", K(CALL)},
+        {"errno", K(CALL) | K(CHAIN)},
+        {"after", K(CHAIN)},
+        {"more", K(UNACKED)},
+        {"part", K(WR)},
+        {"xor", K(DUPLICATE)},
+        {"as", K(DUPLICATE)},
         {"status", K(WR) | K(UNACKED) | K_CQE},
         {"op", K_WR},
         {"dir", K_CQE},
-        {"dev", K_WR | K_CQE | K_TIMED},
-        {"qpn", K_WR | K_CQE | K(QP) | K_CHANGE},
+        {"dev", K(CHAIN) | K_WR | K_CQE | K_TIMED},
+        {"qpn", K(CHAIN) | K_WR | K_CQE | K(QP) | K_CHANGE},
         {"port", K(PORT) | K_CHANGE},
         {"path", K_CHANGE},
         {"to", K_CHANGE},
@@ -265,12 +270,31 @@ static uint32_t script_key_kinds(const char *key)
     return script_lookup(kinds, key, &value) ? value : 0;
 }
 
+static bool script_is_amount(const char *key)
+{
+    return !strcmp(key, "after") || !strcmp(key, "more") ||
+           !strcmp(key, "part");
+}
+
+/* Of WRs or packets: 0 or more, or "all" */
+static bool script_amount(const char *word, uint64_t *value)
+{
+    return (script_count(word, value) || script_number(word, value)) &&
+           ((*value <= UINT32_MAX) || (*value == FAB_SCRIPT_ALL));
+}
+
 static bool script_set(fab_fault_rule_t *rule, const char *key,
                        const char *word)
 {
     uint32_t number;
 
-    if (!strcmp(key, "verb")) {
+    if (script_is_amount(key)) {
+        return script_amount(word, &rule->amount);
+    } else if (!strcmp(key, "xor")) {
+        return script_number(word, &rule->bits) && (rule->bits > 0);
+    } else if (!strcmp(key, "as")) {
+        return script_lookup(script_statuses, word, &rule->as);
+    } else if (!strcmp(key, "verb")) {
         return script_lookup(script_verbs, word, &rule->verb);
     } else if (!strcmp(key, "errno")) {
         return script_errno(word, &rule->error);
@@ -334,6 +358,7 @@ static void script_defaults(fab_fault_rule_t *rule, fab_fault_kind_t kind)
     rule->opcode = FAB_SCRIPT_ANY;
     rule->status = ((kind == FAB_FAULT_WR) || (kind == FAB_FAULT_UNACKED)) ?
                            (uint32_t)IBV_WC_RETRY_EXC_ERR : FAB_SCRIPT_ANY;
+    rule->as     = FAB_SCRIPT_ANY;
     rule->error  = ENOMEM;
     rule->nth    = 1;
     rule->count  = 1;

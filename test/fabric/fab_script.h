@@ -1,6 +1,6 @@
 /*
  * The script of faults as a list of rules: the parser alone. The grammar is
- * told in fab_fault.h. libc only; no state.
+ * in fab_fault.h. libc only; no state.
  */
 #ifndef FAB_SCRIPT_H
 #define FAB_SCRIPT_H
@@ -15,9 +15,11 @@
 
 #define FAB_FAULT_KINDS(_X) \
     _X(CALL, call) \
+    _X(CHAIN, chain) \
     _X(WR, wr) \
     _X(UNACKED, unacked) \
     _X(RNR, rnr) \
+    _X(LOSE, lose) \
     _X(WITHHOLD, withhold) \
     _X(DUPLICATE, duplicate) \
     _X(GARBAGE, garbage) \
@@ -59,6 +61,9 @@ typedef struct fab_fault_rule {
     uint64_t           every;      /* matches, or ns; 0: once */
     uint64_t           at, until;  /* ns; until counts from at */
     uint64_t           value; /* of seed=; to=, in Mb/s or ns */
+    uint64_t           amount; /* of after=, more=, part= */
+    uint64_t           bits;   /* of xor= */
+    uint32_t           as;     /* enum ibv_wc_status, of a duplicate */
 } fab_fault_rule_t;
 
 const char *fab_fault_kind_name(fab_fault_kind_t kind);

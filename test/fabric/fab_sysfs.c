@@ -233,7 +233,7 @@ static void fab_sysfs_make_uverbs(fab_sysfs_maker_t *maker, const char *parent,
              name);
     fab_sysfs_link(maker, name, link);
 
-    /* UCX wants a character device that it may read and write */
+    /* UCX requires a readable and writable character device */
     fab_sysfs_dir(maker, FAB_SYSFS_DEV);
     fab_sysfs_link(maker, name, "/dev/null");
 }
@@ -295,8 +295,8 @@ static void fab_sysfs_remove_tree(const char *root)
     nftw(root, fab_sysfs_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Made aside and renamed: nobody sees half a tree. Whoever comes second finds
- * that the place is taken, by the same tree. */
+/* Create it under another name and rename it: no process sees an incomplete
+ * tree. The second of two processes finds the same tree in place. */
 static int fab_sysfs_make(const char *root)
 {
     fab_sysfs_maker_t maker = {.failed = 0};
@@ -331,7 +331,7 @@ static int fab_sysfs_make(const char *root)
     return (maker.failed == 0) ? 0 : -1;
 }
 
-/* FNV-1a over what the files say */
+/* FNV-1a over the contents of the files */
 static uint32_t fab_sysfs_hash(void)
 {
     const uint64_t values[] = {

@@ -23,7 +23,7 @@ const char *fab_sysfs_translate(const char *path, char *buf, size_t size);
  * a message. */
 const char *fab_sysfs_root(void);
 
-/** Have the files of a port tell that it is up, or not. */
+/** Set the state in the files of a port: up or down. */
 void fab_sysfs_set_port(unsigned device, unsigned port, int up);
 
 /** Take away the tree, if there is one: the last process leaves the world. */

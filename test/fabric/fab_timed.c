@@ -46,7 +46,7 @@ static struct fab_port *fab_timed_here(const struct fab_qp *qp)
     return &fab_world->devs[qp->dev].ports[qp->attr.port_num - 1];
 }
 
-/* The peer's port; the own one if nobody is there */
+/* The peer's port; the own one without a peer */
 static struct fab_port *fab_timed_there(const struct fab_qp *qp)
 {
     return (qp->peer == 0) ?
@@ -164,6 +164,39 @@ static void fab_timed_read_done(struct fab_qp *qp, uint64_t at)
     --sq->reads;
 }
 
+/* Whether the acknowledgement meets a port that is down: it comes again with
+   the next retry, until there is none */
+static int fab_timed_ack_lost(struct fab_qp *qp, struct fab_swr *swr)
+{
+    struct fab_exec_result result = {.end = FAB_EXEC_LOST};
+    struct fab_sq *sq             = &qp->sq;
+    uint32_t losses               = sq->losses;
+    uint64_t due                  = sq->due;
+    enum ibv_wc_status status;
+
+    if ((qp->type != IBV_QPT_RC) || (swr->status != IBV_WC_SUCCESS) ||
+        !(fab_exec_is_down(fab_timed_here(qp)) ||
+          fab_exec_is_down(fab_timed_there(qp)))) {
+        sq->ack_losses = 0;
+        return 0;
+    }
+
+    sq->losses     = sq->ack_losses;
+    status         = fab_exec_retry(qp, &result);
+    sq->ack_losses = sq->losses;
+    sq->losses     = losses;
+    if (status != IBV_WC_SUCCESS) {
+        swr->status    = (uint8_t)status;
+        sq->ack_losses = 0;
+        sq->due        = due;
+        return 0;
+    }
+
+    swr->due_ack = sq->due;
+    sq->due      = due;
+    return 1;
+}
+
 /* The acknowledged ones complete; @return nonzero if the QP has failed */
 static int fab_timed_complete(struct fab_qp *qp, uint64_t now)
 {
@@ -172,11 +205,15 @@ static int fab_timed_complete(struct fab_qp *qp, uint64_t now)
 
     while (sq->done != sq->exec) {
         swr = fab_sq_slot(sq, sq->done);
-        if (swr->due_ack > now) {
+        if ((swr->due_ack > now) || fab_timed_ack_lost(qp, swr)) {
             return 0;
         }
 
         if (fab_wr_is_read(&swr->wr)) {
+            if ((swr->wr.opcode == IBV_WR_RDMA_READ) &&
+                (swr->status == IBV_WC_SUCCESS)) {
+                fab_exec_read_late(qp, &swr->wr, swr->sge, swr->length);
+            }
             fab_timed_read_done(qp, swr->due_ack);
         }
         fab_qp_complete_send(qp, &swr->wr, sq->done, swr->length,
@@ -190,6 +227,33 @@ static int fab_timed_complete(struct fab_qp *qp, uint64_t now)
     return 0;
 }
 
+/* The same while acknowledgements are lost: when the last one that may has
+   arrived, the first of them gets its status */
+static int fab_timed_arrive_unacked(struct fab_qp *qp, struct fab_swr *swr,
+                                    struct fab_exec_result *result)
+{
+    struct fab_sq *sq = &qp->sq;
+
+    fab_exec_unanswered(qp, &swr->wr, swr->sge, swr->length, result);
+    if ((result->end == FAB_EXEC_DONE) &&
+        (result->status == IBV_WC_SUCCESS)) {
+        swr->executed = 1;
+        swr->status   = IBV_WC_SUCCESS;
+        swr->due_ack  = UINT64_MAX;
+        ++sq->exec;
+        --sq->unacked_left;
+    } else {
+        sq->unacked_left = 0;
+    }
+
+    if (sq->unacked_left == 0) {
+        sq->failed = 1;
+        fab_sq_slot(sq, sq->unacked_index)->due_ack =
+                swr->due_exec + fab_timed_delay(qp, fab_timed_there(qp));
+    }
+    return sq->unacked_left > 0;
+}
+
 /* The next WR arrives at the peer; @return 0 if it has to be tried again */
 static int fab_timed_arrive(struct fab_qp *qp, struct fab_swr *swr,
                             struct fab_exec_result *result)
@@ -197,8 +261,21 @@ static int fab_timed_arrive(struct fab_qp *qp, struct fab_swr *swr,
     struct fab_sq *sq = &qp->sq;
     enum ibv_wc_status status;
 
+    if (sq->unacked) {
+        return fab_timed_arrive_unacked(qp, swr, result);
+    }
+
     fab_exec_wr(qp, &swr->wr, swr->sge, swr->length, result);
     status = result->status;
+    if (result->end == FAB_EXEC_UNACKED) {
+        swr->executed = 1;
+        swr->status   = (uint8_t)sq->unacked_status;
+        swr->due_ack  = fab_exec_unacked_due(qp);
+        sq->rnrs      = 0;
+        sq->losses    = 0;
+        ++sq->exec;
+        return 1;
+    }
     if (result->end != FAB_EXEC_DONE) {
         status = fab_exec_retry(qp, result);
         if (status == IBV_WC_SUCCESS) {

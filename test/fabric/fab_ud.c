@@ -11,7 +11,7 @@
 #include "fab_cq.h"
 #include "fab_ctx.h"
 #include "fab_gid.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 #include "fab_respond.h"
 
 enum {
@@ -112,8 +112,8 @@ static void fab_ud_error(struct fab_qp *peer, const struct fab_recv *recv,
     result->broken = peer;
 }
 
-/* ConnectX on Ethernet says by the SL's bits what header a datagram had, and
-   that it has said so */
+/* ConnectX on Ethernet reports the type of a datagram's header in bits of the
+ * SL, and sets a bit for that */
 static uint8_t fab_ud_sl(const struct ibv_ah_attr *attr)
 {
     if ((fab_config.profile == FAB_PROFILE_RXE) ||
@@ -186,10 +186,11 @@ static int fab_ud_source(struct fab_qp *qp, const struct ibv_send_wr *wr,
 
     why = fab_vec_add_sges(src, qp->dev, qp->pd, sge, wr->num_sge, 0, &bad);
     if (why != FAB_MR_OK) {
-        fab_manners_report(FAB_RULE_LOCAL_KEY, fab_dev_name(qp->dev), "qp",
-                           qp->qpn, "lkey 0x%x, address 0x%llx, %u bytes: %s",
-                           sge[bad].lkey, (unsigned long long)sge[bad].addr,
-                           sge[bad].length, fab_mr_error_str(why));
+        fab_violations_report(FAB_RULE_LOCAL_KEY, fab_dev_name(qp->dev), "qp",
+                              qp->qpn,
+                              "lkey 0x%x, address 0x%llx, %u bytes: %s",
+                              sge[bad].lkey, (unsigned long long)sge[bad].addr,
+                              sge[bad].length, fab_mr_error_str(why));
     }
     return why == FAB_MR_OK;
 }
@@ -215,7 +216,7 @@ void fab_exec_ud(struct fab_qp *qp, const struct ibv_send_wr *wr,
         goto out;
     }
 
-    /* a key with the high bit stands for the sender's own */
+    /* a key with the high bit means the sender's own */
     qkey = (qkey & 0x80000000u) ? qp->qkey : qkey;
     fab_exec_count(qp, length);
     if ((ah->dev == ~0u) || fab_exec_is_down(port) ||

@@ -1,10 +1,11 @@
 /*
- * Books for the queue pairs and completion queues of this process, and what can
- * be told when one of them, or memory, goes. May call libc and look into CQs.
+ * Records of the queue pairs and completion queues of this process, and the
+ * checks when one of them, or memory, is destroyed. May call libc and read
+ * CQs.
  */
 #include "fab_watch.h"
 #include "fab_cq.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 #include "fab_qp.h"
 
 #include <signal.h>
@@ -82,7 +83,7 @@ void fab_watch_qp_put(fab_watch_qp_t *book)
 
 /* ---- completion queues ---- */
 
-void fab_manners_create_cq(const struct ibv_cq *cq, int cqe)
+void fab_violations_create_cq(const struct ibv_cq *cq, int cqe)
 {
     fab_watch_cq_t *book = calloc(1, sizeof(*book));
     fab_watch_cq_t **link;
@@ -101,7 +102,7 @@ void fab_manners_create_cq(const struct ibv_cq *cq, int cqe)
     watch_write_unlock(&old);
 }
 
-void fab_manners_resize_cq(const struct ibv_cq *cq, int cqe)
+void fab_violations_resize_cq(const struct ibv_cq *cq, int cqe)
 {
     fab_watch_cq_t *book;
 
@@ -113,7 +114,7 @@ void fab_manners_resize_cq(const struct ibv_cq *cq, int cqe)
     pthread_rwlock_unlock(&watch.lock);
 }
 
-void fab_manners_destroy_cq(const struct ibv_cq *cq, unsigned unacknowledged)
+void fab_violations_destroy_cq(const struct ibv_cq *cq, unsigned unacknowledged)
 {
     fab_watch_cq_t *book, **link;
     sigset_t old;
@@ -127,8 +128,8 @@ void fab_manners_destroy_cq(const struct ibv_cq *cq, unsigned unacknowledged)
     watch_write_unlock(&old);
     free(book);
     if (unacknowledged > 0) {
-        fab_manners_report(FAB_RULE_EVENTS, fab_watch_device(cq->context), "cq",
-                           cq->handle, "%u", unacknowledged);
+        fab_violations_report(FAB_RULE_EVENTS, fab_watch_device(cq->context),
+                              "cq", cq->handle, "%u", unacknowledged);
     }
 }
 
@@ -150,8 +151,8 @@ uint32_t fab_watch_take_left(const struct ibv_cq *cq, uint32_t *qpn)
 
 /* ---- queue pairs ---- */
 
-void fab_manners_create_qp(const struct ibv_qp *qp,
-                           const struct ibv_qp_cap *cap, bool sq_sig_all)
+void fab_violations_create_qp(const struct ibv_qp *qp,
+                              const struct ibv_qp_cap *cap, bool sq_sig_all)
 {
     fab_watch_qp_t *book = calloc(1, sizeof(*book));
     fab_watch_cq_t *send_cq, *recv_cq;
@@ -185,7 +186,7 @@ void fab_manners_create_qp(const struct ibv_qp *qp,
     watch_write_unlock(&old);
 }
 
-void fab_manners_modify_qp(const struct ibv_qp *qp, enum ibv_qp_state state)
+void fab_violations_modify_qp(const struct ibv_qp *qp, enum ibv_qp_state state)
 {
     fab_watch_qp_t *book;
 
@@ -201,9 +202,9 @@ void fab_manners_modify_qp(const struct ibv_qp *qp, enum ibv_qp_state state)
     }
 }
 
-/* Completions of a QP that were not polled. They may be left if the CQ goes,
- * too: it is a mistake when somebody polls it afterwards. So may receives that
- * wait for a message: they are the device's to drop. */
+/* Unpolled completions of a QP. They may be left if the CQ is destroyed, too;
+ * polling them later is a violation. Receives that wait for a message may be
+ * left: the device drops them. */
 static uint32_t watch_unpolled(const struct ibv_qp *qp, struct fab_cq *cq)
 {
     uint32_t count = 0;
@@ -234,9 +235,9 @@ static void watch_leave(const struct ibv_qp *qp, struct ibv_cq *ibv_cq,
     }
 }
 
-void fab_manners_destroy_qp(const struct ibv_qp *qp)
+void fab_violations_destroy_qp(const struct ibv_qp *qp)
 {
-    /* those that ended well without a completion of their own are complete */
+    /* successful ones without a CQE of their own are complete */
     const struct fab_sq *sq = &fab_qp_of(qp)->sq;
     uint32_t sends          = sq->head - sq->done;
     fab_watch_qp_t *book, **link;
@@ -272,7 +273,7 @@ bool fab_watch_is_over(const fab_watch_qp_t *book)
            !__atomic_load_n(&qp->flush, __ATOMIC_ACQUIRE);
 }
 
-void fab_manners_dereg_mr(const struct ibv_mr *mr)
+void fab_violations_dereg_mr(const struct ibv_mr *mr)
 {
     fab_watch_qp_t *book;
     unsigned i;
@@ -286,9 +287,9 @@ void fab_manners_dereg_mr(const struct ibv_mr *mr)
                 (fab_book_uses(&book->sends, mr->lkey) ||
                  fab_book_uses(&book->recvs, mr->lkey)) &&
                 !fab_watch_is_over(book)) {
-                fab_manners_report(FAB_RULE_DEREG,
-                                   fab_watch_device(mr->context), "qp",
-                                   book->qpn, "lkey 0x%x", mr->lkey);
+                fab_violations_report(FAB_RULE_DEREG,
+                                      fab_watch_device(mr->context), "qp",
+                                      book->qpn, "lkey 0x%x", mr->lkey);
             }
             pthread_mutex_unlock(&book->lock);
         }
@@ -296,7 +297,7 @@ void fab_manners_dereg_mr(const struct ibv_mr *mr)
     pthread_rwlock_unlock(&watch.lock);
 }
 
-uint64_t fab_manners_cqes(const char *device, uint32_t qpn)
+uint64_t fab_violations_cqes(const char *device, uint32_t qpn)
 {
     uint64_t cqes = 0;
     fab_watch_qp_t *book;

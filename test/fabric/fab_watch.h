@@ -1,9 +1,9 @@
 /*
- * What the hooks of manners know of the queue pairs and completion queues of
- * this process. For fab_watch.c, which keeps the tables, and fab_watch_wr.c,
- * which follows the work requests.
+ * Records of the queue pairs and completion queues of this process, for the
+ * checks of violations. fab_watch.c keeps the tables, and fab_watch_wr.c
+ * follows the work requests.
  *
- * The tables are under a lock of their own, taken for writing with signals
+ * The tables have a lock of their own, taken for writing with signals
  * blocked: a handler may poll. It is held for reading through each hook.
  */
 #ifndef FAB_WATCH_H
@@ -19,7 +19,7 @@ struct fab_watch_cq {
     const struct ibv_cq *cq;
     fab_book_slots_t    slots;
     uint32_t            left;     /* completions of receives of a QP ... */
-    uint32_t            left_qpn; /* ... that is gone */
+    uint32_t            left_qpn; /* ... that is destroyed */
 };
 
 typedef struct fab_watch_qp fab_watch_qp_t;
@@ -46,14 +46,14 @@ fab_watch_qp_t *fab_watch_qp_get(const struct ibv_context *context,
 void fab_watch_qp_put(fab_watch_qp_t *book);
 
 /**
- * Whether the QP is in ERR and through with it: nothing touches the memory of its
- * requests any more, whether or not their completions were polled.
+ * Whether the QP is in ERR and through with it: nothing touches the memory of
+ * its requests any more, whether or not their completions were polled.
  */
 bool fab_watch_is_over(const fab_watch_qp_t *book);
 
 /**
- * Take the count of completions that QPs which are gone have left in a CQ: it
- * is 0 afterwards.
+ * Take the count of completions that destroyed QPs have left in a CQ: it is
+ * 0 afterwards.
  *
  * @param qpn  Set to the number of the last of these QPs.
  */

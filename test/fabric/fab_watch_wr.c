@@ -1,9 +1,9 @@
 /*
- * Manners of posting: depth, CQ slots, and that the source of a send stays as
- * it is until its completion was polled. May call libc.
+ * API violations in posts: queue depth, CQ slots, and changes of a send's
+ * source before its completion was polled. May call libc.
  */
 #include "fab_content.h"
-#include "fab_manners.h"
+#include "fab_violations.h"
 #include "fab_watch.h"
 
 /* Where the post that failed for its depth stopped being entered */
@@ -20,9 +20,10 @@ static bool watch_reads_memory(const struct ibv_send_wr *wr)
 
 static void watch_crowded(const struct ibv_qp *qp, const fab_book_t *book)
 {
-    fab_manners_report(FAB_RULE_CQ_SLOTS, fab_watch_device(qp->context), "cq",
-                       book->slots->id, "%lld slots, posted on qp 0x%x",
-                       (long long)book->slots->have, qp->qp_num);
+    fab_violations_report(FAB_RULE_CQ_SLOTS, fab_watch_device(qp->context),
+                          "cq", book->slots->id,
+                          "%lld slots, posted on qp 0x%x",
+                          (long long)book->slots->have, qp->qp_num);
 }
 
 /* @return false if the queue is full */
@@ -36,8 +37,8 @@ static bool watch_send(const struct ibv_qp *qp, fab_watch_qp_t *book,
     entry = fab_book_enter(&book->sends, wr->wr_id, wr->sg_list,
                            is_inline ? 0 : wr->num_sge, &crowded);
     if (entry == NULL) {
-        fab_manners_report(FAB_RULE_SQ_DEPTH, fab_watch_device(qp->context),
-                           "qp", qp->qp_num, "%u", book->sends.max);
+        fab_violations_report(FAB_RULE_SQ_DEPTH, fab_watch_device(qp->context),
+                              "qp", qp->qp_num, "%u", book->sends.max);
         return false;
     }
 
@@ -53,8 +54,8 @@ static bool watch_send(const struct ibv_qp *qp, fab_watch_qp_t *book,
     return true;
 }
 
-void fab_manners_post_send(const struct ibv_qp *qp,
-                           const struct ibv_send_wr *wr)
+void fab_violations_post_send(const struct ibv_qp *qp,
+                              const struct ibv_send_wr *wr)
 {
     fab_watch_qp_t *book = fab_watch_qp_get(qp->context, qp->qp_num);
 
@@ -71,8 +72,8 @@ void fab_manners_post_send(const struct ibv_qp *qp,
     fab_watch_qp_put(book);
 }
 
-void fab_manners_unpost_send(const struct ibv_qp *qp,
-                             const struct ibv_send_wr *bad_wr)
+void fab_violations_unpost_send(const struct ibv_qp *qp,
+                                const struct ibv_send_wr *bad_wr)
 {
     fab_watch_qp_t *book = fab_watch_qp_get(qp->context, qp->qp_num);
     uint32_t count   = 0;
@@ -90,8 +91,8 @@ void fab_manners_unpost_send(const struct ibv_qp *qp,
     fab_watch_qp_put(book);
 }
 
-void fab_manners_post_recv(const struct ibv_qp *qp,
-                           const struct ibv_recv_wr *wr)
+void fab_violations_post_recv(const struct ibv_qp *qp,
+                              const struct ibv_recv_wr *wr)
 {
     fab_watch_qp_t *book = fab_watch_qp_get(qp->context, qp->qp_num);
     bool crowded;
@@ -104,8 +105,9 @@ void fab_manners_post_recv(const struct ibv_qp *qp,
     for (; wr != NULL; wr = wr->next) {
         if (fab_book_enter(&book->recvs, wr->wr_id, wr->sg_list, wr->num_sge,
                            &crowded) == NULL) {
-            fab_manners_report(FAB_RULE_RQ_DEPTH, fab_watch_device(qp->context),
-                               "qp", qp->qp_num, "%u", book->recvs.max);
+            fab_violations_report(FAB_RULE_RQ_DEPTH,
+                                  fab_watch_device(qp->context), "qp",
+                                  qp->qp_num, "%u", book->recvs.max);
             break;
         }
         if (crowded) {
@@ -117,8 +119,8 @@ void fab_manners_post_recv(const struct ibv_qp *qp,
     fab_watch_qp_put(book);
 }
 
-void fab_manners_unpost_recv(const struct ibv_qp *qp,
-                             const struct ibv_recv_wr *bad_wr)
+void fab_violations_unpost_recv(const struct ibv_qp *qp,
+                                const struct ibv_recv_wr *bad_wr)
 {
     fab_watch_qp_t *book = fab_watch_qp_get(qp->context, qp->qp_num);
     uint32_t count   = 0;
@@ -147,13 +149,13 @@ static void watch_sent(fab_watch_qp_t *book, bool is_flushed)
 
     if (entry->hashed && !is_flushed && !fab_watch_is_over(book)) {
         if (fab_content_hash(entry->sge, (int)entry->num_sge, &hash) != 0) {
-            fab_manners_report(FAB_RULE_UNMAPPED, device, "qp", book->qpn,
-                               "wr_id 0x%llx",
-                               (unsigned long long)entry->wr_id);
+            fab_violations_report(FAB_RULE_UNMAPPED, device, "qp", book->qpn,
+                                  "wr_id 0x%llx",
+                                  (unsigned long long)entry->wr_id);
         } else if (hash != entry->hash) {
-            fab_manners_report(FAB_RULE_CHANGED, device, "qp", book->qpn,
-                               "wr_id 0x%llx",
-                               (unsigned long long)entry->wr_id);
+            fab_violations_report(FAB_RULE_CHANGED, device, "qp", book->qpn,
+                                  "wr_id 0x%llx",
+                                  (unsigned long long)entry->wr_id);
         }
     }
 
@@ -184,14 +186,14 @@ static void watch_left(const struct ibv_cq *cq)
     uint32_t left = fab_watch_take_left(cq, &qpn);
 
     if (left > 0) {
-        fab_manners_report(FAB_RULE_QP_LEFT, fab_watch_device(cq->context),
-                           "qp", qpn, "%u completions, and the CQ is in use",
-                           left);
+        fab_violations_report(FAB_RULE_QP_LEFT, fab_watch_device(cq->context),
+                              "qp", qpn, "%u completions, and the CQ is in use",
+                              left);
     }
 }
 
-void fab_manners_polled(const struct ibv_cq *cq, const struct ibv_wc *wc,
-                        int count)
+void fab_violations_polled(const struct ibv_cq *cq, const struct ibv_wc *wc,
+                           int count)
 {
     fab_watch_qp_t *book;
     int i;

@@ -1,6 +1,6 @@
 /*
- * The world's life: made, attached, left, and cleared of dead processes.
- * May call libc, fab_config, and the reapers of the objects.
+ * Creating, joining and leaving a world, and removing dead processes. May
+ * call libc, fab_config, and the reapers of the objects.
  */
 #include "fab_world.h"
 
@@ -112,7 +112,7 @@ int fab_proc_alive_cached(uint32_t proc)
     return 1;
 }
 
-/* QPs first: nobody gets at the rest but through them */
+/* QPs first: the other objects are reached through them */
 static void fab_proc_reap(uint32_t proc)
 {
     fab_qp_reap(proc);
@@ -299,7 +299,7 @@ static int fab_world_enter(void)
             __atomic_store_n(&entry->pid, (uint32_t)getpid(),
                              __ATOMIC_RELEASE);
             fab_lock_self = fab_lock_name(i, entry->generation);
-            /* the last: who sees it sees all of the above */
+            /* last: a process that sees it sees all of the above */
             __atomic_store_n(&fab_world_self, i, __ATOMIC_RELEASE);
             return 0;
         }

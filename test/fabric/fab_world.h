@@ -123,7 +123,7 @@ void *fab_heap_alloc(size_t size);
 void fab_heap_free(void *ptr);
 
 
-/** What a process left is nobody's any more; it has died. */
+/** Free the objects of a dead process. */
 void fab_heap_reap(uint32_t proc);
 
 #endif

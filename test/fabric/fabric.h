@@ -1,6 +1,6 @@
 /*
- * The fabric as tests see it: faults at run time, counters, and what the
- * caller's manners were. The functions act on this process only, except where
+ * The interface of the fabric to tests: faults at run time, counters, and the
+ * caller's violations. The functions act on this process only, except where
  * they name a port, which all processes of a world share.
  *
  * A test takes them with vqp_fabric(), which is NULL where the program runs on
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VQP_FABRIC_VERSION 2
+#define VQP_FABRIC_VERSION 3
 
 /* What this process has open */
 typedef struct vqp_fabric_objects {
@@ -35,7 +35,7 @@ typedef struct vqp_fabric_traffic {
     uint64_t wrs;      /* executed as requester */
     uint64_t bytes;    /* of their payload, READs included */
     uint64_t messages; /* of a QP only: that consumed a receive of it */
-    uint64_t cqes;     /* of a QP only: polled; 0 if manners are off */
+    uint64_t cqes;     /* of a QP only: polled; 0 if violations are off */
 } vqp_fabric_traffic_t;
 
 /* What the way of a queue pair is like now (timed mode) */
@@ -96,6 +96,14 @@ typedef struct vqp_fabric {
      */
     int (*event)(void *context, int type, uintptr_t object);
 
+    /**
+     * The same, found by a queue pair of this process: an event of the QP, of
+     * the CQ of its receives (IBV_EVENT_CQ_ERR), of its port in its context, or
+     * of the device. Nothing happens to the object.
+     * @return 0, ENODEV, ENOENT, or EINVAL if the event is none of these.
+     */
+    int (*qp_event)(const char *device, uint32_t qpn, int type);
+
     void (*objects)(vqp_fabric_objects_t *objects);
 
     /* @return 0, or ENOENT: also if the mode is not timed */
@@ -108,21 +116,21 @@ typedef struct vqp_fabric {
                         vqp_fabric_traffic_t *traffic);
 
     /**
-     * How the caller's mistakes are taken: "off", "warn", "abort" (see
-     * fab_manners.h). @return 0 or EINVAL.
+     * Set the handling of violations: "off", "warn", "abort" (see
+     * fab_violations.h). @return 0 or EINVAL.
      */
-    int (*manners)(const char *mode);
+    int (*set_violations)(const char *mode);
 
     /**
-     * Mistakes against one rule, by its name, or against all if NULL, since the
-     * start or since violations_reset().
+     * Violations against one rule, by its name, or against all if NULL, since
+     * the start or since violations_reset().
      */
     uint64_t (*violations)(const char *rule);
 
-    /* Forget them: a test that makes mistakes on purpose */
+    /* Reset the counts, in a test that violates the API on purpose */
     void (*violations_reset)(void);
 
-    /* The last mistake in words, "" if there was none. The text is copied. */
+    /* The last violation in words, "" if there was none. The text is copied. */
     void (*violation_text)(char *text, size_t size);
 } vqp_fabric_t;
 

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: device and interface addresses. What unpacks is within limits
- * and packs to the same bytes; reachability is symmetric and says why not.
+ * Fuzz target: device and interface addresses. An unpacked address is within
+ * limits and packs to the same bytes; reachability is symmetric, with a reason.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /*
  * Fuzz target: UCX_VQP_RAILS. The input gives the ports of a host, then the
- * text. Bonds have no port in common, and ports that go together; an error says
- * why.
+ * text. Bonds have no port in common, and compatible ports; an error has a
+ * reason.
  */
 #include "fuzz.h"
 

@@ -39,7 +39,9 @@ static void check_sizes(const uct_vqp_settings_t *set)
     FUZZ_CHECK(is_pow2(set->ring_size) &&
                in_range(set->ring_size, 4096, 1u << 30));
     FUZZ_CHECK(is_pow2(set->fsn_window) &&
-               in_range(set->fsn_window, 16, VQP_WIRE_MAX_WINDOW));
+               in_range(set->fsn_window, 16, VQP_FSN_WINDOW_MAX));
+    FUZZ_CHECK((uint64_t)set->ring_size * set->fsn_window <=
+               1ull << 31); /* credit positions have 32 bits */
     FUZZ_CHECK(is_pow2(set->num_ops) && in_range(set->num_ops, 8, 4096));
     FUZZ_CHECK(in_range(set->send_depth, 8, 16384));
     FUZZ_CHECK(is_pow2(set->inflight) && (set->inflight >= set->send_depth));
@@ -101,7 +103,8 @@ static void check_handshake(const uct_vqp_settings_t *set)
         .close_timeout   = set->connect_timeout,
         .num_rails       = 1,
         .hash_order      = 1,
-        .num_idle        = 1
+        .num_idle        = 1,
+        .max_unproven    = 1
     };
     uint64_t mem[64];
     vqp_conntab_t tab;
@@ -113,8 +116,7 @@ static void check_handshake(const uct_vqp_settings_t *set)
 /* What vqp_tx_init asks for: receives and numbers, so that nobody is stuck */
 static void check_sender(const uct_vqp_settings_t *set)
 {
-    FUZZ_CHECK(set->recv_credit >= (set->fsn_window / 2) +
-                                   (2 * VQP_CONTROL_RESERVE));
+    FUZZ_CHECK(set->recv_credit >= set->fsn_window + VQP_CONTROL_RESERVE);
     FUZZ_CHECK(set->fsn_window > set->num_paths + VQP_CONTROL_RESERVE);
     FUZZ_CHECK(set->send_depth > 2 * VQP_CONTROL_RESERVE);
 }

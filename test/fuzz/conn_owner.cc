@@ -13,6 +13,8 @@ Owner::Owner(bool strict) : m_strict(strict)
     m_config.connect_timeout = 1000 * MSEC;
     m_config.close_timeout   = 1000 * MSEC;
     m_config.num_rails       = 2;
+    m_config.max_unproven    = 6;
+    m_config.secret          = 0x5eed;
     m_config.hash_order      = 1; /* chains */
     m_config.num_idle        = strict ? 16 : 2;
     m_mem.reset(new uint64_t[vqp_conntab_mem_size(&m_config) / 8 + 1]);
@@ -66,6 +68,7 @@ Vqp *Owner::create()
 
 void Owner::forget(Vqp *vqp)
 {
+    vqp_conn_release(&vqp->conn);
     m_vqps.erase(std::find(m_vqps.begin(), m_vqps.end(), vqp));
     delete vqp;
 }
@@ -81,34 +84,30 @@ vqp_conn_params_t Owner::params(Vqp *vqp, const vqp_conn_dest_t *to)
     return params;
 }
 
-/* Numbers are never used twice between two interfaces */
-void Owner::note_number(const Vqp *vqp, bool given)
+/* Queue pairs are connected once at most under a number of a peer, as long as
+ * its record is there */
+void Owner::note_number(const Vqp *vqp)
 {
-    uint64_t id       = vqp->conn.peer_id;
-    uint32_t &highest = m_highest[id];
+    const vqp_conn_t &conn = vqp->conn;
 
-    if (given) {
-        FUZZ_CHECK(vqp->conn.number > highest);
+    FUZZ_CHECK(conn.peer_cookie != 0);
+    if (m_strict && (conn.peer_id != OWN_ID)) {
+        FUZZ_CHECK(m_used.emplace(conn.identity, conn.number).second);
     }
-
-    /* Of a number that a forgotten record may have held, nothing is known */
-    if (m_strict && (vqp->conn.number > m_tab.lost) &&
-        ((id != OWN_ID) || given)) {
-        FUZZ_CHECK(m_used.emplace(id, vqp->conn.number).second);
-    }
-
-    highest = std::max(highest, vqp->conn.number);
 }
 
 /* ---- what an owner does ---- */
 
 void Owner::connect(uint64_t peer_id)
 {
-    vqp_conn_t *conn = vqp_conntab_adopt(&m_tab, peer_id);
     vqp_conn_dest_t to {};
     vqp_status_t status;
+    vqp_conn_t *conn;
     Vqp *vqp;
 
+    to.gid[15] = (peer_id == OWN_ID) ? 1 : 2;
+    to.qpn     = (peer_id == OWN_ID) ? 0x17 : 0x22;
+    conn       = vqp_conn_adopt(&m_tab, peer_id, &to, 1, m_now);
     if (conn != nullptr) {
         vqp = vqp_of(conn);
         FUZZ_CHECK(!vqp->ep && !vqp->failed);
@@ -118,9 +117,7 @@ void Owner::connect(uint64_t peer_id)
         return;
     }
 
-    to.gid[15] = 2;
-    to.qpn     = 0x22;
-    vqp        = create();
+    vqp = create();
     vqp_conn_params_t connect_params = params(vqp, &to);
     connect_params.peer_id           = peer_id;
     status = vqp_conn_connect(&m_tab, &vqp->conn, &connect_params, m_now);
@@ -130,7 +127,6 @@ void Owner::connect(uint64_t peer_id)
         forget(vqp);
     } else {
         vqp->ep = true;
-        note_number(vqp, true);
     }
     settle();
 }
@@ -178,13 +174,16 @@ void Owner::recv(const uint8_t *data, size_t len)
     vqp_conn_dest_t from {};
     Exact exact(data, len);
     vqp_status_t status, expected;
+    bool is_full = m_tab.num_unproven >= m_config.max_unproven;
 
-    from.qpn  = 0x33;
-    expected  = vqp_wire_decode(exact.get(), len, &msg);
-    status    = vqp_conntab_recv(&m_tab, &from, exact.get(), len, m_now);
-    m_rst     = false;
+    expected = vqp_wire_decode(exact.get(), len, &msg);
+    from     = sender(msg, expected == VQP_OK);
+    status   = vqp_conntab_recv(&m_tab, &from, exact.get(), len, m_now);
+    m_rst    = false;
     FUZZ_CHECK((expected == VQP_OK) ?
-                       ((status == VQP_OK) || (status == VQP_ERR_RESET)) :
+                       ((status == VQP_OK) || (status == VQP_ERR_RESET) ||
+                        (status == VQP_ERR_INVALID_PARAM) ||
+                        (is_full && (status == VQP_ERR_NO_RESOURCE))) :
                        (status == expected));
     settle();
     if (expected == VQP_OK) {
@@ -196,19 +195,41 @@ void Owner::recv(const uint8_t *data, size_t len)
     }
 }
 
+/* Where a datagram comes from: one of the rails in it, if it has any. Now and
+ * then from elsewhere: then nothing may come of a REQ or REP. */
+vqp_conn_dest_t Owner::sender(const vqp_wire_msg_t &msg, bool is_valid) const
+{
+    vqp_conn_dest_t from {};
+
+    from.qpn     = 0x33;
+    from.gid[15] = 3;
+    if (is_valid && ((msg.hdr.type == VQP_WIRE_REQ) ||
+                     (msg.hdr.type == VQP_WIRE_REP)) &&
+        (msg.hdr.serial != 13)) {
+        from.qpn = msg.info.rails[0].ud_qpn;
+        from.lid = msg.info.rails[0].lid;
+        memcpy(from.gid, msg.info.rails[0].gid, sizeof(from.gid));
+    }
+    return from;
+}
+
 /* A second datagram before the work of the first is taken: it may be dropped */
 void Owner::recv_undrained(const uint8_t *data, size_t len)
 {
     Exact exact(data, len);
-    vqp_conn_dest_t from {};
+    vqp_wire_msg_t msg;
+    vqp_conn_dest_t from;
     vqp_status_t status;
-    bool pending;
+    bool pending, is_full;
 
-    from.qpn = 0x33;
+    status = vqp_wire_decode(exact.get(), len, &msg);
+    from   = sender(msg, status == VQP_OK);
     vqp_conntab_recv(&m_tab, &from, exact.get(), len, m_now);
     pending  = m_tab.rx_create || m_tab.rx_rst || (m_tab.rx_conn != nullptr);
+    is_full  = m_tab.num_unproven >= m_config.max_unproven;
     status   = vqp_conntab_recv(&m_tab, &from, exact.get(), len, m_now);
-    FUZZ_CHECK((status == VQP_ERR_NO_RESOURCE) == pending);
+    FUZZ_CHECK((status == VQP_ERR_NO_RESOURCE) ? (pending || is_full) :
+                                                 !pending);
     settle();
 }
 
@@ -266,7 +287,7 @@ void Owner::wind_up()
     FUZZ_CHECK(m_tab.action_head == nullptr);
 }
 
-/* ---- what the table wants ---- */
+/* ---- actions of the table ---- */
 
 void Owner::create_passive(const vqp_wire_msg_t *req)
 {
@@ -289,7 +310,7 @@ void Owner::create_passive(const vqp_wire_msg_t *req)
     status = vqp_conn_accept(&m_tab, &vqp->conn, &accept_params, req, m_now);
     FUZZ_CHECK(status == VQP_OK);
     FUZZ_CHECK(vqp->conn.passive && !vqp->conn.owned);
-    note_number(vqp, false);
+    FUZZ_CHECK((vqp->conn.state == VQP_CONN_ASKED) && vqp->conn.unproven);
 }
 
 void Owner::check_send(const vqp_conntab_action_t &action)
@@ -304,7 +325,10 @@ void Owner::check_send(const vqp_conntab_action_t &action)
     if (action.conn != nullptr) {
         FUZZ_CHECK(msg.hdr.src_iface == OWN_ID);
         FUZZ_CHECK(msg.hdr.src_cookie == action.conn->cookie);
-        FUZZ_CHECK(msg.hdr.dst_cookie == action.conn->peer_cookie);
+        FUZZ_CHECK((msg.hdr.dst_cookie == action.conn->peer_cookie) ||
+                   (action.conn->peer_cookie == 0));
+        FUZZ_CHECK((msg.hdr.dst_cookie != 0) ||
+                   (msg.hdr.type == VQP_WIRE_REQ));
         /* have_yours: own queue pairs are connected, with receives posted */
         FUZZ_CHECK(((msg.hdr.type != VQP_WIRE_REQ) &&
                     (msg.hdr.type != VQP_WIRE_REP)) ||
@@ -331,6 +355,7 @@ void Owner::act(const vqp_conntab_action_t &action)
         FUZZ_CHECK(!vqp->asked);
         FUZZ_CHECK(vqp_wire_info_check(&action.peer->info) == VQP_OK);
         FUZZ_CHECK(action.peer->hdr.src_cookie == action.conn->peer_cookie);
+        note_number(vqp);
         vqp->asked = true;
         if (!defer_qps) {
             vqp->ready = true;
@@ -397,20 +422,21 @@ void Owner::check_conn(const Vqp *vqp) const
     FUZZ_CHECK((conn.state != VQP_CONN_LIVE) == !!conn.timed);
     FUZZ_CHECK(!conn.timed || (vqp_conntab_next_timeout(&m_tab) <= conn.due));
     FUZZ_CHECK(vqp_conntab_find_cookie(&m_tab, conn.cookie) == &conn);
-    FUZZ_CHECK(conn.peer == vqp_conntab_find_peer(&m_tab, conn.peer_id));
-    FUZZ_CHECK(conn.peer->id == conn.peer_id);
-    FUZZ_CHECK(conn.peer->highest >= conn.number);
+    FUZZ_CHECK(conn.peer == vqp_conntab_find_peer(&m_tab, conn.identity));
+    FUZZ_CHECK(conn.peer->id == conn.identity);
+    FUZZ_CHECK((conn.peer_cookie == 0) || (conn.peer->highest >= conn.number));
+    FUZZ_CHECK((conn.state == VQP_CONN_ASKED) == !!conn.unproven);
     FUZZ_CHECK((conn.peer_next == nullptr) ||
                ((conn.peer_next->number >= conn.number) &&
                 (conn.peer_next->peer_prev == &conn)));
-    FUZZ_CHECK((conn.peer_cookie != 0) || vqp_conn_is_unanswered(&conn));
+    FUZZ_CHECK((conn.peer_cookie == 0) == (conn.state <= VQP_CONN_ASKED));
 }
 
 void Owner::check() const
 {
     std::set<std::pair<uint64_t, uint32_t>> numbers;
     std::map<const vqp_peer_t*, uint32_t> waiting;
-    uint32_t linked = 0;
+    uint32_t linked = 0, unproven = 0;
 
     for (const Vqp *vqp : m_vqps) {
         check_conn(vqp);
@@ -419,14 +445,17 @@ void Owner::check() const
         }
 
         ++linked;
+        unproven += vqp->conn.unproven;
         waiting[vqp->conn.peer] += (vqp->conn.state == VQP_CONN_NEW);
         if ((vqp->conn.peer_id != OWN_ID) || !vqp->conn.passive) {
-            FUZZ_CHECK(numbers.emplace(vqp->conn.peer_id,
+            FUZZ_CHECK(numbers.emplace(vqp->conn.identity,
                                        vqp->conn.number).second);
         }
     }
 
     FUZZ_CHECK(m_tab.num_conns == linked);
+    FUZZ_CHECK((m_tab.num_unproven == unproven) &&
+               (unproven <= m_config.max_unproven));
     for (auto &it : waiting) {
         FUZZ_CHECK(it.first->num_new == it.second);
     }

@@ -14,7 +14,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/conntab.h"
+#include "core/conndrive.h"
 }
 
 namespace vqp_fuzz {
@@ -53,7 +53,8 @@ public:
     Vqp *pick(unsigned index); /* one of those that are there, or null */
     const std::vector<uint8_t> &sent(unsigned index) const;
 
-    bool defer_qps = false; /* connect queue pairs when the script says so */
+    bool defer_qps = false; /* connect queue pairs only on a command of the
+                               script */
     bool refuse    = false; /* passive connections */
     bool no_memory = false; /* for them */
 
@@ -62,7 +63,8 @@ private:
     Vqp *create();
     void forget(Vqp *vqp);
     vqp_conn_params_t params(Vqp *vqp, const vqp_conn_dest_t *to);
-    void note_number(const Vqp *vqp, bool given);
+    void note_number(const Vqp *vqp);
+    vqp_conn_dest_t sender(const vqp_wire_msg_t &msg, bool is_valid) const;
     void create_passive(const vqp_wire_msg_t *req);
     void check_send(const vqp_conntab_action_t &action);
     void act(const vqp_conntab_action_t &action);
@@ -81,8 +83,7 @@ private:
     vqp_conntab_t                     m_tab;
     std::unique_ptr<uint64_t[]>       m_mem;
     std::vector<Vqp*>                 m_vqps;
-    std::map<uint64_t, uint32_t>      m_highest; /* number seen, by peer */
-    std::set<std::pair<uint64_t, uint32_t>> m_used;
+    std::set<std::pair<uint64_t, uint32_t>> m_used; /* numbers, by identity */
     std::vector<std::vector<uint8_t>> m_sent;    /* the latest few */
 };
 

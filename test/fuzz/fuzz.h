@@ -23,7 +23,7 @@ static inline void fuzz_die(void)
     abort();
 }
 
-/* The oracle: says what does not hold, and aborts, in any build */
+/* The oracle: prints the violated condition, and aborts, in any build */
 #define FUZZ_CHECK(_cond) \
     do { \
         if (!(_cond)) { \

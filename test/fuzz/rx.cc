@@ -1,50 +1,113 @@
 /*
- * Fuzz target: the receiver. A hostile peer writes what it likes into the ring
- * and the credit cells, and sends any immediate. The oracle is the window as a
- * set, and ring positions that do not wrap.
+ * Fuzz target: a connected vqp with a hostile peer, which writes what it likes
+ * into the ring and the credit cells, and sends any immediate, while the vqp sends
+ * messages and credit of its own. The oracle is the window as a set, positions
+ * that do not wrap, and what was sent.
  */
 #include "window_model.h"
 
 #include <vector>
 
 extern "C" {
-#include "core/rx.h"
+#include "core/vqp.h"
 }
 
 using namespace vqp_fuzz;
 
 namespace {
 
-const unsigned NUM_PATHS = 4;
+const unsigned MAX_PATHS = 4;
+const uint32_t NUM_OPS   = 16;
+const unsigned DEPTH     = 64;
+const unsigned AM_IDS    = 255;
 
-class Receiver {
+class Connection {
 public:
-    explicit Receiver(Input &in) :
+    explicit Connection(Input &in) :
         m_in(in), m_ring_size(4096u << (in.u8() & 1)),
-        m_window(2u << (in.u8() & 3)), m_first(in.u24()),
+        m_window(4u << (in.u8() & 3)), m_first(in.u24()),
+        m_num_paths((m_window == 4) ? 1 : MAX_PATHS),
         m_ring(new char[m_ring_size]()),
-        m_cells(new char[NUM_PATHS * VQP_CELL_STRIDE]()),
-        m_map(new uint8_t[m_window]), m_model(m_window, m_first)
+        m_cells(new char[m_num_paths * VQP_CELL_STRIDE]()),
+        m_map(new uint8_t[m_window]), m_fsn_path(new uint8_t[m_window]),
+        m_mirror(new char[m_ring_size]()),
+        m_own_cells(new char[m_num_paths * VQP_CELL_STRIDE]()),
+        m_inflight(MAX_PATHS * DEPTH), m_am_ops(NUM_OPS), m_rma_ops(NUM_OPS),
+        m_results(MAX_PATHS * DEPTH), m_model(m_window, m_first)
     {
-        vqp_rx_init(&m_rx, m_ring.get(), m_ring_size, m_cells.get(),
-                    m_map.get(), m_window, m_first, &m_stats);
+        connect();
         /* As after some traffic: near the wrap of 32 bits */
         if (in.u8() & 1) {
-            m_rx.ring_pos = m_rx.told_ring = (uint32_t)-(int)m_ring_size;
-            m_pos = m_told_pos = m_rx.ring_pos;
+            m_rx.ring_pos = m_rx.advertised.ring = (uint32_t)-(int)m_ring_size;
+            m_pos = m_advertised_pos = m_rx.ring_pos;
+            m_tx.fc.ring_head = m_tx.fc.ring_peer = m_tx.fc.ring_local =
+                    (uint32_t)-(int)m_ring_size;
         }
-        m_told_fsn = m_waiting_fsn = m_rx.told_fsn;
+        m_advertised_fsn = m_waiting_fsn = m_rx.advertised.fsn;
+        m_peer_ring = m_tx.fc.ring_peer;
+        m_peer_fsn  = m_tx.fc.fsn_peer;
     }
 
     void run()
     {
-        while (!m_in.empty() && !m_broken) {
+        while (!m_in.empty() && !m_broken && !vqp_is_failed(&m_vqp)) {
             step(m_in.u8());
             check();
+        }
+
+        if (m_broken) {
+            check_broken();
         }
     }
 
 private:
+    void connect()
+    {
+        vqp_config_t config = vqp_config_t();
+
+        for (unsigned i = 0; i < m_num_paths; ++i) {
+            vqp_path_t &path = m_paths[i];
+
+            path.inflight  = &m_inflight[i * DEPTH];
+            path.mask      = DEPTH - 1;
+            path.depth     = DEPTH - 1;
+            path.imms_max  = (uint16_t)(m_window + 2 * VQP_CONTROL_RESERVE);
+            path.reads_max = 1;
+            path.index     = (uint8_t)i;
+            path.up        = 1;
+        }
+
+        config.tx.ring_size    = m_ring_size;
+        config.tx.fsn_window   = m_window;
+        config.tx.first_fsn    = m_first;
+        config.tx.path_cap     = 1 << 20;
+        config.tx.signal_every = 8;
+        config.tx.frag_shift   = 16;
+        config.tx.max_shift    = 31;
+        config.tx.min_shift    = 14;
+        config.tx.notify       = VQP_NOTIFY_DQPLB;
+        config.tx.mirror       = m_mirror.get();
+        config.tx.local_lkeys  = &m_key;
+        config.tx.ring_rkeys   = &m_key;
+        config.tx.cells        = (vqp_cell_t*)m_own_cells.get();
+        config.tx.amo_results  = m_results.data();
+        config.am_ops          = m_am_ops.data();
+        config.rma_ops         = m_rma_ops.data();
+        config.num_am_ops = NUM_OPS;
+        config.num_rma_ops = NUM_OPS;
+        config.num_paths       = m_num_paths;
+        config.peer_first_fsn  = m_first;
+        config.recv_batch      = 1;
+        config.am_ids          = AM_IDS;
+        config.fsn_path        = m_fsn_path.get();
+        config.map             = m_map.get();
+        config.ring            = m_ring.get();
+        config.rx_cells        = m_cells.get();
+        vqp_init(&m_vqp, m_paths, m_num_paths, 0);
+        vqp_connect(&m_vqp, &config);
+        vqp_set_live(&m_vqp);
+    }
+
     void step(uint8_t command)
     {
         switch (command & 7) {
@@ -61,19 +124,38 @@ private:
             put_cell(command >> 3);
             break;
         case 4:
-            if (command & 8) {
-                wait_with_credit();
+            if (!(command & 8)) {
+                m_tx.slow |= VQP_TX_CONTROL;
+                post(false);
             } else {
-                tell();
+                send_am(!(command & 16));
             }
             break;
         case 5:
-            look_for_gap();
+            look_for_gap(command & 8);
             break;
         default:
             immediate(draw_imm(m_in, m_rx.window.base), command >> 3);
             break;
         }
+    }
+
+    /* Usually a valid value, else any */
+    uint32_t draw_ring()
+    {
+        uint32_t value = m_in.u16();
+        uint32_t out   = m_tx.fc.ring_head - m_peer_ring;
+
+        return m_peer_ring + ((value & 0x8000) ? value : value % (out + 1));
+    }
+
+    uint32_t draw_fsn()
+    {
+        uint32_t value = m_in.u16();
+        uint32_t out   = (m_tx.fc.fsn_next - m_peer_fsn) & 0xffffff;
+
+        return (value & 0x8000) ? m_peer_fsn + value :
+               ((m_peer_fsn + value % (out + 1)) & 0xffffff);
     }
 
     void put_record(uint32_t offset)
@@ -83,8 +165,8 @@ private:
         record.length      = m_in.u16();
         record.am_id       = m_in.u8();
         record.flags       = m_in.u8() & 1;
-        record.credit_ring = m_in.u16();
-        record.credit_fsn  = m_in.u16();
+        record.credit_ring = draw_ring();
+        record.credit_fsn  = draw_fsn();
         memcpy(m_ring.get() + offset, &record, sizeof(record));
     }
 
@@ -99,117 +181,217 @@ private:
 
     void put_cell(unsigned path)
     {
-        vqp_cell_t cell = {m_in.u16(), m_in.u16(), m_in.u8(), 0};
+        uint32_t ring   = draw_ring();
+        uint32_t fsn    = draw_fsn();
+        vqp_cell_t cell = {ring, fsn, m_in.u8(), 0};
 
-        memcpy(m_cells.get() + ((path % NUM_PATHS) * VQP_CELL_STRIDE), &cell,
+        memcpy(m_cells.get() + ((path % m_num_paths) * VQP_CELL_STRIDE), &cell,
                sizeof(cell));
     }
 
-    void tell()
+    /* The current credit was advertised */
+    void advertised()
+    {
+        if (((m_pos != m_advertised_pos) || (m_model.base() != m_advertised_fsn)) &&
+            (((uint32_t)m_pos != (uint32_t)m_waiting_pos) || (m_model.base() != m_waiting_fsn))) {
+            m_requested = false;
+        }
+        m_advertised_pos = m_pos;
+        m_advertised_fsn = m_model.base();
+        FUZZ_CHECK(!vqp_rx_needs_update(&m_rx));
+    }
+
+    /* What the vqp has to post goes out, and is confirmed. @a is_queued: an AM with
+     * the credit of now was accepted for dispatch. */
+    void post(bool is_queued)
     {
         vqp_credit_t credit = vqp_rx_credit(&m_rx);
+        uint64_t controls   = m_vqp.stats.controls_tx;
+        vqp_done_t done;
+        unsigned i;
 
         FUZZ_CHECK(credit.ring == (uint32_t)m_pos);
         FUZZ_CHECK(credit.fsn == m_model.base());
-        if (((m_pos != m_told_pos) || (m_model.base() != m_told_fsn)) &&
-            ((m_pos != m_waiting_pos) || (m_model.base() != m_waiting_fsn))) {
-            m_starves = false;
+        FUZZ_CHECK(vqp_next_batch(&m_vqp, &m_batch) < VQP_BATCH_MAX);
+        for (i = 0; i < m_batch.count; ++i) {
+            vqp_on_send(&m_vqp, m_batch.frags[i].path, m_batch.frags[i].slot);
         }
-        vqp_rx_told(&m_rx, &credit);
-        m_told_pos = m_pos;
-        m_told_fsn = m_model.base();
-        FUZZ_CHECK(!vqp_rx_must_tell(&m_rx));
+        FUZZ_CHECK(!vqp_next_done(&m_vqp, &done));
+        FUZZ_CHECK(vqp_tx_outstanding(&m_tx) == 0);
+        if (m_vqp.stats.controls_tx != controls) {
+            advertised();
+        }
+        if (!is_queued) {
+            return;
+        }
+        if (m_tx.am.post == m_tx.am.tail) {
+            advertised();
+        } else {
+            m_waiting_pos = m_pos;
+            m_waiting_fsn = m_model.base();
+        }
     }
 
-    /* An AM with the credit of now that waits for a path */
-    void wait_with_credit()
+    /* An AM with the credit of now; one that finds no path has to wait for it */
+    void send_am(bool is_waiting)
     {
-        vqp_credit_t credit = vqp_rx_credit(&m_rx);
-        vqp_tx_t tx {};
+        uint32_t length = m_in.u8();
+        vqp_frag_t frag;
+        vqp_sge_t sge[2];
+        vqp_tx_am_t am;
 
-        tx.am.tail = 1;
-        vqp_rx_told_in_am(&m_rx, &tx, &credit);
-        m_waiting_pos = m_pos;
-        m_waiting_fsn = m_model.base();
+        set_up(!is_waiting);
+        if (vqp_tx_am_begin(&m_tx, length, &am)) {
+            am.op->user_kind = 0;
+            if (vqp_send_am(&m_vqp, &am, 1, length, length, 1, sge, &frag) ==
+                VQP_SEND_FRAG) {
+                FUZZ_CHECK(!is_waiting);
+                vqp_on_send(&m_vqp, frag.path, frag.slot);
+                advertised();
+            } else {
+                post(true);
+            }
+        } else {
+            post(false);
+        }
+        set_up(true);
     }
 
-    void look_for_gap()
+    void set_up(bool is_up)
     {
-        uint64_t gap;
+        for (unsigned i = 0; i < m_num_paths; ++i) {
+            m_paths[i].up = is_up;
+            vqp_tx_refill(&m_tx, &m_paths[i]);
+        }
+    }
+
+    void look_for_gap(bool is_limited)
+    {
+        uint64_t limit = is_limited ? 30000 : 0;
+        uint64_t gap   = 0;
+        uint64_t failed;
 
         m_now += 1 + m_in.u16();
-        gap    = vqp_rx_gap(&m_rx, m_now);
+        failed = vqp_check_gap(&m_vqp, m_now, limit);
         if ((m_model.ahead() == 0) || (m_gap_base != m_model.base()) ||
             (m_gap_since == 0)) {
-            FUZZ_CHECK(gap == 0);
             m_gap_base  = m_model.base();
             m_gap_since = (m_model.ahead() == 0) ? 0 : m_now;
         } else {
-            FUZZ_CHECK(gap == m_now - m_gap_since);
+            gap = m_now - m_gap_since;
+        }
+
+        FUZZ_CHECK(m_vqp.stats.gap_usec >= gap / 1000);
+        FUZZ_CHECK(failed == ((is_limited && (gap > limit)) ? gap : 0));
+        FUZZ_CHECK(vqp_is_failed(&m_vqp) == (failed != 0));
+        if (failed != 0) {
+            FUZZ_CHECK(m_vqp.status == VQP_ERR_TIMEOUT);
         }
     }
 
-    /* What uct_vqp_recv does with it */
     void immediate(uint32_t imm, unsigned path)
     {
         vqp_status_t expected = m_model.arrive(imm);
-        uint64_t duplicates   = m_stats.duplicates;
-        uint32_t flags        = 0;
-        int passed            = vqp_rx_imm(&m_rx, imm);
+        uint64_t duplicates   = m_vqp.stats.duplicates;
+        uint32_t flags;
+        vqp_rx_am_t am;
+        int ret;
 
+        path %= m_num_paths;
+        ret   = vqp_recv_fast(&m_vqp, &m_paths[path], imm, &am);
+        if (ret == 0) {
+            ret = vqp_recv(&m_vqp, &m_paths[path], imm, &am);
+        }
+        m_is_first = false;
         if (expected == VQP_ERR_PROTOCOL) {
-            FUZZ_CHECK(passed == VQP_ERR_PROTOCOL);
-            m_broken = true;
+            is_broken(ret);
             return;
         }
 
-        FUZZ_CHECK(m_stats.duplicates ==
+        FUZZ_CHECK(m_vqp.stats.duplicates ==
                    duplicates + (expected == VQP_INPROGRESS));
-        if (imm & VQP_IMM_CONTROL) {
-            control(path % NUM_PATHS);
-        }
-
-        if (!passed) {
-            /* Kept or dropped: it is not the one that is waited for, or it was
-             * here before */
-            FUZZ_CHECK((expected == VQP_INPROGRESS) ||
-                       ((imm & 0xffffff) != m_model.base()));
+        if ((imm & VQP_IMM_CONTROL) && !control(path)) {
+            is_broken(ret);
             return;
         }
 
-        FUZZ_CHECK((passed == 1) && (expected == VQP_OK));
-        FUZZ_CHECK(m_model.next(&flags) && (flags == (imm & ~0xffffffu)));
-        flags = imm;
-        do {
-            if ((flags & VQP_IMM_LAST) && !deliver(flags)) {
-                m_broken = true;
+        while (next_am(&flags)) {
+            if (!deliver(flags, ret, am)) {
+                is_broken(ret);
                 return;
             }
-        } while (next(&flags));
-    }
-
-    bool next(uint32_t *flags)
-    {
-        uint32_t expected;
-
-        if (!vqp_window_next(&m_rx.window, flags)) {
-            FUZZ_CHECK(!m_model.next(&expected));
-            return false;
+            vqp_recv_done(&m_vqp, &am);
+            ret = vqp_recv_next(&m_vqp, &m_paths[path], &am);
         }
-
-        FUZZ_CHECK(m_model.next(&expected) && (expected == *flags));
-        return true;
+        FUZZ_CHECK(ret == 0);
     }
 
-    void control(unsigned path)
+    /* The flags of the next immediate that closes an AM, if it may be passed */
+    bool next_am(uint32_t *flags)
     {
-        vqp_credit_t credit = vqp_rx_control(&m_rx, path);
+        while (m_model.next(flags)) {
+            if (*flags & VQP_IMM_LAST) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    bool control(unsigned path)
+    {
         vqp_cell_t cell;
 
         memcpy(&cell, m_cells.get() + (path * VQP_CELL_STRIDE), sizeof(cell));
-        FUZZ_CHECK((credit.ring == cell.credit_ring) &&
-                   (credit.fsn == cell.credit_fsn));
-        m_starves = m_starves || (cell.flags & VQP_CELL_STARVE);
+        m_requested = m_requested || (cell.flags & VQP_CELL_REQUEST);
+        return credit(cell.credit_ring, cell.credit_fsn);
+    }
+
+    /* Can the peer have consumed that? Then it has. */
+    bool credit(uint32_t ring, uint32_t fsn)
+    {
+        int32_t bytes = (int32_t)(ring - m_peer_ring);
+        int32_t fsns  = (int32_t)((fsn - m_peer_fsn) << 8) >> 8;
+
+        if ((fsn > 0xffffff) ||
+            (bytes > (int32_t)(m_tx.fc.ring_head - m_peer_ring)) ||
+            (fsns > (int32_t)((m_tx.fc.fsn_next - m_peer_fsn) & 0xffffff))) {
+            return false;
+        }
+
+        m_peer_ring += (uint32_t)vqp_max(bytes, 0);
+        m_peer_fsn   = (m_peer_fsn + (uint32_t)vqp_max(fsns, 0)) & 0xffffff;
+        return true;
+    }
+
+    void is_broken(int ret)
+    {
+        FUZZ_CHECK(ret == VQP_ERR_PROTOCOL);
+        m_broken = true;
+    }
+
+    /* The receiver has failed, reports it once, and accepts nothing any more */
+    void check_broken()
+    {
+        uint64_t delivered = m_vqp.stats.ams_rx;
+        uint32_t base      = m_rx.window.base;
+        unsigned count     = 0;
+        vqp_event_t event;
+        vqp_rx_am_t am;
+
+        FUZZ_CHECK(m_vqp.state == VQP_STATE_FAILED);
+        FUZZ_CHECK(m_vqp.status == VQP_ERR_PROTOCOL);
+        FUZZ_CHECK(m_vqp.broken.what != NULL);
+        FUZZ_CHECK(vqp_take_qps_event(&m_vqp));
+        while ((event = vqp_next_event(&m_vqp)) != VQP_EVENT_NONE) {
+            count += event == VQP_EVENT_BROKEN;
+        }
+        FUZZ_CHECK(count == 1);
+        FUZZ_CHECK(vqp_recv(&m_vqp, &m_paths[0], base | VQP_IMM_LAST, &am) == 0);
+        FUZZ_CHECK(vqp_recv(&m_vqp, &m_paths[0], base + m_window, &am) == 0);
+        FUZZ_CHECK(m_rx.window.base == base);
+        FUZZ_CHECK(m_vqp.stats.ams_rx == delivered);
+        FUZZ_CHECK(!vqp_has_events(&m_vqp));
+        FUZZ_CHECK(vqp_next_batch(&m_vqp, &m_batch) == 0);
     }
 
     /* Where the record has to be, and whether it is one */
@@ -233,20 +415,19 @@ private:
                (record->flags == 0) && (record->reserved == 0);
     }
 
-    bool deliver(uint32_t flags)
+    bool deliver(uint32_t flags, int ret, const vqp_rx_am_t &am)
     {
         vqp_record_t record;
         uint64_t start, end;
-        vqp_rx_am_t am;
-        bool good       = expect_record(flags, &start, &record);
-        vqp_status_t status = vqp_rx_record(&m_rx, flags, &am);
-        unsigned sum    = 0;
+        unsigned sum = 0;
 
-        FUZZ_CHECK(status == (good ? VQP_OK : VQP_ERR_PROTOCOL));
-        if (!good) {
+        if (!expect_record(flags, &start, &record) ||
+            (record.am_id >= AM_IDS) ||
+            !credit(record.credit_ring, record.credit_fsn)) {
             return false;
         }
 
+        FUZZ_CHECK(ret == 1);
         end = start + ((sizeof(record) + record.length + 15) & ~15ull);
         FUZZ_CHECK(am.data == m_ring.get() + (start % m_ring_size) +
                               sizeof(record));
@@ -260,47 +441,67 @@ private:
         m_sum = sum;
 
         FUZZ_CHECK(vqp_rx_credit(&m_rx).ring == (uint32_t)m_pos);
-        vqp_rx_consumed(&m_rx, &am);
-        m_pos = end;
+        m_pos = end; /* with vqp_recv_done() */
         return true;
     }
 
     void check()
     {
-        uint64_t bytes = m_pos - m_told_pos;
-        uint32_t fsns  = (m_model.base() - m_told_fsn) & 0xffffff;
+        uint64_t bytes = m_pos - m_advertised_pos;
+        uint32_t fsns  = (m_model.base() - m_advertised_fsn) & 0xffffff;
+
+        if (m_broken) {
+            return;
+        }
 
         m_model.check(&m_rx.window);
         FUZZ_CHECK(m_rx.ring_pos == (uint32_t)m_pos);
         FUZZ_CHECK(m_pos % VQP_RECORD_ALIGN == 0);
+        FUZZ_CHECK(m_tx.fc.ring_peer == m_peer_ring);
+        FUZZ_CHECK(m_tx.fc.fsn_peer == m_peer_fsn);
+        FUZZ_CHECK(!!(m_rx.slow & VQP_RX_FIRST) == m_is_first);
         if ((bytes < (1u << 31)) && (fsns < (1u << 23))) {
-            FUZZ_CHECK(!!vqp_rx_must_tell(&m_rx) ==
+            FUZZ_CHECK(!!vqp_rx_needs_update(&m_rx) ==
                        ((bytes >= m_ring_size / 2) || (fsns >= m_window / 2) ||
-                        (m_starves && ((bytes > 0) || (fsns > 0)))));
+                        (m_requested && ((bytes > 0) || (fsns > 0)))));
         }
     }
 
-    Input                     &m_in;
-    uint32_t                   m_ring_size;
-    uint32_t                   m_window;
-    uint32_t                   m_first;
-    std::unique_ptr<char[]>    m_ring;
-    std::unique_ptr<char[]>    m_cells;
-    std::unique_ptr<uint8_t[]> m_map;
-    WindowModel                m_model;
-    vqp_stats_t                m_stats {};
-    vqp_rx_t                   m_rx;
-    uint64_t                   m_pos       = 0; /* bytes consumed, unwrapped */
-    uint64_t                   m_told_pos  = 0;
-    uint32_t                   m_told_fsn  = 0;
-    uint64_t                   m_waiting_pos = 0; /* of an AM without a path */
-    uint32_t                   m_waiting_fsn = 0;
-    bool                       m_starves   = false;
-    bool                       m_broken    = false;
-    uint64_t                   m_now       = 1;
-    uint32_t                   m_gap_base  = 0;
-    uint64_t                   m_gap_since = 0;
-    volatile unsigned          m_sum       = 0;
+    Input                      &m_in;
+    uint32_t                    m_ring_size;
+    uint32_t                    m_window;
+    uint32_t                    m_first;
+    unsigned                    m_num_paths;
+    std::unique_ptr<char[]>     m_ring;
+    std::unique_ptr<char[]>     m_cells; /* that the peer writes */
+    std::unique_ptr<uint8_t[]>  m_map;
+    std::unique_ptr<uint8_t[]>  m_fsn_path;
+    std::unique_ptr<char[]>     m_mirror;
+    std::unique_ptr<char[]>     m_own_cells;
+    std::vector<vqp_inflight_t> m_inflight;
+    std::vector<vqp_op_t>       m_am_ops, m_rma_ops;
+    std::vector<uint64_t>       m_results;
+    WindowModel                 m_model;
+    vqp_path_t                  m_paths[MAX_PATHS] = {};
+    uint32_t                    m_key = 0;
+    vqp_batch_t                 m_batch;
+    vqp_t                       m_vqp;
+    vqp_tx_t                   &m_tx = m_vqp.tx;
+    vqp_rx_t                   &m_rx = m_vqp.rx;
+    uint64_t                    m_pos       = 0; /* bytes consumed, unwrapped */
+    uint64_t                    m_advertised_pos  = 0;
+    uint32_t                    m_advertised_fsn  = 0;
+    uint64_t                    m_waiting_pos = 0; /* of an AM without a path */
+    uint32_t                    m_waiting_fsn = 0;
+    uint32_t                    m_peer_ring = 0; /* what the peer has consumed */
+    uint32_t                    m_peer_fsn  = 0;
+    bool                        m_is_first  = true;
+    bool                        m_requested = false;
+    bool                        m_broken    = false;
+    uint64_t                    m_now       = 1;
+    uint32_t                    m_gap_base  = 0;
+    uint64_t                    m_gap_since = 0;
+    volatile unsigned           m_sum       = 0;
 };
 
 } // namespace
@@ -308,8 +509,8 @@ private:
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Input in(data, size);
-    Receiver receiver(in);
+    Connection connection(in);
 
-    receiver.run();
+    connection.run();
     return 0;
 }

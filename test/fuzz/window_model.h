@@ -68,7 +68,7 @@ public:
         return true;
     }
 
-    /* Is the window what the set says? */
+    /* Compare the window with the set */
     void check(const vqp_window_t *win) const
     {
         uint32_t i, slot;

@@ -137,7 +137,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     clear_reserved(bytes.data(), msg->hdr.type);
     FUZZ_CHECK(memcmp(again, bytes.data(), bytes.size()) == 0);
 
-    /* Cut short it is none, even if it says so itself */
+    /* A truncated message is refused, even if its length field fits */
     again[6] = (uint8_t)(bytes.size() - 1);
     again[7] = (uint8_t)((bytes.size() - 1) >> 8);
     FUZZ_CHECK(vqp_wire_decode(Exact(again, bytes.size() - 1).get(),

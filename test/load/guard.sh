@@ -1,6 +1,6 @@
 #!/bin/sh
-# A module that was compiled for another UCX says so in one line that names both
-# versions, registers nothing, and harms nobody.
+# A module that was compiled for another UCX prints one line with both versions,
+# registers nothing, and does no harm.
 . "$(dirname "$0")/common.sh"
 no_sanitizer
 

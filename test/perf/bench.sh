@@ -24,7 +24,7 @@ quick_or() {
 
 # on_fabric OPTION... -- COMMAND...: on the software fabric of the build
 on_fabric() {
-    "$TOP/contrib/fabric-run" --build "$PERF_BUILD" --manners off \
+    "$TOP/contrib/fabric-run" --build "$PERF_BUILD" --violations off \
         --timeout 300 "$@"
 }
 

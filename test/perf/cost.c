@@ -2,12 +2,12 @@
  * What an operation costs the CPU: ns of posting, of its completion, and of
  * the receiver, for vqp with several numbers of paths and for stock rc_verbs,
  * in one process. They take turns in slices of some microseconds, and a ratio
- * is the median of those of neighbouring slices: what disturbs the machine
- * disturbs both. Plain verbs take their turns too, so that what the device
- * itself costs can be told apart: on the software fabric a post executes the
+ * is the median of those of neighbouring slices: a disturbance of the
+ * machine affects both. Bare verbs take turns too, and give the cost of the
+ * device itself: on the software fabric a post executes the
  * request, data and all.
  *
- *   contrib/fabric-run --manners off -o YIELD=0 -- \
+ *   contrib/fabric-run --violations off -o YIELD=0 -- \
  *       contrib/vqp-run test/perf/cost [--rounds N] [--only OPERATION]
  *
  * With --config NAME --only OPERATION --count N it makes N such operations
@@ -281,7 +281,7 @@ static void close_all(void)
     }
 }
 
-/* Without turns, for who counts instructions */
+/* Without turns, for counting instructions */
 static void repeat(const char *name, const char *only, unsigned long count)
 {
     const cost_operation_t *op = cost_operations;

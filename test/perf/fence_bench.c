@@ -1,5 +1,5 @@
 /*
- * What it takes to tell a peer that a put is there: put, fence, active message,
+ * The cost of a put and its notification of the peer: put, fence, active message,
  * against waiting at the sender (put, flush, active message), for vqp and stock
  * rc_verbs. Both ends are in this process, so that one clock sees the call and
  * the handler. On the software fabric with its virtual clock (test/perf/fence)
@@ -168,7 +168,7 @@ static void close_world(fence_world_t *w)
     perf_side_close(&w->b);
 }
 
-/* Many in a row; the source is not marked anew, for it is under way */
+/* Many in a row; the source is not changed, because it is in flight */
 static double stream(fence_world_t *w, between_t between, unsigned count)
 {
     uint64_t begin = now_ns(), first = w->heard;

@@ -64,7 +64,7 @@ static void check(ucs_status_t status, const char *what)
 
 /* ---- requests ---- */
 
-/* Where time passes only for who sleeps, someone has to */
+/* Sleep where time passes only for sleepers */
 static void progress(flow_t *flow)
 {
     struct timespec nap = {.tv_nsec = 1000};

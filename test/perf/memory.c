@@ -9,7 +9,7 @@
  * the fabric's. The driver's bytes are what libmlx5 would allocate for queues
  * of these lengths (docs/memory.md).
  *
- *   contrib/fabric-run --manners off -- contrib/vqp-run test/perf/memory \
+ *   contrib/fabric-run --violations off -- contrib/vqp-run test/perf/memory \
  *       [--tl TL] [--options "NAME=VALUE..."] [--name CONFIG] [COUNT]...
  *
  * Prints CSV without a head line.

@@ -1,9 +1,9 @@
 /*
  * What benchmarks through UCX's UCT API share: an interface of any transport
  * of RDMA (vqp, rc_verbs), connections between two of one process, registered
- * memory. vqp is found when the program is started by contrib/vqp-run. What
- * fails ends the program with a line that says what: a benchmark has nobody to
- * return an error to. One thread.
+ * memory. vqp is found when the program is started by contrib/vqp-run. A
+ * failure ends the program with a message: a benchmark has no caller to return an
+ * error to. One thread.
  */
 #ifndef VQP_PERF_SIDE_H
 #define VQP_PERF_SIDE_H

@@ -20,7 +20,7 @@ void vqp::broke(const char *what, uint64_t is, uint64_t should)
 /* Bytes, READs and frags in flight, path by path */
 void vqp::audit_paths()
 {
-    for (unsigned i = 0; i < tx.num_paths; ++i) {
+    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
         vqp_path_t &path = paths[i];
         uint64_t bytes   = 0;
         unsigned reads = 0, rma = 0;
@@ -47,9 +47,11 @@ void vqp::audit_paths()
         if (path.rma != rma) {
             broke("frags of puts and gets in flight", path.rma, rma);
         }
-        if (path.unsignaled > tx.cfg.signal_every) {
-            broke("frags without a CQE", path.unsignaled,
-                  tx.cfg.signal_every);
+        if ((uint16_t)(path.tail - path.signaled) >
+            core.tx.cfg.signal_every) {
+            broke("frags without a CQE",
+                  (uint16_t)(path.tail - path.signaled),
+                  core.tx.cfg.signal_every);
         }
         if (m_covers[i].size() != vqp_path_outstanding(&path)) {
             broke("frags outstanding", vqp_path_outstanding(&path),
@@ -61,28 +63,28 @@ void vqp::audit_paths()
 /* Each op knows how many frags it has in flight */
 void vqp::audit_ops()
 {
-    std::vector<unsigned> am(tx.am.mask + 1), rma(tx.rma.mask + 1);
-    unsigned loose = 0;
+    std::vector<unsigned> am(core.tx.am.mask + 1), rma(core.tx.rma.mask + 1);
+    unsigned controls = 0;
 
-    for (unsigned i = 0; i < tx.num_paths; ++i) {
+    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
         for (uint16_t pos = paths[i].head; pos != paths[i].tail; ++pos) {
             const vqp_inflight_t *entry = vqp_path_at(&paths[i], pos);
             uint16_t name               = entry->op;
 
             if (name == VQP_OP_NONE) {
-                loose += entry->kind != VQP_KIND_KICK;
+                controls += entry->kind == VQP_KIND_CONTROL;
                 continue;
             }
             ++((name & VQP_OP_AM) ? am[name & ~VQP_OP_AM] : rma[name]);
         }
     }
 
-    if (tx.loose != loose) {
-        broke("fences and control in flight", tx.loose, loose);
+    if (core.tx.controls != controls) {
+        broke("control in flight", core.tx.controls, controls);
     }
 
-    for (vqp_opring_t *ring : {&tx.am, &tx.rma}) {
-        std::vector<unsigned> &count = (ring == &tx.am) ? am : rma;
+    for (vqp_opring_t *ring : {&core.tx.am, &core.tx.rma}) {
+        std::vector<unsigned> &count = (ring == &core.tx.am) ? am : rma;
 
         if ((ring->tail - ring->head > ring->mask + 1) ||
             (ring->post - ring->head > ring->tail - ring->head)) {
@@ -92,11 +94,13 @@ void vqp::audit_ops()
             const vqp_op_t *op = vqp_opring_at(ring, pos);
             unsigned found     = count[pos & ring->mask];
 
-            if ((ring == &tx.am) && tx.tail_held && (pos == tx.am.post)) {
+            if ((ring == &core.tx.am) && core.tx.announce.tail_held &&
+                (pos == core.tx.am.post)) {
                 ++found; /* for the immediates that it owes */
             }
 
-            if ((op->kind != VQP_KIND_FREE) && (op->pending != found)) {
+            if ((op->kind != VQP_KIND_FREE) && (op->kind != VQP_KIND_BARRIER) &&
+                (op->pending != found)) {
                 broke("frags of an op in flight", op->pending, found);
             }
             if ((op->kind == VQP_KIND_FREE) && (found != 0)) {
@@ -110,41 +114,44 @@ void vqp::audit_ops()
 void vqp::audit_fsns()
 {
     uint32_t reserved = 0, sprayed = 0, unnamed = 0;
-    std::vector<unsigned> imms(tx.num_paths);
+    std::vector<unsigned> imms(core.tx.num_paths);
 
-    for (uint32_t pos = tx.am.head; pos != tx.am.tail; ++pos) {
-        const vqp_op_t *op = vqp_opring_at(&tx.am, pos);
-        unsigned bare      = op->flags & VQP_OP_TAIL;
-        bool is_undone     = vqp_seq_diff(pos, tx.am.post) >= 0;
+    for (uint32_t pos = core.tx.am.head; pos != core.tx.am.tail; ++pos) {
+        const vqp_op_t *op = vqp_opring_at(&core.tx.am, pos);
+        bool is_undone     = vqp_seq_diff(pos, core.tx.am.post) >= 0;
+        bool is_current    = pos == core.tx.am.post;
         uint64_t size      = 1ull << op->frag_shift;
+        uint64_t frags     = (op->length - op->offset + size - 1) / size;
 
-        if ((op->kind != VQP_KIND_FREE) && (bare == VQP_OP_BARE) &&
-            (op->offset > 0)) {
+        if ((op->kind != VQP_KIND_FREE) && (op->flags & VQP_OP_SPRAY) &&
+            !(op->flags & VQP_OP_ANNOUNCED) && (op->offset > 0)) {
             ++sprayed;
         }
         if (!is_undone) {
             continue;
         }
-        if (bare == VQP_OP_TAIL) {
-            reserved += (tx.tail_held && (pos == tx.am.post)) ?
-                                (uint32_t)__builtin_popcountl(tx.tail_paths) :
+        if (op->flags & VQP_OP_TAIL) {
+            reserved += (core.tx.announce.tail_held && is_current) ?
+                                (uint32_t)__builtin_popcountl(
+                                        core.tx.announce.tail_paths) :
                                 (uint32_t)std::min<uint64_t>(
                                         (op->length + size - 1) / size,
-                                        tx.num_paths);
+                                        core.tx.num_paths);
         } else {
-            reserved += bare ? (op->offset == 0) :
-                               (op->length - op->offset + size - 1) / size;
+            reserved += (op->flags & VQP_OP_SPRAY) ? (op->offset == 0) :
+                                                     (uint32_t)frags;
         }
-        if ((op->flags & VQP_OP_FENCE) && (tx.num_paths > 1)) {
-            reserved += (tx.fence_started && (pos == tx.am.post)) ?
-                                (uint32_t)__builtin_popcountl(tx.fence_paths) :
-                                tx.num_paths;
+        if ((op->flags & VQP_OP_FENCE) && (core.tx.num_paths > 1)) {
+            reserved += (core.tx.fence.started && is_current) ?
+                                (uint32_t)__builtin_popcountl(
+                                        core.tx.fence.paths) :
+                                core.tx.num_paths;
         }
     }
 
-    for (uint32_t fsn = tx.fsn_peer; fsn != tx.fsn_next;
+    for (uint32_t fsn = core.tx.fc.fsn_peer; fsn != core.tx.fc.fsn_next;
          fsn = vqp_fsn_add(fsn, 1)) {
-        uint8_t path = m_fsn_path[fsn & (tx.cfg.fsn_window - 1)];
+        uint8_t path = m_fsn_path[fsn & (core.tx.cfg.fsn_window - 1)];
 
         if (path == VQP_TX_NO_PATH) {
             ++unnamed;
@@ -153,7 +160,7 @@ void vqp::audit_fsns()
         }
     }
 
-    for (unsigned i = 0; i < tx.num_paths; ++i) {
+    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
         if (paths[i].imms != imms[i]) {
             broke("receives of the peer that are spent", paths[i].imms,
                   imms[i]);
@@ -162,24 +169,24 @@ void vqp::audit_fsns()
     if (unnamed != sprayed) {
         broke("fsns that no path carried yet", unnamed, sprayed);
     }
-    if (tx.fsn_reserved != reserved) {
-        broke("fsns reserved", tx.fsn_reserved, reserved);
+    if (core.tx.fc.fsn_reserved != reserved) {
+        broke("fsns reserved", core.tx.fc.fsn_reserved, reserved);
     }
-    if (vqp_tx_fsns_out(&tx) + tx.fsn_reserved > tx.fsn_limit) {
-        broke("fsns", vqp_tx_fsns_out(&tx) + tx.fsn_reserved, tx.fsn_limit);
+    if (vqp_tx_fsns_out(&core.tx) + core.tx.fc.fsn_reserved > core.tx.cfg.fsn_window) {
+        broke("fsns", vqp_tx_fsns_out(&core.tx) + core.tx.fc.fsn_reserved, core.tx.cfg.fsn_window);
     }
 }
 
 void vqp::audit_ring()
 {
-    uint32_t size = tx.cfg.ring_size;
+    uint32_t size = core.tx.cfg.ring_size;
 
-    if ((tx.ring_head - tx.ring_peer > size) ||
-        (tx.ring_head - tx.ring_local > size)) {
-        broke("ring bytes out", tx.ring_head - tx.ring_peer, size);
+    if ((core.tx.fc.ring_head - core.tx.fc.ring_peer > size) ||
+        (core.tx.fc.ring_head - core.tx.fc.ring_local > size)) {
+        broke("ring bytes out", core.tx.fc.ring_head - core.tx.fc.ring_peer, size);
     }
-    if (vqp_opring_is_empty(&tx.am) && (tx.ring_head != tx.ring_local)) {
-        broke("mirror bytes without an op", tx.ring_local, tx.ring_head);
+    if (vqp_opring_is_empty(&core.tx.am) && (core.tx.fc.ring_head != core.tx.fc.ring_local)) {
+        broke("mirror bytes without an op", core.tx.fc.ring_local, core.tx.fc.ring_head);
     }
 }
 
@@ -188,34 +195,35 @@ void vqp::audit_window()
     uint32_t present = (uint32_t)std::count_if(
             m_map.begin(), m_map.end(), [](uint8_t slot) { return slot != 0; });
 
-    if (rx.window.ahead != present) {
-        broke("immediates ahead", rx.window.ahead, present);
+    if (core.rx.window.ahead != present) {
+        broke("immediates ahead", core.rx.window.ahead, present);
     }
 }
 
-/* What the peer has told is not more than what is true there */
+/* The credit that the peer advertised is not more than it has */
 void vqp::audit_peer()
 {
     const vqp *peer = owner.w.partner(*this);
 
-    if ((peer == nullptr) || !peer->connected || peer->failed) {
+    if ((peer == nullptr) || !peer->is_connected() ||
+        peer->is_failed()) {
         return;
     }
 
-    const vqp_rx_t &far = peer->rx;
-    if ((vqp_fsn_diff(far.window.base, tx.fsn_peer) < 0) ||
-        (vqp_fsn_diff(tx.fsn_next, far.window.base) < 0)) {
-        broke("next fsn of the peer", far.window.base, tx.fsn_peer);
+    const vqp_rx_t &far = peer->core.rx;
+    if ((vqp_fsn_diff(far.window.base, core.tx.fc.fsn_peer) < 0) ||
+        (vqp_fsn_diff(core.tx.fc.fsn_next, far.window.base) < 0)) {
+        broke("next fsn of the peer", far.window.base, core.tx.fc.fsn_peer);
     }
-    if ((vqp_seq_diff(far.ring_pos, tx.ring_peer) < 0) ||
-        (vqp_seq_diff(tx.ring_head, far.ring_pos) < 0)) {
-        broke("ring position of the peer", far.ring_pos, tx.ring_peer);
+    if ((vqp_seq_diff(far.ring_pos, core.tx.fc.ring_peer) < 0) ||
+        (vqp_seq_diff(core.tx.fc.ring_head, far.ring_pos) < 0)) {
+        broke("ring position of the peer", far.ring_pos, core.tx.fc.ring_peer);
     }
 }
 
 void vqp::audit()
 {
-    if (!connected || tx.failed || sent->tainted) {
+    if (!is_connected() || core.tx.failed || sent->tainted) {
         return;
     }
 

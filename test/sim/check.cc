@@ -10,15 +10,22 @@ namespace sim {
 /* A passive side, or an idle one, would never notice that its peer has gone */
 void world::probe_all()
 {
+    const uint64_t interval = 1000000000; /* ns */
     std::vector<uint32_t> ids;
 
+    for (unsigned i = 0; i < 2; ++i) { /* the first one sees the last traffic */
+        now += interval;
+        for (auto &one : nodes) {
+            one->scan(interval);
+        }
+    }
     for (auto &one : vqps) {
         ids.push_back(one.first);
     }
     for (uint32_t id : ids) {
         vqp *v = find_vqp(id);
 
-        if ((v != nullptr) && v->is_live()) {
+        if ((v != nullptr) && v->is_live() && (v->user != nullptr)) {
             v->check();
         }
     }
@@ -58,7 +65,7 @@ void world::check_agreement()
         for (auto &v : one->vqps) {
             vqp *peer = partner(*v);
 
-            if (v->failed || v->peer_gone ||
+            if ((v->core.state >= VQP_STATE_PEER_CLOSED) ||
                 (v->slot.conn.state == VQP_CONN_FAILED) || base.garble) {
                 continue;
             }
@@ -90,7 +97,7 @@ uint64_t world::planned_batches() const
 {
     uint64_t users = (base.senders > 0) ? base.senders : base.nodes;
 
-    return users * base.eps * base.lives * base.batches;
+    return users * base.eps * base.sessions * base.batches;
 }
 
 void world::check_end()
@@ -160,15 +167,16 @@ void node::check_table()
             is_good = is_good &&
                       ((conn.state != VQP_CONN_LIVE) == !!conn.timed) &&
                       (vqp_conntab_find_cookie(&table, conn.cookie) == &conn) &&
-                      (conn.peer->id == conn.peer_id) &&
+                      (conn.peer->id == conn.identity) &&
                       (conn.peer ==
-                       vqp_conntab_find_peer(&table, conn.peer_id)) &&
-                      (conn.peer->highest >= conn.number) &&
+                       vqp_conntab_find_peer(&table, conn.identity)) &&
+                      ((conn.peer_cookie == 0) ||
+                       (conn.peer->highest >= conn.number)) &&
                       ((conn.peer_next == nullptr) ||
                        ((conn.peer_next->number >= conn.number) &&
                         (conn.peer_next->peer_prev == &conn)));
             if (((conn.peer_id != iface_id()) || !conn.passive) &&
-                !numbers.emplace(conn.peer_id, conn.number).second) {
+                !numbers.emplace(conn.identity, conn.number).second) {
                 w.fail("handshake", "two connections of one number");
             }
         }

@@ -1,4 +1,4 @@
-/* An endpoint's life, see ep.h. */
+/* An endpoint, see ep.h. */
 #include "ep.h"
 #include "node.h"
 #include "world.h"
@@ -13,8 +13,8 @@ const uint64_t MAX_PATIENCE = 10000000; /* ns between two looks */
 
 } /* namespace */
 
-ep::ep(node &owner, uint32_t a_id, unsigned lives) :
-    id(a_id), m_node(owner), m_world(owner.w), m_lives(lives)
+ep::ep(node &owner, uint32_t a_id, unsigned sessions) :
+    id(a_id), m_node(owner), m_world(owner.w), m_sessions(sessions)
 {
     m_world.eps[id] = this;
     schedule(m_world.work.below(4 * m_world.base.think + 1));
@@ -33,7 +33,7 @@ void ep::schedule(uint64_t delay)
     }
 }
 
-/* ---- its life ---- */
+/* ---- its sessions ---- */
 
 void ep::open()
 {
@@ -41,51 +41,39 @@ void ep::open()
 
     m_peer = w.nodes[(w.base.senders > 0) ? 0 :
                      w.work.below(w.nodes.size())].get();
-    --m_lives;
+    --m_sessions;
     m_vqp = m_node.connect(*m_peer);
     if (w.failed()) {
         return;
     }
 
     m_vqp->user = this;
+    vqp_open(&m_vqp->core);
     m_node.run_actions();
-    m_vqp->live = m_vqp->is_live() && m_vqp->connected;
+    if (m_vqp->is_live() && m_vqp->is_connected()) {
+        vqp_set_live(&m_vqp->core);
+    }
     m_vqp->update_ready();
     m_todo      = w.work.chance(w.base.hasty) ? 0 : w.base.batches;
     m_waiting   = m_failed = m_has_plan = m_has_flushed = false;
     m_patience  = 0;
-    m_is_final  = (m_lives == 0) && w.work.chance(50);
+    m_is_final  = (m_sessions == 0) && w.work.chance(50);
 }
 
-/* What uct_ep_destroy does */
 void ep::close()
 {
     vqp *v = m_vqp;
 
-    m_world.trace("%s: endpoint is destroyed", v->name().c_str());
     m_pending.clear();
-    m_vqp      = nullptr;
-    v->user    = nullptr;
-    v->ready   = false;
-    v->closing = true;
-    if (v->must_cancel()) {
-        v->reported = true;
-        v->fail(VQP_ERR_CANCELED);
-        v->cancel_all();
-    } else if (v->connected) {
-        v->begin_last_flush();
-        vqp_tx_kick(&v->tx);
-        v->pump();
-    }
-    v->run_closing();
-    v->touch();
+    m_vqp = nullptr;
+    v->close();
 }
 
-void ep::end_of_life()
+void ep::end_session()
 {
-    if (!m_is_final || m_vqp->failed) {
+    if (!m_is_final || m_vqp->is_failed()) {
         close();
-        if (m_lives > 0) {
+        if (m_sessions > 0) {
             schedule(m_world.work.below(4 * m_world.base.think + 1));
         }
     }
@@ -93,7 +81,7 @@ void ep::end_of_life()
 
 void ep::close_now()
 {
-    m_lives = 0;
+    m_sessions = 0;
     if (m_vqp != nullptr) {
         close();
     }
@@ -106,32 +94,42 @@ bool ep::is_satisfied() const
 }
 
 /* Some go in the middle of everything */
-bool ep::must_end() const
+bool ep::must_end()
 {
-    return m_failed || m_vqp->canceled ||
-           (!m_is_final && m_world.may_disturb() &&
-            m_world.work.chance(m_world.base.cancel) &&
-            m_world.work.chance(5));
+    if (m_failed || m_vqp->core.canceled) {
+        return true;
+    }
+    if (m_is_final || !m_world.may_disturb() ||
+        !m_world.work.chance(m_world.base.cancel) ||
+        !m_world.work.chance(5)) {
+        return false;
+    }
+
+    m_world.hard_fault();
+    return true;
 }
 
-/* What it waits for has to come by itself. Then a flush, for what nobody waits
- * for and yet uses its memory; else destroy would cancel. */
+/* What is signaled has to end by itself. Then a flush, for the rest that uses the
+ * user's memory: a close would cancel it. */
 void ep::leave()
 {
     bool may_cancel = !m_is_final &&
                       m_world.work.chance(m_world.base.cancel);
 
-    if (is_satisfied() && !m_has_flushed && m_vqp->must_cancel()) {
+    if (may_cancel) {
+        m_world.hard_fault();
+    }
+    if (is_satisfied() && !m_has_flushed &&
+        (m_vqp->sent->has_unreported() || m_world.work.chance(30))) {
         m_has_flushed = flush();
     }
-    if (may_cancel || (is_satisfied() && (m_vqp->peer_gone ||
-                                          !m_vqp->must_cancel()))) {
-        end_of_life();
+    if (may_cancel || (is_satisfied() && !m_vqp->sent->has_unreported())) {
+        end_session();
         return;
     }
 
-    /* Is the peer still there? What should come by itself is not to be helped
-     * along, though, where nobody can be gone. */
+    /* Is the peer still there? Not where nothing may fail: the probe would help
+     * along what has to end by itself. */
     if ((m_patience == MAX_PATIENCE) && m_world.base.may_fail()) {
         m_vqp->check();
     }
@@ -157,7 +155,7 @@ void ep::act()
 {
     m_scheduled = false;
     if (m_vqp == nullptr) {
-        if (m_lives > 0) {
+        if (m_sessions > 0) {
             open();
             schedule(m_world.work.below(m_world.base.think + 1));
         }
@@ -165,7 +163,7 @@ void ep::act()
     }
 
     if (must_end()) {
-        end_of_life();
+        end_session();
         return;
     }
 
@@ -200,12 +198,12 @@ void ep::batch()
         if (!m_has_plan) {
             continue;
         }
-        if (m_failed || (m_vqp == nullptr) || m_vqp->failed) {
+        if (m_failed || (m_vqp == nullptr) || m_vqp->is_failed()) {
             m_has_plan = false;
             return;
         }
 
-        if (m_vqp->no_resource && m_world.work.chance(m_world.base.pend) &&
+        if (m_vqp->core.refused && m_world.work.chance(m_world.base.pend) &&
             (m_pending.size() < 6)) {
             m_pending.push_back(m_plan);
             m_has_plan = false;
@@ -250,10 +248,10 @@ void ep::resume()
 
 bool ep::refused()
 {
-    if (m_vqp->connected && (m_vqp->tx.slow != 0)) {
-        m_vqp->pump(); /* asks for what brings room back */
+    if (m_vqp->core.tx.slow & VQP_TX_WORK) {
+        m_vqp->tx_progress(); /* asks for what it lacks */
     }
-    m_vqp->no_resource = true;
+    vqp_refuse(&m_vqp->core);
     return false;
 }
 
@@ -261,10 +259,8 @@ bool ep::perform(const plan &p)
 {
     bool is_done;
 
-    if (m_vqp->peer_gone) {
-        m_vqp->fail(VQP_ERR_RESET);
-    }
-    if (m_vqp->failed) {
+    m_vqp->use();
+    if (m_vqp->is_failed()) {
         return false;
     }
     if (!m_vqp->ready) {
@@ -282,18 +278,21 @@ bool ep::perform(const plan &p)
         is_done = send_am(p.length, p.length, true);
         break;
     case FENCE:
-        vqp_tx_fence(&m_vqp->tx);
+        vqp_tx_fence(&m_vqp->core.tx);
         m_vqp->sent->fence();
         m_world.trace("%s: fence", m_vqp->name().c_str());
         return true;
     case FLUSH:
         return flush();
+    case CHECK:
+        m_vqp->check();
+        return true;
     default:
         is_done = start_rma(p);
         break;
     }
 
-    return is_done ? (m_vqp->pump(), true) : refused();
+    return is_done ? (m_vqp->tx_progress(), true) : refused();
 }
 
 bool ep::flush()
@@ -305,27 +304,34 @@ bool ep::flush()
         m_world.work.chance(m_world.base.cancel) && m_world.work.chance(5)) {
         m_world.trace("%s: flush with CANCEL", v->name().c_str());
         m_pending.clear();
-        v->canceled = true;
-        v->fail(VQP_ERR_CANCELED);
+        m_world.hard_fault();
+        v->cancel();
+        if (!v->is_flushed() && vqp_tx_may_barrier(&v->core.tx)) {
+            vqp_flush(&v->core, VQP_OP_BUFFER, v->sent->flush(), 1);
+            v->schedule();
+        }
         schedule(m_world.work.below(m_world.base.think + 1));
         return true;
     }
 
-    if (v->peer_gone) {
-        v->fail(VQP_ERR_RESET); /* who asks is told */
+    v->use();
+    if (v->is_failed()) {
         return false;
     }
     if (!v->ready) {
         return refused();
     }
-    if (vqp_tx_is_flushed(&v->tx)) {
+    if (v->is_flushed()) {
         v->sent->check_all_deliverable();
         return true;
     }
+    if (!vqp_tx_may_barrier(&v->core.tx)) {
+        vqp_tx_reclaim(&v->core.tx);
+        return refused();
+    }
     m_world.trace("%s: flush", v->name().c_str());
-    v->sent->flush(v->tx);
-    vqp_tx_kick(&v->tx);
-    v->pump();
+    vqp_flush(&v->core, VQP_OP_BUFFER, v->sent->flush(), 1);
+    v->tx_progress();
     return true;
 }
 
@@ -336,12 +342,13 @@ void ep::on_am(const vqp_rx_am_t &)
 
     if (m_vqp->ready && m_world.work.chance(base.echo) &&
         send_am((uint32_t)m_world.work.below(40), 40, false)) {
-        m_vqp->pump();
+        m_vqp->tx_progress();
     }
     if ((base.cancel > 0) && m_world.may_disturb() && !m_in_act &&
         !m_in_pending && m_world.work.rarely(base.cancel / 10)) {
+        m_world.hard_fault();
         close();
-        if (m_lives > 0) {
+        if (m_sessions > 0) {
             schedule(m_world.work.below(base.think + 1));
         }
     }
@@ -353,7 +360,7 @@ std::string ep::str() const
            std::to_string(m_node.index) +
            ((m_vqp == nullptr) ? ", closed" :
                                  ", vqp " + std::to_string(m_vqp->id)) +
-           ", lives " + std::to_string(m_lives) + ", batches " +
+           ", sessions " + std::to_string(m_sessions) + ", batches " +
            std::to_string(m_todo) + (m_waiting ? ", waiting" : "") +
            (m_failed ? ", failed" : "") + ", pending " +
            std::to_string(m_pending.size());

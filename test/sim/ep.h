@@ -1,7 +1,7 @@
 /*
  * An endpoint and the program that uses it: random calls and their data, in
- * batches. What is refused is tried again when resources come back, and never
- * else: who sleeps has to be woken.
+ * batches. A refused call is repeated only when the core says that resources may
+ * be back, so that a missing RESUME is a run that does not end.
  */
 #ifndef VQP_SIM_EP_H
 #define VQP_SIM_EP_H
@@ -17,7 +17,7 @@ class world;
 
 class ep {
 public:
-    ep(node &owner, uint32_t id, unsigned lives);
+    ep(node &owner, uint32_t id, unsigned sessions);
     ~ep();
 
     /* An event of the program is due */
@@ -34,7 +34,7 @@ public:
     bool in_pending() const { return m_in_pending; }
     /* Has all that it waits for come? */
     bool is_satisfied() const;
-    bool is_over() const { return (m_vqp == nullptr) && (m_lives == 0); }
+    bool is_over() const { return (m_vqp == nullptr) && (m_sessions == 0); }
     bool is_open() const { return m_vqp != nullptr; }
     vqp *connection() { return m_vqp; }
     std::string str() const;
@@ -55,8 +55,8 @@ private:
     void schedule(uint64_t delay);
     void open();
     void close();
-    void end_of_life();
-    bool must_end() const;
+    void end_session();
+    bool must_end();
     void leave();
     void batch();
     plan draw();
@@ -65,13 +65,8 @@ private:
 
     /* program.cc */
     bool send_am(uint32_t length, uint32_t max, bool zcopy);
-    bool send_fast_am(vqp_op_t *core, vqp_record_t *record, uint8_t am_id,
-                      uint32_t length);
     bool start_rma(const plan &p);
-    bool start_fast_put(vqp_op_t *core);
-    void spread_put(vqp_op_t *core);
-    void post_fast(vqp_path_t *path, vqp_op_t *core, vqp_sge_t sge,
-                   uint64_t offset, unsigned flags, vqp_frag_t &frag);
+    void send_rma(vqp_op_t *core);
     void fill_rma(const plan &p, vqp_op_t *core, op *user);
     bool find_target(const plan &p, op *user);
     void find_source_of_get(op *user);
@@ -82,7 +77,7 @@ private:
     world            &m_world;
     node             *m_peer = nullptr;
     vqp              *m_vqp  = nullptr;
-    unsigned          m_lives;
+    unsigned          m_sessions;
     uint64_t          m_todo      = 0;
     bool              m_waiting   = false;
     bool              m_in_pending = false;
@@ -95,7 +90,6 @@ private:
     uint64_t          m_patience  = 0;
     plan              m_plan {};
     std::deque<plan>  m_pending;
-    vqp_frag_t        m_frag;
 };
 
 } /* namespace sim */

@@ -17,7 +17,7 @@ const uint64_t RETRY_TIME = 400000000; /* ns until nobody has answered */
 
 qp::qp(world &w, vqp &owner, uint32_t a_qpn, unsigned path, unsigned rail) :
     qpn(a_qpn), m_world(w), m_owner(owner), m_path(path), m_rail(rail),
-    m_next_pos(vqp::FIRST_POS)
+    m_next_slot(vqp::FIRST_SLOT)
 {
     m_world.qps[qpn] = this;
 }
@@ -61,9 +61,9 @@ void qp::push(cqe entry)
     m_owner.owner.push_cqe(m_rail, entry);
 }
 
-void qp::complete(uint16_t pos, vqp_status_t status)
+void qp::complete(uint16_t slot, vqp_status_t status)
 {
-    push({0, 0, 0, 0, pos, status, 0, 0});
+    push({0, 0, 0, 0, slot, status, 0, 0});
 }
 
 void qp::receive(uint32_t imm)
@@ -91,11 +91,11 @@ void qp::receive_extra(uint32_t imm)
 void qp::check_frag(const vqp_frag_t &frag)
 {
     const vqp_path_t &path = *frag.path;
-    const vqp_tx_t &tx     = m_owner.tx;
+    const vqp_tx_t &tx     = m_owner.core.tx;
     uint64_t sum           = 0;
 
-    if (frag.pos != m_next_pos++) {
-        m_world.fail("slots", "positions of a path are not consecutive");
+    if (frag.slot != m_next_slot++) {
+        m_world.fail("slots", "slots of a path are not consecutive");
     }
     if (vqp_path_outstanding(&path) > path.depth + tx.failed) {
         m_world.fail("slots", "send queue overrun");
@@ -140,24 +140,24 @@ void qp::post(const vqp_frag_t &frag)
 
     check_frag(frag);
     if (m_world.trace_on()) {
-        m_world.trace("%s: post path %u pos %u %s length %u%s imm 0x%x",
-                      m_owner.name().c_str(), m_path, frag.pos,
+        m_world.trace("%s: post path %u slot %u %s length %u%s imm 0x%x",
+                      m_owner.name().c_str(), m_path, frag.slot,
                       kind_name(frag.kind), frag.length,
                       (frag.flags & VQP_FRAG_SIGNALED) ? " signaled" : "",
                       (frag.opcode == VQP_WR_WRITE_IMM) ? frag.imm : 0);
     }
     m_owner.note_posted(frag, owner);
     if (state == ERROR) { /* takes it and flushes it */
-        complete(frag.pos, VQP_ERR_CANCELED);
+        complete(frag.slot, VQP_ERR_CANCELED);
         return;
     }
 
     m_wire.emplace_back();
     wr &w      = m_wire.back();
-    w.kind     = frag.kind;
+    w.kind     = (uint8_t)frag.kind;
     w.opcode   = frag.opcode;
-    w.flags    = frag.flags;
-    w.pos      = frag.pos;
+    w.flags    = (uint8_t)frag.flags;
+    w.slot     = frag.slot;
     w.imm      = frag.imm;
     w.rkey     = frag.rkey;
     w.length   = frag.length;
@@ -199,8 +199,8 @@ void qp::schedule()
     if (m_delivered > 0) {
         next = std::min(next, m_wire.front().ack_at);
     }
-    if (!m_ghosts.empty()) {
-        next = std::min(next, m_ghosts.front().deliver_at);
+    if (!m_late.empty()) {
+        next = std::min(next, m_late.front().deliver_at);
     }
     if (next == UINT64_MAX) {
         return;
@@ -272,7 +272,7 @@ void qp::write(wr &w, qp &to)
 }
 
 /* The frag arrives at the peer */
-void qp::execute(wr &w, qp &to, bool is_ghost)
+void qp::execute(wr &w, qp &to, bool is_late)
 {
     check_remote(w, to.m_owner);
     if (m_world.failed()) {
@@ -280,7 +280,7 @@ void qp::execute(wr &w, qp &to, bool is_ghost)
     }
 
     if ((w.opcode != VQP_WR_READ) && (w.owner != nullptr)) {
-        w.from->executed(w.owner, w.length, is_ghost);
+        w.from->executed(w.owner, w.length, is_late);
     }
     switch (w.opcode) {
     case VQP_WR_READ:
@@ -290,7 +290,7 @@ void qp::execute(wr &w, qp &to, bool is_ghost)
         atomic(w);
         return;
     default:
-        if (!(w.flags & VQP_FRAG_INLINE) && !is_ghost) {
+        if (!(w.flags & VQP_FRAG_INLINE) && !is_late) {
             snapshot(w);
         }
         write(w, to);
@@ -332,14 +332,14 @@ void qp::acknowledge(wr &w)
     }
 
     if (w.flags & VQP_FRAG_SIGNALED) {
-        complete(w.pos, VQP_OK);
+        complete(w.slot, VQP_OK);
     }
 }
 
 void qp::run()
 {
     m_scheduled = UINT64_MAX;
-    run_ghosts();
+    run_late();
 
     while ((state != ERROR) && (m_frozen <= m_world.now) &&
            !m_world.failed()) {
@@ -380,14 +380,14 @@ void qp::run()
     schedule();
 }
 
-void qp::run_ghosts()
+void qp::run_late()
 {
-    while (!m_ghosts.empty() && (m_ghosts.front().deliver_at <= m_world.now) &&
+    while (!m_late.empty() && (m_late.front().deliver_at <= m_world.now) &&
            !m_world.failed()) {
-        wr w   = std::move(m_ghosts.front());
+        wr w   = std::move(m_late.front());
         qp *to = peer();
 
-        m_ghosts.pop_front();
+        m_late.pop_front();
         if ((to != nullptr) && (to->state == CONNECTED)) {
             execute(w, *to, true);
         }
@@ -402,34 +402,34 @@ void qp::fail(vqp_status_t status)
         return;
     }
 
-    size_t ghosts = (m_world.fault.chance(m_world.base.ghosts) &&
+    size_t late = (m_world.fault.chance(m_world.base.late_packets) &&
                      (status != VQP_ERR_TIMEOUT || peer() != nullptr)) ?
                             m_world.fault.below(m_wire.size() - m_delivered +
                                                 1) : 0;
 
     bool has_read = false;
 
-    m_world.trace("%s: path %u fails, status %d, %zu posted, %zu ghosts",
+    m_world.trace("%s: path %u fails, status %d, %zu posted, %zu late packets",
                   m_owner.name().c_str(), m_path, status, m_wire.size(),
-                  ghosts);
+                  late);
     state = ERROR;
     for (size_t i = 0; i < m_wire.size(); ++i) {
         wr &w = m_wire[i];
 
         has_read = has_read || (w.opcode >= VQP_WR_READ);
         if (has_read && (w.flags & VQP_FRAG_FENCE) && (i >= m_delivered)) {
-            ghosts = 0; /* it never left, for it waits for an answer */
+            late = 0; /* it never left, for it waits for an answer */
         }
 
-        complete(w.pos, (i == 0) ? status : VQP_ERR_CANCELED);
-        if ((i >= m_delivered) && (i < m_delivered + ghosts)) {
+        complete(w.slot, (i == 0) ? status : VQP_ERR_CANCELED);
+        if ((i >= m_delivered) && (i < m_delivered + late)) {
             if ((w.opcode == VQP_WR_WRITE) || (w.opcode == VQP_WR_WRITE_IMM)) {
                 if (!(w.flags & VQP_FRAG_INLINE)) {
                     snapshot(w);
                 }
-                m_ghosts.push_back(std::move(w));
+                m_late.push_back(std::move(w));
             } else {
-                ghosts = 0; /* FIFO: nothing behind it is executed */
+                late = 0; /* FIFO: nothing behind it is executed */
             }
         }
     }
@@ -445,6 +445,14 @@ void qp::flush_receives()
     for (; receives > 0; --receives) {
         push({0, 0, 1, 0, 0, VQP_ERR_CANCELED, 0, 0});
     }
+}
+
+void qp::lose()
+{
+    state = ERROR;
+    m_wire.clear();
+    m_delivered = 0;
+    receives    = 0;
 }
 
 void qp::freeze(uint64_t until)

@@ -24,7 +24,7 @@ struct cqe {
     uint8_t      path;
     uint8_t      is_recv;
     uint16_t     epoch;
-    uint16_t     pos;
+    uint16_t     slot;
     vqp_status_t status;
     uint32_t     imm;
     uint8_t      extra; /* not of a receive that the owner posted */
@@ -33,7 +33,7 @@ struct cqe {
 /* A posted work request */
 struct wr {
     uint8_t               kind, opcode, flags;
-    uint16_t              pos;
+    uint16_t              slot;
     uint32_t              imm, rkey, length;
     uint64_t              raddr;
     std::vector<vqp_sge_t> sge;
@@ -57,14 +57,15 @@ public:
     /* Moves to ERROR: all that is posted is flushed, the oldest with @a status */
     void fail(vqp_status_t status);
     void to_error() { fail(VQP_ERR_CANCELED); }
+    /* The device does not answer any more: no completion comes */
+    void lose();
     /* Nothing is delivered before @a until */
     void freeze(uint64_t until);
     /* An event of this queue pair is due */
     void run();
     vqp &owner() { return m_owner; }
-    bool is_idle() const { return m_wire.empty() && m_ghosts.empty(); }
     /* An immediate arrives that the sender's credit does not cover: of a replay,
-     * or of a peer that lies */
+     * or of a byzantine peer */
     void receive_extra(uint32_t imm);
 
     uint32_t qpn;
@@ -79,12 +80,12 @@ private:
     void check_source(const wr &w);
     void gather(const wr &w, char *to);
     void snapshot(wr &w);
-    void execute(wr &w, qp &to, bool is_ghost);
+    void execute(wr &w, qp &to, bool is_late);
     void write(wr &w, qp &to);
     void atomic(wr &w);
     void acknowledge(wr &w);
-    void run_ghosts();
-    void complete(uint16_t pos, vqp_status_t status);
+    void run_late();
+    void complete(uint16_t slot, vqp_status_t status);
     void push(cqe entry);
     void receive(uint32_t imm);
     void flush_receives();
@@ -95,11 +96,11 @@ private:
     uint32_t       m_peer      = 0;
     std::deque<wr> m_wire;          /* not acknowledged */
     size_t         m_delivered = 0; /* of these */
-    std::deque<wr> m_ghosts;        /* flushed, and yet on their way */
+    std::deque<wr> m_late;          /* flushed, and yet on their way */
     uint64_t       m_last_deliver = 0, m_last_ack = 0, m_frozen = 0,
                    m_retry_until = 0;
     uint64_t       m_scheduled    = UINT64_MAX;
-    uint16_t       m_next_pos;
+    uint16_t       m_next_slot;
 };
 
 } /* namespace sim */

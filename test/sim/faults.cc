@@ -8,7 +8,7 @@ namespace sim {
 namespace {
 
 enum {
-    KILL, POST_FAIL, FLAP, PARK, ABORT, EVIL, CRASH, CALM
+    KILL, POST_FAIL, FLAP, PARK, ABORT, BYZANTINE, CRASH, CALM
 };
 
 } /* namespace */
@@ -18,7 +18,7 @@ enum {
 void world::plan_faults()
 {
     const uint64_t counts[] = {base.kills, base.post_fails, base.flaps,
-                               base.parks, base.aborts, base.evil,
+                               base.parks, base.aborts, base.byzantine,
                                base.crashes};
 
     for (uint64_t kind = 0; kind < sizeof(counts) / sizeof(counts[0]);
@@ -43,8 +43,8 @@ vqp *world::any_vqp()
                       1 + (uint32_t)fault.below(vqps.rbegin()->first);
         auto it     = vqps.lower_bound(id);
 
-        if ((it != vqps.end()) && it->second->connected &&
-            !it->second->failed && !it->second->dying) {
+        if ((it != vqps.end()) && it->second->is_connected() &&
+            !it->second->is_failed()) {
             return it->second;
         }
     }
@@ -55,19 +55,18 @@ void world::unpark(uint32_t id, unsigned path)
 {
     vqp *v = find_vqp(id);
 
-    if ((v != nullptr) && v->connected && !v->paths[path].up) {
-        v->paths[path].up = 1;
-        v->pump();
-        v->no_resource = true; /* room may have come back */
-        v->touch();
+    if ((v != nullptr) && v->is_connected() && !v->paths[path].up) {
+        vqp_set_path_up(&v->core, path, 1);
+        v->tx_progress();
+        v->schedule(); /* room may have come back */
     }
 }
 
-/* Lies of a peer: whatever they lead to, the own user gets his due */
-void world::lie(vqp &v)
+/* A byzantine peer: whatever it sends, the ops of the own user end once each */
+void world::send_byzantine(vqp &v)
 {
     vqp *from     = partner(v);
-    unsigned path = (unsigned)fault.below(v.tx.num_paths);
+    unsigned path = (unsigned)fault.below(v.core.tx.num_paths);
     uint32_t imm  = (uint32_t)fault.next();
 
     if (from == nullptr) {
@@ -75,7 +74,7 @@ void world::lie(vqp &v)
     }
 
     v.sent->tainted = from->sent->tainted = true;
-    trace("%s: is told lies", v.name().c_str());
+    trace("%s: its peer is byzantine", v.name().c_str());
     switch (fault.below(6)) {
     case 0: /* any immediate */
         v.path_qp(path).receive_extra(imm);
@@ -85,30 +84,30 @@ void world::lie(vqp &v)
         break;
     case 2: /* one in the window */
         v.path_qp(path).receive_extra(
-                vqp_fsn_add(v.rx.window.base, imm % base.window) |
+                vqp_fsn_add(v.core.rx.window.base, imm % base.window) |
                 (imm & VQP_IMM_FLAGS));
         break;
     case 3: /* the next one, with a record at the begin of the ring */
-        v.path_qp(path).receive_extra(v.rx.window.base | VQP_IMM_LAST |
+        v.path_qp(path).receive_extra(v.core.rx.window.base | VQP_IMM_LAST |
                                       VQP_IMM_WRAP);
         break;
     case 4: /* a record that is none */
         for (uint64_t i = 0; i < base.ring; i += 4) {
             if (fault.chance(20)) {
-                *(uint32_t*)(v.rx.ring + i) = (uint32_t)fault.next();
+                *(uint32_t*)(v.core.rx.ring + i) = (uint32_t)fault.next();
             }
         }
         break;
     default: /* credit of any kind */
-        for (uint64_t i = 0; i < v.tx.num_paths; ++i) {
-            vqp_cell_t *cell = (vqp_cell_t*)(v.rx.cells +
+        for (uint64_t i = 0; i < v.core.tx.num_paths; ++i) {
+            vqp_cell_t *cell = (vqp_cell_t*)(v.core.rx.cells +
                                              i * VQP_CELL_STRIDE);
 
             cell->credit_ring = (uint32_t)fault.next();
             cell->credit_fsn  = (uint32_t)fault.next();
             cell->flags       = (uint32_t)fault.next();
         }
-        v.path_qp(path).receive_extra(v.rx.window.base | VQP_IMM_CONTROL);
+        v.path_qp(path).receive_extra(v.core.rx.window.base | VQP_IMM_CONTROL);
         break;
     }
 }
@@ -128,6 +127,7 @@ void world::disturb(uint64_t which)
         return;
     }
     if (which == CRASH) {
+        hard_fault();
         nodes[fault.below(nodes.size())]->restart();
         return;
     }
@@ -136,22 +136,30 @@ void world::disturb(uint64_t which)
         return;
     }
 
-    path = (unsigned)fault.below(v->tx.num_paths);
+    path = (unsigned)fault.below(v->core.tx.num_paths);
+    if ((which != FLAP) && (which != PARK)) {
+        hard_fault();
+    }
     switch (which) {
     case KILL:
         v->path_qp(path).fail(fault.below(2) ? VQP_ERR_TIMEOUT : VQP_ERR_IO);
         break;
     case POST_FAIL:
-        v->fail_post = true;
+        (fault.chance(20) ? v->fail_repost : v->fail_post) = true;
         break;
     case FLAP:
+        if ((base.gap_timeout > 0) && fault.chance(50)) {
+            until            = now + fault.below(8 * base.gap_timeout);
+            v->sent->stalled = true;
+            hard_fault();
+        }
         trace("%s: path %u stands still for %lu ns", v->name().c_str(), path,
               (unsigned long)(until - now));
         v->path_qp(path).freeze(until);
         break;
     case PARK:
         trace("%s: path %u gets no work", v->name().c_str(), path);
-        v->paths[path].up = 0;
+        vqp_set_path_up(&v->core, path, 0);
         at(until, EV_UNPARK, v->id, path);
         break;
     case ABORT:
@@ -162,8 +170,8 @@ void world::disturb(uint64_t which)
         }
         v->owner.run_actions();
         break;
-    case EVIL:
-        lie(*v);
+    case BYZANTINE:
+        send_byzantine(*v);
         break;
     default:
         break;

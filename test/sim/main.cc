@@ -3,7 +3,7 @@
  * See --help. Prints what it ran; a failure prints the seed, the checker that
  * was violated, the end of the trace, and the command that shows all of it.
  */
-#include "marks.h"
+#include "cover.h"
 #include "params.h"
 #include "world.h"
 
@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <fstream>
 #include <sstream>
@@ -26,7 +25,7 @@ struct options {
     uint64_t    runs     = 1;
     double      seconds  = 0;
     bool        trace    = false;
-    bool        marks    = false;
+    bool        coverage = false;
     bool        go_on    = false; /* after a failure */
     std::string config;
     std::string seeds_file;
@@ -85,7 +84,7 @@ int usage(int status)
             "  --config C     scenario or name=value, comma separated; may be "
             "repeated\n"
             "  --trace        print every event\n"
-            "  --marks        print the coverage marks with their counts; one "
+            "  --coverage     print the coverage points with their counts; one "
             "that was\n"
             "                 never reached is a failure\n"
             "  --go-on        do not stop at the first failure\n"
@@ -223,8 +222,8 @@ int parse(int argc, char **argv, options *opts)
             add_config(opts, value);
         } else if (name == "--trace") {
             opts->trace = true;
-        } else if (name == "--marks") {
-            opts->marks = true;
+        } else if (name == "--coverage") {
+            opts->coverage = true;
         } else if (name == "--go-on") {
             opts->go_on = true;
         } else if (name == "--list-params") {
@@ -285,8 +284,8 @@ int main(int argc, char **argv)
         printf("FAIL numbers wrap in too few runs\n");
         ++sum.failed;
     }
-    if (opts.marks) {
-        ++(sim::print_marks() ? sum.passed : sum.failed);
+    if (opts.coverage) {
+        ++(sim::print_coverage() ? sum.passed : sum.failed);
     }
     printf("%lu passed, %lu failed, 0 skipped\n", (unsigned long)sum.passed,
            (unsigned long)sum.failed);

@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/conntab.h"
+#include "core/conndrive.h"
 }
 
 namespace sim {

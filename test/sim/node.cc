@@ -22,6 +22,7 @@ node::node(world &a_w, unsigned a_index, const params &a_p) :
     config.connect_timeout = 5000000000ull;
     config.close_timeout   = 5000000000ull;
     config.num_rails       = vqp::RAILS;
+    config.max_unproven    = (uint32_t)p.unproven;
     config.hash_order      = 2; /* chains */
     config.num_idle        = (uint32_t)p.idle_peers;
     init_table();
@@ -32,6 +33,7 @@ node::~node() = default;
 void node::init_table()
 {
     config.iface_id = w.work.next() | 1;
+    config.secret   = w.work.next();
     m_mem.assign(vqp_conntab_mem_size(&config) / 8 + 1, 0);
     if (vqp_conntab_init(&table, &config, m_mem.data()) != VQP_OK) {
         w.fail("contract", "the table refuses its configuration");
@@ -49,7 +51,8 @@ void node::restart()
     }
     eps.clear();
     vqps.clear();
-    touched.clear();
+    scheduled.clear();
+    m_deferred.clear();
     m_slow.clear();
     m_created.clear();
     for (auto &cq : m_cqs) {
@@ -81,12 +84,23 @@ bool node::owns(const char *begin, uint64_t length) const
 
 /* ---- the control plane ---- */
 
+vqp_conn_dest_t node::address(unsigned rail) const
+{
+    vqp_conn_dest_t addr {};
+
+    addr.gid[15] = (uint8_t)(1 + rail);
+    addr.qpn     = ud_qpn;
+    addr.rail    = (uint8_t)rail;
+    return addr;
+}
+
+/* Queue pairs are connected once at most under one number */
 void node::note_created(const vqp &v)
 {
-    bool is_twin = (v.slot.conn.peer_id == iface_id()) && v.slot.conn.passive;
+    bool is_passive_self = (v.slot.conn.peer_id == iface_id()) && v.slot.conn.passive;
 
     if (!m_created.emplace(v.slot.conn.peer_id, v.slot.conn.number,
-                           is_twin).second &&
+                           is_passive_self).second &&
         (w.base.idle_peers > w.base.nodes) && (w.base.crashes == 0) &&
         (w.base.garble == 0)) {
         w.fail("handshake", "number " + std::to_string(v.slot.conn.number) +
@@ -96,14 +110,20 @@ void node::note_created(const vqp &v)
 
 vqp *node::connect(node &peer)
 {
-    vqp_conn_t *conn = vqp_conntab_adopt(&table, peer.iface_id());
     vqp_conn_params_t params {};
-    vqp_conn_dest_t to {};
+    vqp_conn_dest_t to[vqp::RAILS] {};
+    vqp_conn_t *conn;
     vqp *v;
 
+    for (unsigned i = 0; i < vqp::RAILS; ++i) {
+        to[i] = peer.address(i);
+    }
+    conn = vqp_conn_adopt(&table, peer.iface_id(), to, vqp::RAILS, w.now);
     if (conn != nullptr) {
-        v          = vqp::of(conn);
-        v->closing = false;
+        v = vqp::of(conn);
+        if (v->is_failed()) {
+            w.fail("handshake", "adopted a connection that has failed");
+        }
         if (v->user != nullptr) {
             w.fail("handshake", "adopted twice");
         }
@@ -113,18 +133,15 @@ vqp *node::connect(node &peer)
 
     vqps.emplace_back(new vqp(*this, w.next_id++));
     v                = vqps.back().get();
-    to.gid[15]       = 1;
-    to.qpn           = peer.ud_qpn;
     params.cookie    = w.work.next() | 1;
     params.peer_id   = peer.iface_id();
-    params.dests     = &to;
-    params.num_dests = 1;
+    params.dests     = to;
+    params.num_dests = vqp::RAILS;
     params.local     = &v->info;
     if (vqp_conn_connect(&table, &v->slot.conn, &params, w.now) != VQP_OK) {
         w.fail("handshake", "a connection can not be created");
     }
     w.trace("node %u: connects vqp %u to node %u", index, v->id, peer.index);
-    note_created(*v);
     return v;
 }
 
@@ -137,6 +154,7 @@ void node::create_passive(const vqp_wire_msg_t *req)
         return; /* the peer asks again */
     }
     if (w.may_disturb() && w.fault.chance(w.base.refuse)) {
+        w.hard_fault();
         vqp_conntab_refuse(&table, req);
         return;
     }
@@ -149,15 +167,15 @@ void node::create_passive(const vqp_wire_msg_t *req)
         VQP_OK) {
         w.fail("handshake", "a connection can not be accepted");
     }
-    note_created(*v);
 }
 
 void node::connect_qps(vqp &v, const vqp_wire_info_t &peer)
 {
     vqp_status_t status;
 
-    if (v.failed) { /* canceled or destroyed while it connected */
-        vqp_conn_fail(&v.slot.conn, v.status, w.now);
+    note_created(v);
+    if (v.is_failed()) { /* canceled or destroyed while it connected */
+        vqp_conn_fail(&v.slot.conn, v.core.status, w.now);
         return;
     }
 
@@ -200,7 +218,7 @@ void node::act(const vqp_conntab_action_t &action)
         create_passive(action.peer);
         break;
     case VQP_CONNTAB_CONNECT_QPS:
-        if (v->connected) {
+        if (v->is_connected()) {
             w.fail("handshake", "queue pairs are connected twice");
         } else if (w.may_disturb() && w.fault.chance(w.base.slow_qps)) {
             m_slow[v->id] = action.peer->info;
@@ -213,18 +231,18 @@ void node::act(const vqp_conntab_action_t &action)
         if (action.len > 1024) {
             w.fail("handshake", "a datagram is too long");
         }
-        d.to          = action.to.qpn;
-        d.from.gid[15] = 1;
-        d.from.qpn    = ud_qpn;
+        d.to   = action.to.qpn;
+        d.from = address(action.to.rail);
         d.data.assign(action.data, action.data + action.len);
         d.type        = action.msg_type;
         w.ud.send(d);
         break;
     case VQP_CONNTAB_LIVE:
-        if (!v->connected || v->mark_live || v->live) {
+        if (!v->is_connected() || v->cm_live ||
+            (v->core.state == VQP_STATE_LIVE)) {
             w.fail("handshake", "LIVE without queue pairs, or twice");
         }
-        v->mark_live = true;
+        v->cm_live = true;
         wake();
         break;
     case VQP_CONNTAB_PEER_CLOSED:
@@ -233,15 +251,15 @@ void node::act(const vqp_conntab_action_t &action)
         if (action.status >= 0) {
             w.fail("handshake", "failed without an error");
         }
-        v->mark_failed = true;
-        v->mark_status = action.status;
+        v->cm_failed = true;
+        v->cm_status = action.status;
         wake();
         break;
     case VQP_CONNTAB_DESTROY:
         if (v->user != nullptr) {
             w.fail("handshake", "destroyed under an endpoint");
         }
-        v->mark_destroy = true;
+        v->cm_destroy = true;
         wake();
         break;
     default:

@@ -29,6 +29,7 @@ public:
 
     /* ---- the control plane ---- */
     vqp *connect(node &peer);
+    vqp_conn_dest_t address(unsigned rail) const;
     void on_datagram(const datagram &d);
     void on_tick();
     /* Queue pairs that took long are there */
@@ -42,6 +43,10 @@ public:
     void push_cqe(unsigned rail, const cqe &c);
     void wake();
     void progress();
+    void defer(vqp &v);
+    void run_deferred();
+    /* What an interface does once a second. @a probe: ns, see vqp_on_tick() */
+    void scan(uint64_t probe);
     bool is_idle() const;
 
     /* ---- memory ---- */
@@ -61,10 +66,10 @@ public:
     vqp_conntab_t         table {};
     vqp_conntab_config_t  config {};
     uint32_t              lkeys[vqp::RAILS], heap_rkeys[vqp::RAILS];
-    std::deque<uint32_t>  touched;
+    std::deque<uint32_t>  scheduled;
     std::vector<std::unique_ptr<vqp>> vqps;
     std::vector<std::unique_ptr<ep>>  eps;
-    uint64_t              stale = 0; /* completions of nobody */
+    uint64_t              seen = 0; /* ns: newest poll that found nothing */
 
 private:
     void init_table();
@@ -73,13 +78,12 @@ private:
     void connect_qps(vqp &v, const vqp_wire_info_t &peer);
     void note_created(const vqp &v);
     void set_timer();
-    void run_marks();
+    void run_cm_notes();
     bool poll();
-    void run_touched();
-    void on_failed_mark(vqp &v);
+    void run_scheduled();
 
     std::vector<uint64_t>                          m_mem;
-    /* zeroed, and taken from the system when it is touched */
+    /* zeroed, and taken from the system when it is scheduled */
     std::unique_ptr<char, void(*)(void*)>          m_heap;
     size_t                                         m_heap_size;
     size_t                                         m_heap_used = 64;
@@ -88,6 +92,9 @@ private:
     bool                                           m_in_action = false;
     uint64_t                                       m_tick      = UINT64_MAX;
     std::set<std::tuple<uint64_t, uint32_t, bool>> m_created;
+    static const uint64_t DEFER = 100000; /* ns */
+
+    std::set<uint32_t>                             m_deferred;
     std::map<uint32_t, vqp_wire_info_t>            m_slow; /* being connected */
 };
 

@@ -75,24 +75,21 @@ void channel::fence()
     fenced_ams = m_ams.size();
 }
 
-void channel::flush(const vqp_tx_t &tx)
+op *channel::flush()
 {
-    vqp_tx_flush_t core;
+    op *o = accept(VQP_KIND_BARRIER, 0, 0);
 
-    vqp_tx_flush_begin(&tx, &core);
-    m_flushes.push_back({core, (uint32_t)m_ops.size(), effects.size(),
-                         m_ams.size()});
+    o->after     = effects.size();
+    o->after_ams = m_ams.size();
+    o->awaited   = true;
+    m_flushes.push_back(o);
+    return o;
 }
 
 void channel::check_result(op *o)
 {
     const char *remote = o->remote;
     uint64_t found     = 0;
-
-    if ((o->kind != VQP_KIND_AM) && (o->kind != VQP_KIND_CHECK) &&
-        (o->executed != o->length)) {
-        fail("late-write", "an op was reported before it was executed");
-    }
 
     switch (o->kind) {
     case VQP_KIND_PUT:
@@ -119,7 +116,7 @@ void channel::check_result(op *o)
     }
 }
 
-void channel::report(op *o, const vqp_done_t &done)
+void channel::report(op *o, const vqp_done_t &done, bool failed)
 {
     if (++o->reported != 1) {
         fail("once", "an op was reported twice");
@@ -136,12 +133,22 @@ void channel::report(op *o, const vqp_done_t &done)
     if ((done.kind != o->kind) || (done.length != o->total)) {
         fail("once", "an op was reported as something else");
     }
+    if (o->kind == VQP_KIND_BARRIER) {
+        if (!failed && !tainted) {
+            check_flush(o);
+        }
+        flush_ended(o);
+    }
     if (done.status != VQP_OK) {
         if (!broken) {
             fail("once", "an op ended with status " +
                          std::to_string(done.status) + " without a cause");
         }
     } else {
+        if (!tainted && (o->kind != VQP_KIND_BARRIER) &&
+            (o->executed != o->total)) {
+            fail("late-write", "an op was reported before it was executed");
+        }
         if (!o->is_complete()) {
             fail("once", "an op was reported before its last completion");
         }
@@ -154,11 +161,33 @@ void channel::report(op *o, const vqp_done_t &done)
     std::fill(o->memory.begin(), o->memory.end(), (char)0xdd);
 }
 
+/* What a flush has waited for */
+void channel::check_flush(const op *o)
+{
+    if (!effects_done(o->after)) {
+        fail("flush", "ended before what it waits for was executed");
+    }
+    check_deliverable(o->after_ams);
+    while ((m_oldest + 1 < o->index) && m_ops[m_oldest]->is_complete()) {
+        ++m_oldest;
+    }
+    if (m_oldest + 1 < o->index) {
+        fail("flush", "ended before what it waits for");
+    }
+}
+
+void channel::flush_ended(op *o)
+{
+    m_flushes.erase(std::remove(m_flushes.begin(), m_flushes.end(), o),
+                    m_flushes.end());
+}
+
 void channel::cancel(op *o)
 {
     if (++o->reported != 1) {
         fail("once", "an op was reported, and canceled");
     }
+    flush_ended(o);
     o->status = VQP_ERR_CANCELED;
     std::fill(o->memory.begin(), o->memory.end(), (char)0xdd);
 }
@@ -209,7 +238,7 @@ bool channel::ams_landed(size_t count)
     return m_ams_landed >= count;
 }
 
-void channel::executed(op *o, uint64_t bytes, bool is_ghost)
+void channel::executed(op *o, uint64_t bytes, bool is_late)
 {
     if (o->kind != VQP_KIND_AM) {
         if (!effects_done(o->after)) {
@@ -222,7 +251,7 @@ void channel::executed(op *o, uint64_t bytes, bool is_ghost)
     if ((o->reported > 0) && (o->status == VQP_OK) && (bytes > 0)) {
         fail("late-write", "executed after it was reported");
     }
-    if ((o->reported > 0) && !is_ghost && (o->kind == VQP_KIND_GET)) {
+    if ((o->reported > 0) && !is_late && (o->kind == VQP_KIND_GET)) {
         fail("late-write", "data of a get came after it was reported");
     }
     o->executed += bytes;
@@ -288,8 +317,10 @@ void channel::check_reports(const vqp_tx_t &tx)
                                      return !o->awaited || (o->reported > 0);
                                  }), m_fresh.end());
 
-    oldest = tx.seq - (uint32_t)(m_ops.size() - m_oldest);
-    if (vqp_tx_oldest(&tx) != oldest) {
+    /* the barrier of a close is the core's own */
+    oldest = tx.seq - (uint32_t)(m_ops.size() - m_oldest) - closing;
+    if ((vqp_tx_oldest(&tx) != oldest) &&
+        !(closing && (vqp_tx_oldest(&tx) == tx.seq))) {
         fail("flush", "the oldest unconfirmed op is not what the core says");
     }
 }
@@ -307,29 +338,10 @@ void channel::check_all_deliverable()
     check_deliverable(m_ams.size());
 }
 
-void channel::check_flushes(vqp_tx_t &tx, bool failed)
+void channel::check_flushes(const vqp_tx_t &tx)
 {
-    while (!m_flushes.empty() &&
-           vqp_tx_flush_ended(&tx, &m_flushes.front().core)) {
-        const flush_mark &mark = m_flushes.front();
-
-        if (!failed && !tainted) {
-            if (!effects_done(mark.effects)) {
-                fail("flush", "ended before what it waits for was executed");
-            }
-            check_deliverable(mark.ams);
-            for (; m_oldest < mark.ops; ++m_oldest) {
-                if (!m_ops[m_oldest]->is_complete()) {
-                    fail("flush", "ended before what it waits for");
-                    break;
-                }
-            }
-        }
-        m_flushes.pop_front();
-    }
-
-    if (!m_flushes.empty() && (m_oldest >= m_flushes.front().ops) &&
-        (tx.loose == 0)) {
+    if (!m_flushes.empty() && (m_oldest + 1 >= m_flushes.front()->index) &&
+        (tx.controls == 0)) {
         fail("flush", "all before it is confirmed, and it goes on waiting");
     }
 }
@@ -346,6 +358,14 @@ bool channel::is_satisfied() const
         }
     }
     return true;
+}
+
+bool channel::has_unreported() const
+{
+    return std::any_of(m_ops.begin(), m_ops.end(),
+                       [](const std::unique_ptr<op> &o) {
+                           return o->awaited && (o->reported == 0);
+                       });
 }
 
 void channel::check_ended()

@@ -14,9 +14,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/confirm.h"
-#include "core/flush.h"
-#include "core/rx.h"
+#include "core/vqp.h"
 }
 
 namespace sim {
@@ -44,12 +42,13 @@ struct op {
     uint64_t          length    = 0;
     uint64_t          executed  = 0;      /* bytes that are at the peer */
     size_t            after     = 0;      /* effects that come first */
-    size_t            after_ams = 0;      /* AMs whose bytes come first */
+    size_t            after_ams = 0;      /* AMs whose bytes come first; of a
+                                             flush, that can be delivered */
     uint32_t          pattern   = 0;      /* of a get: what is to be read */
     uint64_t          result    = 0;      /* of an atomic */
     uint64_t          expected  = 0;      /* cswap: what is found there */
     bool              signal    = false;
-    bool              awaited   = false;  /* its user wants to be told */
+    bool              awaited   = false;  /* its user wants a report */
     unsigned          reported  = 0;
     vqp_status_t      status    = VQP_OK; /* as reported */
     /* by the oracle's own count */
@@ -62,16 +61,12 @@ struct op {
 
     bool is_complete() const
     {
+        if (kind == VQP_KIND_BARRIER) {
+            return reported > 0;
+        }
         return (frags > 0) && (frags == confirmed) && (posted == total) &&
                ((kind != VQP_KIND_AM) || announced);
     }
-};
-
-struct flush_mark {
-    vqp_tx_flush_t core;
-    uint32_t       ops;     /* ops that were accepted before */
-    size_t         effects;
-    size_t         ams;
 };
 
 class channel {
@@ -84,24 +79,22 @@ public:
     void accept_am(op *o, uint8_t am_id, uint32_t payload);
     void accept_effect(op *o);
     void fence();
-    void flush(const vqp_tx_t &tx);
-    void report(op *o, const vqp_done_t &done);
+    op *flush();
+    void report(op *o, const vqp_done_t &done, bool failed);
     void cancel(op *o);
-    void cancel_flushes() { m_flushes.clear(); }
-    bool has_flush() const { return !m_flushes.empty(); }
 
     /* ---- its queue pairs ---- */
     void posted(op *o, const vqp_frag_t &frag);
     void confirmed(op *o);
-    void executed(op *o, uint64_t bytes, bool is_ghost);
+    void executed(op *o, uint64_t bytes, bool is_late);
     void number_landed(uint32_t fsn);
 
     /* ---- the peer ---- */
     bool delivered(const vqp_rx_am_t &am);
 
-    /* After completions were handled: who is done has been told, no other has. */
+    /* After completions were handled: what is complete was reported, nothing else was. */
     void check_reports(const vqp_tx_t &tx);
-    void check_flushes(vqp_tx_t &tx, bool failed);
+    void check_flushes(const vqp_tx_t &tx);
     /* Each AM so far waits for nothing that is not at the peer */
     void check_all_deliverable();
     /* Nothing is under way */
@@ -110,16 +103,18 @@ public:
     void check_delivered();
     void check_memory();
     bool is_satisfied() const;
+    /* Does the user wait for an op, or does one use its memory? */
+    bool has_unreported() const;
     std::string str() const;
 
     uint32_t id;
     bool     broken  = false;  /* one of its ends failed, or its process died */
     bool     crashed = false;  /* its user died */
-    bool     tainted = false;  /* somebody told lies: only the user's side holds */
-    char    *target_counter = nullptr;
+    bool     tainted = false;  /* of a byzantine peer: only the user's side holds */
+    bool     stalled = false;  /* a path stood still for long */
+    bool     closing = false;  /* the barrier of a close is the newest op */
     size_t   ams_seen = 0;
     uint32_t next_fsn = 0;     /* numbers before this one are at the peer */
-    uint64_t cancelled_flushes = 0;
 
     std::vector<op*> effects;
     size_t           fenced     = 0;
@@ -138,12 +133,14 @@ private:
     void check_deliverable(size_t count);
     void fail(const char *checker, const std::string &text);
     void check_result(op *o);
+    void check_flush(const op *o);
+    void flush_ended(op *o);
 
     world                          &m_world;
     bool                            m_comp_post, m_order_all;
     std::vector<std::unique_ptr<op>> m_ops;
     std::vector<am>                 m_ams;
-    std::deque<flush_mark>          m_flushes;
+    std::deque<op*>                 m_flushes;
     std::set<uint32_t>              m_fsns_ahead; /* at the peer, too early */
     std::vector<op*>                m_fresh; /* complete since the last check */
     size_t                          m_effects_done = 0;

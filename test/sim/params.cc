@@ -27,23 +27,35 @@ struct named_config {
 /* One run that somebody wants to have again has a name here */
 const named_config scenarios[] = {
     {"clean", "cancel=0,garble=0,refuse=0,no_memory=0,ud_loss=0,ud_dup=0,"
-              "flaps=0,parks=0,kills=0,post_fails=0,aborts=0,evil=0,crashes=0,"
+              "flaps=0,parks=0,kills=0,post_fails=0,aborts=0,byzantine=0,crashes=0,"
+              "gap_timeout=0,probe=0,"
               "dup_imm=0,stale_cqe=0,ud_jitter=1000",
      "no fault at all"},
     {"many_to_one", "clean,senders=100,batches=1000,batch=4,paths=4,eps=1,"
-                    "lives=1,window=64,ring=16384,depth=32,imms=64,am_ops=64,"
+                    "sessions=1,window=64,ring=16384,depth=32,imms=64,am_ops=64,"
                     "rma_ops=16,rma=5,big=12,echo=0,fence=2,flush=2,cap=1048576,"
                     "delay=5000,poll=500,think=2000,stall=0,hasty=0,fsn_before_wrap=500,"
                     "min_shift=9,frag_shift=12,heap=65536,audit=64,slow_qps=0",
      "100 senders of 1000 batches over 4 paths into one receiver"},
-    {"handshake", "batches=1,batch=2,nodes=3,eps=6,lives=6,kills=0,evil=0,"
+    {"handshake", "batches=1,batch=2,nodes=3,eps=6,sessions=6,kills=0,byzantine=0,"
                   "post_fails=0,garble=0",
      "mostly connecting and closing"},
-    {"garbled", "clean,batches=0,garble=40,nodes=2,eps=4,lives=6",
+    {"garbled", "clean,batches=0,garble=40,nodes=2,eps=4,sessions=6",
      "damaged and mixed up handshake messages"},
     {"partition", "ud_loss=97,fault_time=2000000000",
      "hardly any handshake message arrives for 10 s"},
-    {"starved", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=1,reads=1,"
+    {"deferred", "clean,sched=2,paths=2,slow_path=1,rma=100,amo=0,huge=100,"
+                 "fence=0,flush=1,cap=65536,depth=64,min_shift=12,frag_shift=14,"
+                 "delay=100000,poll=1000,stall=0,rma_ops=64,batch=16,batches=100,"
+                 "think=1000,heap=65536,nodes=2,eps=1,sessions=1,hasty=0,flaps=10,"
+                 "fault_time=10000000",
+     "large puts over a fast and a slow path, small caps: frags wait for the "
+     "fast one"},
+    {"gaps", "clean,paths=4,rma=0,echo=0,nodes=2,flaps=20,fault_time=200000,"
+             "gap_timeout=500000000,think=10000,hasty=0",
+     "paths that stand still for seconds, and connections that do not wait for "
+     "them"},
+    {"starved", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=2,reads=1,"
                 "paths=4,imms=8,rx_batch=4,min_shift=6,rma=30,big=11",
      "every resource as small as can be"},
 };
@@ -65,12 +77,12 @@ void params::draw_node(rng &random)
 {
     paths        = random.pick<uint64_t>({1, 2, 2, 3, 4, 4, 5, 7, 8});
     depth        = random.pick<uint64_t>({6, 8, 16, 64});
-    imms         = random.pick<uint64_t>({window / 2, window, 2 * window}) +
-                   2 * VQP_CONTROL_RESERVE;
+    imms         = window * random.pick<uint64_t>({1, 1, 2}) +
+                   VQP_CONTROL_RESERVE;
     rx_batch     = random.pick<uint64_t>({1, 4, 16});
     reads        = random.pick<uint64_t>({1, 2, 16});
     am_ops       = random.pick<uint64_t>({1, 4, 16, 64});
-    rma_ops      = random.pick<uint64_t>({1, 4, 16, 64});
+    rma_ops      = random.pick<uint64_t>({2, 4, 16, 64});
     signal_every = 1 + random.below(64);
     cap          = random.pick<uint64_t>({500, 10000, 1u << 20});
     inline_max   = random.pick<uint64_t>({0, 64, 256});
@@ -88,7 +100,7 @@ void params::draw_world(rng &random)
     nodes           = random.pick<uint64_t>({2, 2, 2, 3, 4});
     senders         = 0;
     eps             = random.pick<uint64_t>({1, 1, 2, 3});
-    lives           = random.pick<uint64_t>({1, 1, 2, 3});
+    sessions        = random.pick<uint64_t>({1, 1, 2, 3});
     batches         = 5 + random.below(40);
     hasty           = random.pick<uint64_t>({0, 0, 10, 50});
     batch           = random.pick<uint64_t>({1, 4, 16});
@@ -136,10 +148,10 @@ void params::draw_faults(rng &random)
     garble     = 0;
     refuse     = hard ? random.pick<uint64_t>({0, 0, 0, 10}) : 0;
     kills      = hard ? random.pick<uint64_t>({0, 1, 1, 5}) : 0;
-    ghosts     = random.pick<uint64_t>({0, 50, 100});
+    late_packets = random.pick<uint64_t>({0, 50, 100});
     post_fails = hard ? random.pick<uint64_t>({0, 0, 1, 3}) : 0;
     aborts     = hard ? random.pick<uint64_t>({0, 0, 0, 3}) : 0;
-    evil       = hard ? random.pick<uint64_t>({0, 0, 0, 3}) : 0;
+    byzantine       = hard ? random.pick<uint64_t>({0, 0, 0, 3}) : 0;
     crashes    = hard ? random.pick<uint64_t>({0, 0, 0, 2}) : 0;
     idle_peers = random.pick<uint64_t>({16, 64});
     fault_time = spread(random, 20 * USEC, 100 * MSEC);
@@ -156,6 +168,17 @@ void params::draw_faults(rng &random)
     }
 }
 
+/* What follows from the scan once a second. Nothing of it helps a run along in
+ * which nothing may fail. */
+void params::draw_scans(rng &random)
+{
+    uint64_t gap  = random.pick<uint64_t>({0, 0, SEC / 2, SEC});
+    uint64_t each = random.pick<uint64_t>({0, SEC, 3 * SEC});
+
+    gap_timeout = may_fail() ? gap : 0;
+    probe       = may_fail() ? each : 0;
+}
+
 params params::draw(rng &random)
 {
     params p {};
@@ -164,6 +187,8 @@ params params::draw(rng &random)
     p.draw_network(random);
     p.draw_node(random);
     p.draw_faults(random);
+    p.unproven = random.pick<uint64_t>({4, 32, 256});
+    p.draw_scans(random);
     p.fit();
     return p;
 }
@@ -186,7 +211,7 @@ void params::fit()
         paths    = std::min<uint64_t>(paths, 4);
     }
     depth        = std::max<uint64_t>(depth, reserve + 2);
-    imms         = std::max(imms, window / 2 + 2 * reserve);
+    imms         = std::max(imms, window + reserve);
     signal_every = std::max<uint64_t>(1, std::min(signal_every,
                                                   depth - reserve - 1));
     frag_shift   = std::max(frag_shift, min_shift);
@@ -194,6 +219,10 @@ void params::fit()
     audit        = std::max<uint64_t>(audit, 1);
     batch        = std::max<uint64_t>(batch, 1);
     idle_peers   = std::max<uint64_t>(idle_peers, 1);
+    unproven     = std::max<uint64_t>(unproven, 1);
+    if (gap_timeout > 0) { /* no immediate is late by so much on its own */
+        gap_timeout = std::max(gap_timeout, 40 * delay);
+    }
     nodes        = (senders > 0) ? senders + 1 :
                                    std::max<uint64_t>(nodes, 1);
 }

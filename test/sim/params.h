@@ -16,9 +16,9 @@ namespace sim {
     _(nodes, "interfaces") \
     _(senders, "all but node 0 connect, and only to it") \
     _(eps, "endpoints of each node, one after the other or at once") \
-    _(lives, "how often each endpoint is created") \
-    _(hasty, "percent of lives that end before they begin") \
-    _(batches, "batches of operations in a life") \
+    _(sessions, "how often each endpoint is created") \
+    _(hasty, "percent of sessions that end before they begin") \
+    _(batches, "batches of operations in a session") \
     _(batch, "operations of a batch, at most") \
     _(window, "fsns") \
     _(ring, "bytes of an AM ring") \
@@ -46,16 +46,19 @@ namespace sim {
     _(no_memory, "percent of passive connections that find no memory") \
     _(slow_qps, "percent of connections whose queue pairs take long") \
     _(idle_peers, "peers remembered without a connection") \
+    _(unproven, "passive connections of peers that did not echo a cookie") \
     _(dup_imm, "immediates in a thousand that come twice") \
     _(stale_cqe, "completions in a thousand that come again") \
     _(flaps, "times that a path stands still for a while") \
     _(parks, "times that a path gets no work for a while") \
     _(kills, "paths that fail") \
-    _(ghosts, "percent of a failed path's frags that are executed") \
+    _(late_packets, "percent of a failed path's frags that are executed") \
     _(post_fails, "posts that fail in their middle") \
     _(aborts, "connections that their owner aborts or fails") \
-    _(evil, "lies of a peer") \
+    _(byzantine, "malformed immediates, records and credit of a peer") \
     _(crashes, "processes that die and come back") \
+    _(gap_timeout, "ns until a missing immediate fails a connection; 0: never") \
+    _(probe, "ns until a passive side probes its peer; 0: never") \
     _(fault_time, "ns in which all these faults happen") \
     _(heap, "KiB of each node's memory for puts and gets") \
     _(audit, "events between two full audits of a connection")
@@ -68,7 +71,7 @@ namespace sim {
     _(rx_batch, "receives are reposted in batches of so many") \
     _(reads, "READs and atomics on a path") \
     _(am_ops, "accepted AMs, a power of two") \
-    _(rma_ops, "accepted puts, gets and atomics, a power of two") \
+    _(rma_ops, "accepted puts, gets and atomics, a power of two, not 1") \
     _(signal_every, "frags without a completion of their own") \
     _(cap, "bytes in flight at which a path is full") \
     _(inline_max, "bytes that go inline") \
@@ -78,7 +81,7 @@ namespace sim {
     _(sched, "0 rr, 1 least, 2 left, 3 fixed") \
     _(order_all, "AM_ORDER: 0 fence, 1 all") \
     _(comp_post, "COMP_ORDER: 0 any, 1 post") \
-    _(no_fast, "1: the short ways of fast.h are not taken")
+    _(no_fast, "1: the fast path is not taken")
 
 #define SIM_PARAM_FIELD(_name, _help) uint64_t _name;
 
@@ -104,8 +107,14 @@ struct params {
     /* Might a connection fail, by what the run does on purpose? */
     bool may_fail() const
     {
-        return kills + post_fails + aborts + evil + crashes + cancel + garble +
-               refuse > 0 || ud_loss > 40 || ud_jitter > 500000000;
+        return kills + post_fails + aborts + byzantine + crashes + cancel +
+               refuse + gap_timeout > 0 || loses_messages();
+    }
+
+    /* Might a handshake fail for want of messages? */
+    bool loses_messages() const
+    {
+        return garble > 0 || ud_loss > 40 || ud_jitter > 500000000;
     }
 
     /* Does every program come to its end? */
@@ -118,6 +127,7 @@ private:
     void draw_node(rng &random);
     void draw_network(rng &random);
     void draw_faults(rng &random);
+    void draw_scans(rng &random);
     bool set_one(const std::string &name, uint64_t value);
     bool scenario(const std::string &name);
 };

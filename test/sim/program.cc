@@ -58,7 +58,7 @@ void ep::split(vqp_op_t *core, op *user, bool is_am)
     if (!is_am && random.chance(50)) {
         niov = 1;
     }
-    iov = vqp_tx_op_iov(&m_vqp->tx, core, niov);
+    iov = vqp_tx_op_iov(&m_vqp->core.tx, core, niov);
     for (unsigned i = first; i < niov; ++i) {
         length        = (i == niov - 1) ? left : random.below(left + 1);
         iov[i].addr   = (uintptr_t)memory;
@@ -76,87 +76,46 @@ bool ep::send_am(uint32_t length, uint32_t max, bool zcopy)
     uint32_t in_mirror = zcopy ? (uint32_t)m_world.work.below(
                                          std::min(length, 64u) + 1) : length;
     vqp *v             = m_vqp;
-    vqp_credit_t credit;
-    vqp_record_t *record;
-    vqp_op_t *core;
+    unsigned nsge      = zcopy ? 0 : 1;
+    vqp_frag_t frag;
+    vqp_sge_t sge[2];
+    vqp_tx_am_t am;
     uint8_t am_id;
     op *user;
 
-    core = vqp_tx_am_begin(&v->tx, max, &record);
-    if (core == nullptr) {
+    if (!vqp_tx_am_begin(&v->core.tx, max, &am)) {
         return false;
     }
 
-    user  = v->sent->accept(VQP_KIND_AM, length, sizeof(*record) + length);
+    user  = v->sent->accept(VQP_KIND_AM, length,
+                            sizeof(*am.record) + length);
     am_id = (uint8_t)(user->index % 32);
-    pattern_fill((char*)(record + 1), in_mirror, user->id);
-    core->user      = user;
-    core->user_kind = 0;
+    pattern_fill((char*)(am.record + 1), in_mirror, user->id);
+    am.op->user      = user;
+    am.op->user_kind = 0;
     if (zcopy) {
         user->memory.resize(length - in_mirror);
         pattern_fill(user->memory.data(), user->memory.size(), user->id,
                      in_mirror);
-        user->awaited   = user->signal = true;
-        core->user_kind = 1;
-        core->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;
+        user->awaited    = user->signal = true;
+        am.op->user_kind = 1;
+        am.op->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;
         if (length > in_mirror) {
-            split(core, user, true);
+            split(am.op, user, true);
+            nsge = (am.op->niov == 2) ? 2 : 0;
         }
     }
 
     m_world.trace("%s: AM %u of %u bytes%s", v->name().c_str(), user->index,
                   length, zcopy ? ", zcopy" : "");
     v->sent->accept_am(user, am_id, length);
-    credit = vqp_rx_credit(&v->rx);
-    if (zcopy || !send_fast_am(core, record, am_id, length)) {
-        vqp_tx_am_commit(&v->tx, core, am_id, length, in_mirror, &credit);
-        v->pump();
+    if (vqp_send_am(&v->core, &am, am_id, length, in_mirror, nsge, sge,
+                    &frag) == VQP_SEND_FRAG) {
+        v->post_one(frag);
+    } else {
+        v->tx_progress();
     }
-    vqp_rx_told_in_am(&v->rx, &v->tx, &credit);
     return true;
-}
-
-/* The short way, where it is open */
-bool ep::send_fast_am(vqp_op_t *core, vqp_record_t *record, uint8_t am_id,
-                      uint32_t length)
-{
-    vqp *v              = m_vqp;
-    const params &p     = m_node.p;
-    uint32_t limit      = 1u << ((v->tx.num_paths == 1) ? p.frag_shift :
-                                                          p.min_shift);
-    vqp_credit_t credit = vqp_rx_credit(&v->rx);
-    unsigned flags      = 0;
-    vqp_path_t *path    = vqp_tx_fast_am_path(&v->tx, core);
-
-    if ((path == nullptr) || (sizeof(*record) + length > limit)) {
-        return false;
-    }
-
-    m_frag.pos    = vqp_tx_fast_am(&v->tx, path, core, record, am_id, length,
-                                   &credit, &m_frag.imm, &flags);
-    m_frag.opcode = VQP_WR_WRITE_IMM;
-    m_frag.kind   = VQP_KIND_AM;
-    if (core->length <= p.inline_max) {
-        flags |= VQP_FRAG_INLINE;
-    }
-    m_frag.rkey = v->peer_info.rails[path->peer_rail].ring_rkey;
-    post_fast(path, core,
-              {(uintptr_t)record, (uint32_t)core->length,
-               m_node.lkeys[path->rail]}, 0, flags, m_frag);
-    return true;
-}
-
-void ep::post_fast(vqp_path_t *path, vqp_op_t *core, vqp_sge_t sge,
-                   uint64_t offset, unsigned flags, vqp_frag_t &frag)
-{
-    frag.path   = path;
-    frag.op     = core;
-    frag.flags  = (uint8_t)flags;
-    frag.nsge   = 1;
-    frag.length = sge.length;
-    frag.raddr  = core->raddr + offset;
-    frag.sge[0] = sge;
-    m_vqp->post_one(frag);
 }
 
 /* ---- puts, gets, atomics ---- */
@@ -186,10 +145,6 @@ void ep::find_source_of_get(op *user)
 /* @return whether there is memory left for it at the peer */
 bool ep::find_target(const plan &p, op *user)
 {
-    if (p.what == CHECK) {
-        return true;
-    }
-
     if (p.what == FADD) {
         user->remote = m_peer->counter();
     } else if (p.what == GET) {
@@ -208,7 +163,7 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
     core->flags      = user->signal ? VQP_OP_SIGNAL : 0;
     core->length     = user->length;
     core->raddr      = (uintptr_t)user->remote;
-    core->rkeys      = m_peer->heap_rkeys;
+    core->rma.rkeys  = m_peer->heap_rkeys;
     core->user       = user;
     core->user_kind  = user->awaited;
     core->kind       = (uint8_t)user->kind;
@@ -216,7 +171,7 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
 
     switch (p.what) {
     case PUT_SHORT:
-        core->flags |= VQP_OP_INLINE;
+        core->flags |= VQP_OP_INLINE | (user->awaited ? VQP_OP_BUFFER : 0);
         pattern_fill((char*)core->data, user->length, user->id);
         break;
     case PUT:
@@ -227,7 +182,7 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
             pattern_fill(user->memory.data(), user->length, user->id);
         }
         split(core, user, false);
-        vqp_tx_rma_cut(&m_vqp->tx, core);
+        vqp_tx_rma_cut(&m_vqp->core.tx, core);
         break;
     case FADD:
     case CSWAP:
@@ -235,7 +190,7 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
         core->amo.compare_add = (p.what == FADD) ? 1 : user->expected;
         core->amo.swap        = user->id;
         core->amo.result      = user->awaited ? &user->result : nullptr;
-        core->amo.rail        = m_vqp->tx.paths[user->id % m_vqp->tx.num_paths]
+        core->amo.rail        = m_vqp->core.tx.paths[user->id % m_vqp->core.tx.num_paths]
                                         .peer_rail;
         break;
     default:
@@ -246,12 +201,10 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
 bool ep::start_rma(const plan &p)
 {
     static const vqp_kind_t kinds[] = {VQP_KIND_PUT, VQP_KIND_PUT, VQP_KIND_GET,
-                                       VQP_KIND_FADD, VQP_KIND_CSWAP,
-                                       VQP_KIND_CHECK};
+                                       VQP_KIND_FADD, VQP_KIND_CSWAP};
     vqp *v          = m_vqp;
-    vqp_op_t *core  = vqp_tx_rma_begin(&v->tx);
+    vqp_op_t *core  = vqp_tx_rma_begin(&v->core.tx);
     uint64_t length = (p.what == PUT_SHORT) ? 1 + p.length % VQP_OP_DATA_MAX :
-                      (p.what == CHECK)     ? 0 :
                       (p.what >= FADD)      ? 8 : p.length;
     op *user;
 
@@ -269,81 +222,36 @@ bool ep::start_rma(const plan &p)
                     m_world.work.below(2);
     user->signal  = user->awaited && m_world.work.below(2);
     fill_rma(p, core, user);
-    if (p.what != CHECK) {
-        v->sent->accept_effect(user);
-    }
+    v->sent->accept_effect(user);
     m_world.trace("%s: op %u %s of %lu bytes%s", v->name().c_str(),
                   user->index, kind_name(user->kind),
                   (unsigned long)user->length,
                   user->signal ? ", signaled" : "");
-    if (!start_fast_put(core)) {
-        vqp_tx_rma_commit(&v->tx, core);
-    }
+    send_rma(core);
     return true;
 }
 
-bool ep::start_fast_put(vqp_op_t *core)
+void ep::send_rma(vqp_op_t *core)
 {
-    vqp *v           = m_vqp;
-    bool is_inline   = core->flags & VQP_OP_INLINE;
-    unsigned flags   = is_inline ? VQP_FRAG_INLINE : 0;
-    vqp_path_t *path;
-
-    if ((core->kind != VQP_KIND_PUT) ||
-        (!is_inline && ((core->niov != 1) ||
-                        !vqp_tx_fast_is_spread(&v->tx, core))) ||
-        ((path = vqp_tx_fast_put_path(&v->tx)) == nullptr)) {
-        return false;
-    }
-
-    m_frag.opcode = VQP_WR_WRITE;
-    m_frag.kind   = VQP_KIND_PUT;
-    if (!is_inline && (core->length > (1ul << core->frag_shift))) {
-        spread_put(core);
-        return true;
-    }
-
-    m_frag.pos  = vqp_tx_fast_put(&v->tx, path, core, &flags);
-    m_frag.rkey = core->rkeys[path->peer_rail];
-    post_fast(path, core,
-              {is_inline ? (uintptr_t)core->data : core->g.iov[0].addr,
-               (uint32_t)core->length, m_node.lkeys[path->rail]}, 0, flags,
-              m_frag);
-    return true;
-}
-
-/* A frag for each path, without a chain */
-void ep::spread_put(vqp_op_t *core)
-{
-    vqp *v        = m_vqp;
-    uint64_t addr = core->g.iov[0].addr;
-    vqp_path_t *path;
-    uint64_t offset;
+    vqp *v         = m_vqp;
+    unsigned flags = (core->flags & VQP_OP_INLINE) ? VQP_FRAG_INLINE : 0;
+    vqp_frag_t frag;
     vqp_sge_t sge;
-    unsigned flags;
 
-    vqp_tx_fast_accept(&v->tx, core);
-    ++v->tx.rma.tail;
-    do {
-        offset = core->offset;
-        flags  = 0;
-        path   = vqp_tx_fast_put_next(&v->tx, core, &m_frag.pos, &sge.length,
-                                      &flags);
-        if (path == nullptr) {
-            v->pump();
-            return;
+    switch (vqp_tx_send_rma(&v->core.tx, core, (vqp_kind_t)core->kind, flags,
+                            &sge, &frag)) {
+    case VQP_SEND_FRAG:
+        v->post_one(frag);
+        break;
+    case VQP_SEND_SPREAD:
+        while (!v->is_failed() &&
+               vqp_tx_spread_next(&v->core.tx, core, &sge, &frag)) {
+            v->post_one(frag);
         }
-
-        sge.addr    = addr + offset;
-        sge.lkey    = m_node.lkeys[path->rail];
-        m_frag.rkey = core->rkeys[path->peer_rail];
-        post_fast(path, core, sge, offset, flags, m_frag);
-        if (v->failed) {
-            return;
-        }
-    } while (core->offset < core->length);
-
-    v->tx.rma.post = v->tx.rma.tail;
+        break;
+    default:
+        break;
+    }
 }
 
 } /* namespace sim */

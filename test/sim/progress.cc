@@ -16,7 +16,7 @@ void node::push_cqe(unsigned rail, const cqe &c)
         if (w.fault.chance(50) || (c.status != VQP_OK)) {
             again.epoch  = (uint16_t)(c.epoch - 1);
             again.status = w.fault.chance(50) ? VQP_OK : VQP_ERR_IO;
-            again.pos    = (uint16_t)w.fault.next();
+            again.slot   = (uint16_t)w.fault.next();
         }
         m_cqs[rail].push_back(again);
     }
@@ -45,44 +45,60 @@ bool node::is_idle() const
             return false;
         }
     }
-    return touched.empty() && !m_awake;
+    return scheduled.empty() && !m_awake;
 }
 
-/* After a proper close of its side a peer may end its process: an endpoint that
- * waits for nothing need not hear of it before it sends again */
-void node::on_failed_mark(vqp &v)
-{
-    if ((v.mark_status == VQP_ERR_RESET) && v.slot.conn.peer_closed &&
-        v.connected && !vqp_tx_uses_buffers(&v.tx) && !v.sent->has_flush() &&
-        (v.user != nullptr) && !v.user->is_waiting()) {
-        v.peer_gone = true;
-        v.ready     = false;
-        return;
-    }
-    v.fail(v.mark_status);
-}
-
-void node::run_marks()
+void node::run_cm_notes()
 {
     for (size_t i = 0; i < vqps.size(); ++i) {
         vqp &v = *vqps[i];
 
-        if (v.mark_live) {
-            v.mark_live = false;
-            if (!v.failed && !v.dying) {
-                v.live = true;
-                v.update_ready();
-                v.no_resource = true; /* who waited for it may go on */
-                v.touch();
-            }
+        if (v.cm_live) {
+            v.cm_live = false;
+            vqp_set_live(&v.core);
+            v.update_ready();
+            v.schedule();
         }
-        if (v.mark_failed) {
-            v.mark_failed = false;
-            on_failed_mark(v);
+        if (v.cm_failed) {
+            v.cm_failed = false;
+            v.conn_failed(v.cm_status);
         }
-        if (v.mark_destroy) {
-            v.mark_destroy = false;
-            v.bury();
+        if (v.cm_destroy) {
+            v.cm_destroy = false;
+            v.release();
+        }
+    }
+}
+
+/* Dispatch of the vqp waits for a busy path: again later, if nothing happens */
+void node::defer(vqp &v)
+{
+    if (m_deferred.insert(v.id).second && (m_deferred.size() == 1)) {
+        w.at(w.now + DEFER, EV_DEFERRED, index);
+    }
+}
+
+void node::run_deferred()
+{
+    std::set<uint32_t> ids;
+
+    ids.swap(m_deferred);
+    for (uint32_t id : ids) {
+        vqp *v = w.find_vqp(id);
+
+        if ((v != nullptr) && (&v->owner == this)) {
+            v->schedule();
+        }
+    }
+}
+
+void node::scan(uint64_t probe)
+{
+    for (size_t i = 0; (i < vqps.size()) && !w.failed(); ++i) {
+        vqp &v = *vqps[i];
+
+        if (v.is_connected() && !v.is_failed() && v.is_live()) {
+            v.scan(probe);
         }
     }
 }
@@ -106,23 +122,22 @@ bool node::poll()
         v = w.find_vqp(c.vqp_id);
         if ((v == nullptr) || (&v->owner != this) ||
             (v->paths[c.path].epoch != c.epoch)) {
-            ++stale;
-        } else {
-            v->on_cqe(c);
+            return true; /* a completion of nobody */
         }
+        v->on_cqe(c);
         return true;
     }
     return false;
 }
 
-void node::run_touched()
+void node::run_scheduled()
 {
-    while (!touched.empty() && !w.failed()) {
-        vqp *v = w.find_vqp(touched.front());
+    while (!scheduled.empty() && !w.failed()) {
+        vqp *v = w.find_vqp(scheduled.front());
 
-        touched.pop_front();
+        scheduled.pop_front();
         if (v != nullptr) {
-            v->is_touched = false;
+            v->is_scheduled = false;
             v->run();
         }
     }
@@ -133,10 +148,14 @@ void node::progress()
     uint64_t budget = 1 + w.net.below(16);
 
     m_awake = false;
-    run_marks();
-    while ((budget-- > 0) && !w.failed() && poll()) {
+    run_cm_notes();
+    for (; (budget > 0) && !w.failed(); --budget) {
+        if (!poll()) {
+            seen = w.now;
+            break;
+        }
     }
-    run_touched();
+    run_scheduled();
     for (const auto &cq : m_cqs) {
         if (!cq.empty()) {
             wake();
@@ -149,6 +168,7 @@ void node::destroy(vqp *v)
     m_slow.erase(v->id);
     for (auto it = vqps.begin(); it != vqps.end(); ++it) {
         if (it->get() == v) {
+            vqp_conn_release(&v->slot.conn);
             vqps.erase(it);
             return;
         }

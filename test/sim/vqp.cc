@@ -1,11 +1,10 @@
-/* One side of a connection: its life, and what it posts. See vqp.h. */
+/* One side of a connection: its states, and what it posts. See vqp.h. */
 #include "vqp.h"
 #include "ep.h"
 #include "node.h"
 #include "world.h"
 
 #include <algorithm>
-#include <cstring>
 #include <sstream>
 
 namespace sim {
@@ -27,8 +26,6 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
     m_cells_out.resize(num_paths * VQP_CELL_STRIDE);
     m_inflight.resize(num_paths);
     m_covers.resize(num_paths);
-    m_recv_posted.resize(num_paths);
-    m_recv_missing.resize(num_paths);
     paths.resize(num_paths);
     owner.w.new_channel(p.comp_post, p.order_all, &sent);
     for (unsigned i = 0; i < num_paths; ++i) {
@@ -38,6 +35,7 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
         m_qps.emplace_back(new qp(owner.w, *this, owner.w.next_qpn++, i,
                                   paths[i].rail));
     }
+    vqp_init(&core, paths.data(), num_paths, owner.w.now);
     make_info();
     owner.w.vqps[id] = this;
 }
@@ -67,7 +65,7 @@ void vqp::make_info()
         info.rails[i].ud_qpn    = owner.ud_qpn;
         info.rails[i].mtu       = 3;
         info.rails[i].link      = VQP_LINK_ETH;
-        info.rails[i].gid[15]   = 1;
+        info.rails[i].gid[15]   = (uint8_t)(1 + i);
         info.rails[i].ring_rkey = m_ring_rkeys[i];
         info.rails[i].cell_rkey = m_ring_rkeys[i];
     }
@@ -102,17 +100,14 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
         path.imms_max  = (uint16_t)peer.rx_depth;
         path.peer_rail = peer.paths[i].rail;
         path.up        = 1;
-        path.head      = path.tail = FIRST_POS;
+        path.head      = path.tail = FIRST_SLOT;
     }
 }
 
-void vqp::init_core(const vqp_wire_info_t &peer)
+void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
 {
     const params &p = owner.p;
-    vqp_tx_config_t cfg {};
 
-    init_paths(peer);
-    peer_info        = peer;
     cfg.ring_size    = (uint32_t)p.ring;
     cfg.fsn_window   = (uint32_t)p.window;
     cfg.first_fsn    = info.first_fsn;
@@ -120,6 +115,7 @@ void vqp::init_core(const vqp_wire_info_t &peer)
     cfg.signal_every = (uint32_t)p.signal_every;
     cfg.inline_max   = (uint32_t)p.inline_max;
     cfg.frag_shift   = (uint8_t)p.frag_shift;
+    cfg.max_shift    = 31; /* the network takes any length */
     cfg.min_shift    = (uint8_t)p.min_shift;
     cfg.notify       = (uint8_t)p.notify;
     cfg.sched        = (uint8_t)p.sched;
@@ -136,23 +132,46 @@ void vqp::init_core(const vqp_wire_info_t &peer)
         m_peer_rkeys[i] = peer.rails[i].ring_rkey;
     }
     cfg.ring_rkeys = m_peer_rkeys;
-    vqp_tx_init(&tx, &cfg, m_am_ops.data(), (uint32_t)p.am_ops,
-                m_rma_ops.data(), (uint32_t)p.rma_ops, paths.data(),
-                std::min<unsigned>(num_paths, peer.num_paths),
-                m_fsn_path.data(), &stats);
-    sent->next_fsn = tx.fsn_next;
-    vqp_rx_init(&rx, m_ring.data(), (uint32_t)p.ring, m_cells_in.data(),
-                m_map.data(), (uint32_t)p.window, peer.first_fsn, &stats);
+}
+
+void vqp::init_core(const vqp_wire_info_t &peer)
+{
+    const params &p = owner.p;
+    vqp_config_t cfg {};
+    vqp_tx_t &tx    = core.tx;
+    vqp_rx_t &rx    = core.rx;
+
+    init_paths(peer);
+    peer_info = peer;
+    fill_tx_config(peer, cfg.tx);
+    cfg.am_ops         = m_am_ops.data();
+    cfg.num_am_ops     = (uint32_t)p.am_ops;
+    cfg.rma_ops        = m_rma_ops.data();
+    cfg.num_rma_ops    = (uint32_t)p.rma_ops;
+    cfg.num_paths      = std::min<unsigned>(num_paths, peer.num_paths);
+    cfg.first_path     = id % cfg.num_paths;
+    cfg.peer_first_fsn = peer.first_fsn;
+    cfg.recv_batch     = (uint32_t)p.rx_batch;
+    cfg.am_ids         = 32;
+    cfg.fsn_path       = m_fsn_path.data();
+    cfg.map            = m_map.data();
+    cfg.ring           = m_ring.data();
+    cfg.rx_cells       = m_cells_in.data();
+    vqp_connect(&core, &cfg);
+    sent->next_fsn = tx.fc.fsn_next;
     m_iov_ext.resize(vqp_tx_iov_ext_count(&tx, MAX_IOV));
     vqp_tx_set_iov_ext(&tx, m_iov_ext.data(), MAX_IOV);
 
     /* As if there had been much traffic already: all counters wrap soon */
-    tx.seq       = (uint32_t)p.first_pos;
-    tx.ring_head = tx.ring_peer = tx.ring_local = (uint32_t)p.first_pos;
-    rx.ring_pos  = rx.told_ring = (uint32_t)p.first_pos;
-    tx.am.head   = tx.am.post = tx.am.tail = (uint32_t)-5;
-    tx.rma.head  = tx.rma.post = tx.rma.tail = (uint32_t)-3;
-    tx.next_path = id % tx.num_paths;
+    tx.seq          = (uint32_t)p.first_pos;
+    tx.fc.ring_head = tx.fc.ring_peer = tx.fc.ring_local =
+            (uint32_t)p.first_pos;
+    rx.ring_pos     = rx.advertised.ring = (uint32_t)p.first_pos;
+    tx.am.head      = tx.am.post = tx.am.tail = (uint32_t)-5;
+    tx.rma.head     = tx.rma.post = tx.rma.tail = (uint32_t)-3;
+    for (vqp_path_t &path : paths) {
+        path.ring_signaled = (uint32_t)p.first_pos;
+    }
 }
 
 vqp_status_t vqp::connect(const vqp_wire_info_t &peer)
@@ -161,7 +180,7 @@ vqp_status_t vqp::connect(const vqp_wire_info_t &peer)
 
     if ((peer.ring_size != info.ring_size) ||
         (peer.fsn_window != info.fsn_window) ||
-        (peer.rx_depth < (info.fsn_window / 2) + 2 * VQP_CONTROL_RESERVE) ||
+        (peer.rx_depth < info.fsn_window + VQP_CONTROL_RESERVE) ||
         (peer.max_reads == 0) || (peer.num_rails != info.num_rails)) {
         return VQP_ERR_UNREACHABLE;
     }
@@ -170,11 +189,10 @@ vqp_status_t vqp::connect(const vqp_wire_info_t &peer)
         m_received = it->second->owner().sent;
     }
     init_core(peer);
-    connected = true;
-    for (unsigned i = 0; i < tx.num_paths; ++i) {
+    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
         /* more than announced: those that wait for their batch */
-        m_recv_posted[i] = info.rx_depth + (unsigned)owner.p.rx_batch;
-        m_qps[i]->post_recv(m_recv_posted[i]);
+        paths[i].recv_posted = (uint16_t)(info.rx_depth + owner.p.rx_batch);
+        m_qps[i]->post_recv(paths[i].recv_posted);
         m_qps[i]->connect(peer.paths[i].qpn);
     }
     return VQP_OK;
@@ -182,73 +200,109 @@ vqp_status_t vqp::connect(const vqp_wire_info_t &peer)
 
 /* ---- failure ---- */
 
-void vqp::touch()
+void vqp::schedule()
 {
-    if (!is_touched) {
-        is_touched = true;
-        owner.touched.push_back(id);
+    if (!is_scheduled) {
+        is_scheduled = true;
+        owner.scheduled.push_back(id);
         owner.wake();
     }
 }
 
-/* What was acknowledged without a CQE gets none from a queue pair in ERR */
-void vqp::last_words()
+/* What the core found broken must have a cause */
+void vqp::check_cause()
 {
-    for (;;) {
-        vqp_tx_last_words(&tx, m_batch.get());
-        if (m_batch->count == 0) {
-            return;
-        }
+    if ((core.broken.what != nullptr) && !sent->tainted) {
+        owner.w.fail("contract", name() + ": protocol error of an honest "
+                                          "peer: " + core.broken.what);
+    }
+
+    /* After an orderly close a nop or a credit may find its queue pair gone */
+    if ((core.state != VQP_STATE_DRAINING) && !owner.w.had_hard_fault() &&
+        (slot.conn.state != VQP_CONN_CLOSING) &&
+        (slot.conn.state != VQP_CONN_CLOSED)) {
+        owner.w.fail("contract", name() + " fails without a cause, status " +
+                                 std::to_string(core.status));
+    }
+}
+
+/* Nops that bring the last completions. Some can not be posted. */
+void vqp::drain()
+{
+    while (vqp_next_batch(&core, m_batch.get()) > 0) {
+        bool is_bad = false;
 
         for (unsigned i = 0; i < m_batch->count; ++i) {
             vqp_frag_t &frag = m_batch->frags[i];
 
             if (owner.w.base.post_fails && owner.w.fault.chance(10)) {
-                vqp_tx_abandon(&tx, frag.path, frag.path->head, status);
+                frag.flags |= VQP_FRAG_UNPOSTED;
+                is_bad      = true;
                 m_covers[frag.path->index].clear();
             } else {
                 m_qps[frag.path->index]->post(frag);
             }
         }
+        if (is_bad) {
+            vqp_post_failed(&core, m_batch->frags, m_batch->count);
+        }
     }
 }
 
-void vqp::set_failed(vqp_status_t a_status)
+void vqp::handle_failure()
 {
-    owner.w.trace("%s: fails, status %d", name().c_str(), a_status);
-    failed       = true;
+    if (!vqp_take_qps_event(&core)) {
+        return;
+    }
+
+    owner.w.trace("%s: fails, status %d", name().c_str(), core.status);
+    check_cause();
+    vqp_conn_set_broken(&slot.conn);
     ready        = false;
-    status       = a_status;
     sent->broken = true;
     if (m_received != nullptr) {
         m_received->broken = true;
     }
-    if (connected) {
-        vqp_tx_fail(&tx, a_status);
+    for (unsigned i = 0; i < num_paths; ++i) {
+        if (owner.w.base.post_fails && owner.w.fault.chance(5)) {
+            owner.w.hard_fault();
+            m_qps[i]->lose();
+            m_is_lost = true;
+            m_covers[i].clear();
+            vqp_path_lost(&core, i);
+        } else {
+            m_qps[i]->to_error();
+        }
     }
-    for (auto &one : m_qps) {
-        one->to_error();
-    }
-    touch();
+    vqp_qps_failed(&core);
+    drain();
+    schedule();
 }
 
 void vqp::fail(vqp_status_t a_status)
 {
-    if (failed) {
-        return;
-    }
+    vqp_fail(&core, a_status);
+    handle_failure();
+}
 
-    /* A kick or a credit that meets nobody any more harms nobody */
-    if (!dying && !owner.w.base.may_fail() &&
-        (slot.conn.state != VQP_CONN_CLOSING) &&
-        (slot.conn.state != VQP_CONN_CLOSED)) {
-        owner.w.fail("contract", name() + " fails without a cause, status " +
-                                 std::to_string(a_status));
-    }
-    set_failed(a_status);
-    if (connected) {
-        last_words();
-    }
+void vqp::use()
+{
+    vqp_use(&core);
+    handle_failure();
+}
+
+void vqp::cancel()
+{
+    vqp_cancel(&core);
+    handle_failure();
+}
+
+void vqp::conn_failed(vqp_status_t a_status)
+{
+    vqp_conn_failed(&core, a_status, slot.conn.peer_closed,
+                    (user != nullptr) && user->is_waiting());
+    handle_failure();
+    update_ready();
 }
 
 /* ---- posting ---- */
@@ -280,30 +334,18 @@ void vqp::post(vqp_batch_t &batch)
     }
 
     if (is_bad) {
-        post_failed(batch);
+        vqp_post_failed(&core, batch.frags, batch.count);
+        handle_failure();
     }
-}
-
-/* What could not be posted gets no completion: end it here */
-void vqp::post_failed(vqp_batch_t &batch)
-{
-    set_failed(VQP_ERR_IO);
-    for (unsigned i = 0; i < batch.count; ++i) {
-        if (batch.frags[i].flags & VQP_FRAG_UNPOSTED) {
-            vqp_tx_abandon(&tx, batch.frags[i].path, batch.frags[i].pos,
-                           VQP_ERR_IO);
-        }
-    }
-    last_words();
 }
 
 void vqp::post_one(vqp_frag_t &frag)
 {
     if (fail_post) {
-        fail_post = false;
-        set_failed(VQP_ERR_IO);
-        vqp_tx_abandon(&tx, frag.path, frag.pos, VQP_ERR_IO);
-        last_words();
+        fail_post   = false;
+        frag.flags |= VQP_FRAG_UNPOSTED;
+        vqp_post_failed(&core, &frag, 1);
+        handle_failure();
     } else {
         m_qps[frag.path->index]->post(frag);
     }
@@ -314,58 +356,59 @@ void vqp::note_posted(const vqp_frag_t &frag, op *o)
     if (o != nullptr) {
         sent->posted(o, frag);
     }
-    m_covers[frag.path->index].push_back({frag.pos, o});
+    m_covers[frag.path->index].push_back({frag.slot, o});
 }
 
-void vqp::pump()
+void vqp::tx_progress()
 {
-    if (!connected || tx.failed) {
+    if (!is_connected()) {
         return;
     }
 
-    tx.now = owner.w.now;
+    core.tx.clock.now  = owner.w.now;
+    core.tx.clock.seen = owner.seen;
     do {
-        vqp_credit_t credit = vqp_rx_credit(&rx);
-        uint32_t control    = tx.slow & VQP_TX_CONTROL;
-
-        vqp_tx_dispatch(&tx, m_batch.get(), &credit);
-        if (control & ~tx.slow) {
-            vqp_rx_told(&rx, &credit);
-        }
-        if (m_batch->count == 0) {
-            return;
+        if (vqp_next_batch(&core, m_batch.get()) == 0) {
+            break;
         }
         post(*m_batch);
-    } while (!tx.failed && (m_batch->count == VQP_BATCH_MAX));
+    } while (!is_failed() && (m_batch->count == VQP_BATCH_MAX));
+
+    if (core.tx.clock.deferred) {
+        owner.defer(*this);
+    }
 }
 
 /* Is the peer still there? */
 void vqp::check()
 {
-    vqp_op_t *op;
+    vqp_check(&core);
+    tx_progress();
+}
 
-    if (failed || !live || ((op = vqp_tx_rma_begin(&tx)) == nullptr)) {
-        pump();
+void vqp::scan(uint64_t probe)
+{
+    uint64_t gap = vqp_check_gap(&core, owner.w.now, owner.w.base.gap_timeout);
+
+    if (gap != 0) {
+        owner.w.trace("%s: an immediate is missing for %lu ns", name().c_str(),
+                      (unsigned long)gap);
+        if ((m_received != nullptr) && !m_received->stalled &&
+            !m_received->broken && !m_received->tainted) {
+            owner.w.fail("contract", name() + ": an immediate is missing, and "
+                                              "no path stood still");
+        }
+        handle_failure();
         return;
     }
 
-    op->kind       = VQP_KIND_CHECK;
-    op->flags      = VQP_OP_SIGNAL;
-    op->length     = 0;
-    op->user       = sent->accept(VQP_KIND_CHECK, 0, 0);
-    op->user_kind  = 0;
-    op->frag_shift = 31;
-    vqp_tx_rma_commit(&tx, op);
-    pump();
+    vqp_on_tick(&core, owner.w.now, probe);
+    if (vqp_has_output(&core)) {
+        tx_progress();
+    }
 }
 
 /* ---- its end ---- */
-
-bool vqp::must_cancel() const
-{
-    return failed || peer_gone || sent->has_flush() ||
-           (connected && vqp_tx_uses_buffers(&tx));
-}
 
 /* What refers to memory of the user, or is awaited, ends here for him */
 void vqp::cancel_all()
@@ -373,33 +416,26 @@ void vqp::cancel_all()
     vqp_tx_iter_t iter;
     vqp_op_t *op;
 
-    if (connected) {
-        vqp_tx_iter_init(&tx, &iter);
-        while ((op = vqp_tx_iter_next(&tx, &iter)) != nullptr) {
-            if (((op->kind == VQP_KIND_FADD) || (op->kind == VQP_KIND_CSWAP))) {
-                op->amo.result = nullptr;
-            }
-            if (op->user_kind != 0) {
-                op->user_kind = 0;
-                sent->cancel((sim::op*)op->user);
-            }
-        }
-    }
-    sent->cancel_flushes();
-}
-
-void vqp::run_closing()
-{
-    if (!failed && connected && !vqp_tx_flush_ended(&tx, &m_last_flush)) {
-        pump();
+    if (!is_connected()) {
         return;
     }
 
-    closing = false;
-    if (failed) {
+    vqp_tx_iter_init(&core.tx, &iter);
+    while ((op = vqp_cancel_next(&core, &iter)) != nullptr) {
+        if (op->user_kind != 0) {
+            op->user_kind = 0;
+            sent->cancel((sim::op*)op->user);
+        }
+    }
+}
+
+void vqp::closed()
+{
+    sent->closing = false;
+    if (is_failed()) {
         vqp_conn_abort(&slot.conn, owner.w.now);
     } else {
-        if (connected) {
+        if (is_connected()) {
             sent->check_all_deliverable();
         }
         vqp_conn_close(&slot.conn, owner.w.now);
@@ -407,53 +443,46 @@ void vqp::run_closing()
     owner.run_actions();
 }
 
-void vqp::bury()
+void vqp::close()
 {
-    bool was_whole = !failed;
+    owner.w.trace("%s: endpoint is destroyed", name().c_str());
+    user  = nullptr;
+    ready = false;
+    if (vqp_close(&core)) {
+        handle_failure();
+        cancel_all();
+    } else {
+        sent->closing = !(core.todo & VQP_TODO_CLOSED) && !core.tx.closed;
+        tx_progress();
+    }
+    if (vqp_take_closed_event(&core)) {
+        closed();
+    }
+    schedule();
+}
 
-    reported = dying = true;
+void vqp::release()
+{
+    bool sent_broken = sent->broken || !is_flushed();
+    bool recv_broken = (m_received != nullptr) && m_received->broken;
+    bool was_whole   = !is_failed();
+
+    vqp_release(&core);
+    handle_failure();
     if (was_whole) {
-        bool sent_broken = sent->broken;
-        bool recv_broken = (m_received != nullptr) && m_received->broken;
-        bool is_lost     = connected && !vqp_tx_is_flushed(&tx);
-
-        fail(VQP_ERR_CANCELED);
         /* an orderly end loses nothing, if nothing is left */
-        sent->broken = sent_broken || is_lost;
+        sent->broken = sent_broken;
         if (m_received != nullptr) {
-            m_received->broken = recv_broken ||
+            m_received->broken = recv_broken || m_is_lost ||
                                  (slot.conn.status != VQP_OK);
         }
     }
-    touch();
-}
-
-bool vqp::is_quiet() const
-{
-    for (unsigned posted : m_recv_posted) {
-        if (posted > 0) {
-            return false;
-        }
-    }
-    return !connected || (vqp_tx_outstanding(&tx) == 0);
-}
-
-bool vqp::try_destroy()
-{
-    if (is_touched || !is_quiet()) {
-        return false;
-    }
-
-    if (!sent->crashed) {
-        sent->check_ended();
-    }
-    owner.destroy(this); /* we are gone */
-    return true;
+    schedule();
 }
 
 void vqp::update_ready()
 {
-    ready = live && !failed && !peer_gone && (user != nullptr) &&
+    ready = (core.state == VQP_STATE_LIVE) && (user != nullptr) &&
             (!user->has_pending() || user->in_pending());
 }
 
@@ -474,19 +503,21 @@ bool vqp::allows(uint64_t addr, uint64_t length, uint32_t rkey,
 
 uint32_t vqp::any_qpn(unsigned path, uint32_t imm)
 {
-    /* A replay may come on any path, but the cell of a control message lies at
+    /* A replay may come on any path, but the cell of a control message is
      * the one that it was sent on */
     if (!(imm & VQP_IMM_CONTROL)) {
-        path = (unsigned)owner.w.fault.below(tx.num_paths);
+        path = (unsigned)owner.w.fault.below(core.tx.num_paths);
     }
     return m_qps[path]->qpn;
 }
 
 bool vqp::is_busy() const
 {
-    return !connected || failed || (vqp_tx_outstanding(&tx) > 0) ||
+    const vqp_tx_t &tx = core.tx;
+
+    return !is_connected() || is_failed() || (vqp_tx_outstanding(&tx) > 0) ||
            !vqp_opring_is_empty(&tx.am) || !vqp_opring_is_empty(&tx.rma) ||
-           (rx.window.ahead > 0) || (tx.fsn_next != tx.fsn_peer);
+           (core.rx.window.ahead > 0) || (tx.fc.fsn_next != tx.fc.fsn_peer);
 }
 
 std::string vqp::name() const
@@ -499,19 +530,22 @@ std::string vqp::str() const
 {
     std::ostringstream os;
 
+    const vqp_tx_t &tx = core.tx;
+
     os << name() << ": " << vqp_conn_state_name(slot.conn.state)
-       << (slot.conn.owned ? " owned" : "") << (failed ? " failed" : "")
-       << (dying ? " dying" : "") << (ready ? " ready" : "") << ", slow "
-       << tx.slow << (tx.starving ? " starving" : "") << ", am "
-       << tx.am.tail - tx.am.head << " (" << tx.am.tail - tx.am.post
-       << " to post), rma " << tx.rma.tail - tx.rma.head << " ("
-       << tx.rma.tail - tx.rma.post << " to post), fsn next " << tx.fsn_next
-       << " out " << vqp_tx_fsns_out(&tx) << " reserved " << tx.fsn_reserved
-       << " limit " << tx.fsn_limit << ", ring out "
-       << tx.ring_head - tx.ring_peer << " unconfirmed "
-       << tx.ring_head - tx.ring_local << ", window base " << rx.window.base
-       << " ahead " << rx.window.ahead << "; " << sent->str();
-    for (unsigned i = 0; connected && (i < tx.num_paths); ++i) {
+       << (slot.conn.owned ? " owned " : " ") << vqp_state_name(core.state)
+       << (ready ? " ready" : "") << ", slow " << tx.slow
+       << (tx.fc.requested ? " requests credit" : "") << ", am "
+       << vqp_opring_count(&tx.am) << " (" << tx.am.tail - tx.am.post
+       << " to post), rma " << vqp_opring_count(&tx.rma) << " ("
+       << tx.rma.tail - tx.rma.post << " to post), fsn next "
+       << tx.fc.fsn_next << " out " << vqp_tx_fsns_out(&tx) << " reserved "
+       << tx.fc.fsn_reserved << " limit " << tx.cfg.fsn_window << ", ring out "
+       << tx.fc.ring_head - tx.fc.ring_peer << " unconfirmed "
+       << tx.fc.ring_head - tx.fc.ring_local << ", window base "
+       << core.rx.window.base << " ahead " << core.rx.window.ahead
+       << ", barriers " << tx.barriers << "; " << sent->str();
+    for (unsigned i = 0; is_connected() && (i < tx.num_paths); ++i) {
         const vqp_path_t &path = paths[i];
 
         if ((vqp_path_outstanding(&path) == 0) && (path.imms == 0)) {
@@ -519,7 +553,8 @@ std::string vqp::str() const
         }
         os << "\n    path " << i << (path.up ? "" : " parked")
            << ": outstanding " << vqp_path_outstanding(&path)
-           << " unsignaled " << path.unsignaled << " bytes " << path.bytes
+           << " unsignaled "
+           << (uint16_t)(path.tail - path.signaled) << " bytes " << path.bytes
            << " imms " << path.imms << " reads " << path.reads << " rma "
            << path.rma;
     }

@@ -1,6 +1,6 @@
 /*
- * One side of a connection: the cores of both directions, its queue pairs, and
- * the glue between them, as a transport has it.
+ * One side of a connection: the core object, its queue pairs, and what passes frags,
+ * completions and events between them. It decides nothing: that is the core's.
  */
 #ifndef VQP_SIM_VQP_H
 #define VQP_SIM_VQP_H
@@ -13,11 +13,8 @@
 #include <vector>
 
 extern "C" {
-#include "core/confirm.h"
-#include "core/conntab.h"
-#include "core/fast.h"
-#include "core/rx.h"
-#include "core/tx.h"
+#include "core/conndrive.h"
+#include "core/vqp.h"
 }
 
 namespace sim {
@@ -34,7 +31,7 @@ struct conn_slot {
 
 class vqp {
 public:
-    static const uint16_t FIRST_POS = (uint16_t)-20;
+    static const uint16_t FIRST_SLOT = (uint16_t)-20;
     static const unsigned MAX_IOV   = 7;
     static const unsigned RAILS     = 2;
 
@@ -46,30 +43,36 @@ public:
     /* ---- the connection ---- */
     vqp_status_t connect(const vqp_wire_info_t &peer);
     void fail(vqp_status_t status);
-    void touch();
-    /* After completions: report, tell credit, dispatch, serve who waits */
+    void use();
+    void cancel();
+    void conn_failed(vqp_status_t status);
+    void release();
+    /* What uct_ep_destroy does */
+    void close();
+    void schedule();
+    /* After completions: report, dispatch, do what the core asks for */
     void run();
-    void cancel_all();
-    bool must_cancel() const;
-    void begin_last_flush() { vqp_tx_flush_begin(&tx, &m_last_flush); }
-    void run_closing();
-    void bury();
-    bool try_destroy();
     void update_ready();
     /* Is anything under way? */
     bool is_busy() const;
     bool is_live() const { return slot.conn.state == VQP_CONN_LIVE; }
+    bool is_connected() const { return vqp_is_connected(&core); }
+    bool is_failed() const { return vqp_is_failed(&core); }
     bool allows(uint64_t addr, uint64_t length, uint32_t rkey,
                 unsigned rail) const;
 
-    /* ---- completions ---- */
+    /* ---- frags and completions ---- */
     void on_cqe(const cqe &c);
-    void pump();
-    void post(vqp_batch_t &batch);
-    /* A post of one frag, not through dispatch */
+    void tx_progress();
     void post_one(vqp_frag_t &frag);
     void note_posted(const vqp_frag_t &frag, op *owner);
     void check();
+    /* Once a second */
+    void scan(uint64_t probe);
+    bool is_flushed() const
+    {
+        return !is_connected() || vqp_tx_is_flushed(&core.tx);
+    }
 
     /* ---- what must hold ---- */
     void audit();
@@ -82,50 +85,49 @@ public:
     conn_slot                 slot {};
     node                     &owner;
     uint32_t                  id;
-    vqp_tx_t                  tx {};
-    vqp_rx_t                  rx {};
-    vqp_stats_t               stats {};
+    vqp_t                     core;
     vqp_wire_info_t           info {};
     vqp_wire_info_t           peer_info {};
     std::vector<vqp_path_t>   paths;
     std::shared_ptr<channel>  sent;     /* the direction from here */
     ep                       *user = nullptr;
     unsigned                  num_paths;
-    bool connected = false, failed = false, live = false, ready = false;
-    bool canceled = false, closing = false, dying = false, peer_gone = false;
-    bool reported = false, no_resource = false, is_touched = false;
-    bool saw_imm  = false;
-    bool fail_post = false;              /* the next one, in its middle */
-    vqp_status_t status = VQP_OK;
-    /* marks of the control plane */
-    bool mark_live = false, mark_failed = false, mark_destroy = false;
-    vqp_status_t mark_status = VQP_OK;
+    bool ready        = false;
+    bool is_scheduled = false;
+    bool fail_post    = false;           /* the next one, in its middle */
+    bool fail_repost  = false;
+    /* what the control plane reports, until the next progress call */
+    bool cm_live = false, cm_failed = false, cm_destroy = false;
+    vqp_status_t cm_status = VQP_OK;
 
     /* The direction to here; known when connected */
     channel *received() { return m_received.get(); }
 
 private:
     struct cover {
-        uint16_t pos;
+        uint16_t slot;
         op      *owner;
     };
 
     void make_info();
-    void init_core(const vqp_wire_info_t &peer);
     void init_paths(const vqp_wire_info_t &peer);
+    void fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg);
+    void init_core(const vqp_wire_info_t &peer);
     void on_send(const cqe &c);
     void on_recv(const cqe &c);
     void repost(const cqe &c);
-    void confirm(unsigned path, uint16_t pos);
-    bool deliver(uint32_t flags);
-    void credit(const vqp_credit_t &c);
-    void bad_peer(const char *what);
-    void set_failed(vqp_status_t a_status);
-    void last_words();
-    void post_failed(vqp_batch_t &batch);
+    void confirm(unsigned path, uint16_t slot);
+    void cover_failed(unsigned path, uint16_t slot);
+    bool deliver(const vqp_rx_am_t &am);
+    void post(vqp_batch_t &batch);
+    void drain();
+    void handle_failure();
+    void handle_events();
+    void check_cause();
+    void cancel_all();
+    void closed();
     void report();
     void report_failure();
-    bool is_quiet() const;
     /* audit.cc */
     void audit_paths();
     void audit_ops();
@@ -143,14 +145,13 @@ private:
     std::vector<char>                        m_ring, m_mirror;
     std::vector<char>                        m_cells_in, m_cells_out;
     std::vector<uint64_t>                    m_amo_results;
-    vqp_tx_flush_t                           m_last_flush {};
     std::vector<std::deque<cover>>           m_covers;
-    std::vector<unsigned>                    m_recv_posted, m_recv_missing;
     uint32_t                                 m_ring_rkeys[RAILS];
     uint32_t                                 m_peer_rkeys[RAILS];
     std::unique_ptr<vqp_batch_t>             m_batch;
     std::shared_ptr<channel>                 m_received; /* the other way */
-    unsigned                                 m_events = 0;
+    unsigned                                 m_events  = 0;
+    bool                                     m_is_lost = false; /* a queue pair */
 };
 
 } /* namespace sim */

@@ -6,32 +6,16 @@
 
 namespace sim {
 
-void vqp::bad_peer(const char *what)
-{
-    if (!sent->tainted) {
-        owner.w.fail("contract", name() + ": protocol error of an honest "
-                                          "peer: " + what);
-    }
-    fail(VQP_ERR_PROTOCOL);
-}
-
-void vqp::credit(const vqp_credit_t &c)
-{
-    if (vqp_tx_credit(&tx, c.ring, c.fsn) < 0) {
-        bad_peer("credit for what was never sent");
-    }
-}
-
 /* ---- send ---- */
 
-/* What the completion at @a pos confirms, by the oracle's own count */
-void vqp::confirm(unsigned path, uint16_t pos)
+/* What the completion of @a slot confirms, by the oracle's own count */
+void vqp::confirm(unsigned path, uint16_t slot)
 {
     std::deque<cover> &covers = m_covers[path];
     bool found                = false;
 
     for (const cover &c : covers) {
-        found = found || (c.pos == pos);
+        found = found || (c.slot == slot);
     }
     while (found && !covers.empty()) {
         cover c = covers.front();
@@ -40,75 +24,71 @@ void vqp::confirm(unsigned path, uint16_t pos)
         if (c.owner != nullptr) {
             sent->confirmed(c.owner);
         }
-        found = c.pos != pos;
+        found = c.slot != slot;
+    }
+}
+
+/* What stood before the failed one was acknowledged */
+void vqp::cover_failed(unsigned path, uint16_t slot)
+{
+    std::deque<cover> &covers = m_covers[path];
+
+    while (!covers.empty() && (covers.front().slot != slot)) {
+        cover before = covers.front();
+
+        covers.pop_front();
+        if (before.owner != nullptr) {
+            sent->confirmed(before.owner);
+        }
+    }
+    if (!covers.empty()) {
+        covers.pop_front();
     }
 }
 
 void vqp::on_send(const cqe &c)
 {
+    unsigned before = (unsigned)m_covers[c.path].size();
     unsigned count;
 
-    if (c.status == VQP_OK) {
-        unsigned before = (unsigned)m_covers[c.path].size();
-
-        confirm(c.path, c.pos);
-        count = vqp_tx_retire(&tx, &paths[c.path], c.pos, VQP_OK);
-        if (count != before - m_covers[c.path].size()) {
-            owner.w.fail("slots", name() + ": a completion confirms " +
-                                  std::to_string(count) + " frags, not " +
-                                  std::to_string(before -
-                                                 m_covers[c.path].size()));
-        }
+    if (c.status != VQP_OK) {
+        cover_failed(c.path, c.slot);
+        vqp_on_send_error(&core, &paths[c.path], c.slot, c.status);
+        handle_failure();
         return;
     }
 
-    if (!failed) {
-        fail((c.status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : c.status);
+    confirm(c.path, c.slot);
+    count = vqp_on_send(&core, &paths[c.path], c.slot);
+    if (count != before - m_covers[c.path].size()) {
+        owner.w.fail("slots", name() + ": a completion confirms " +
+                              std::to_string(count) + " frags, not " +
+                              std::to_string(before -
+                                             m_covers[c.path].size()));
     }
-    /* what stood before the failed one was acknowledged */
-    while (!m_covers[c.path].empty() && (m_covers[c.path].front().pos != c.pos)) {
-        cover before = m_covers[c.path].front();
-
-        m_covers[c.path].pop_front();
-        if (before.owner != nullptr) {
-            sent->confirmed(before.owner);
-        }
-    }
-    if (!m_covers[c.path].empty()) {
-        m_covers[c.path].pop_front();
-    }
-    vqp_tx_retire(&tx, &paths[c.path], c.pos, status);
 }
 
 /* ---- receive ---- */
 
 void vqp::repost(const cqe &c)
 {
-    if (c.extra) {
+    vqp_path_t *path = &paths[c.path];
+    uint16_t posted;
+
+    if (c.extra || !vqp_recv_used(&core, path)) {
         return;
     }
 
-    --m_recv_posted[c.path];
-    if ((c.status != VQP_OK) || failed ||
-        (++m_recv_missing[c.path] < owner.p.rx_batch)) {
-        return;
-    }
-
-    m_qps[c.path]->post_recv(m_recv_missing[c.path]);
-    m_recv_posted[c.path] += m_recv_missing[c.path];
-    m_recv_missing[c.path] = 0;
+    posted      = fail_repost ? (uint16_t)owner.w.fault.below(path->recv_used) :
+                                path->recv_used;
+    fail_repost = false;
+    m_qps[c.path]->post_recv(posted);
+    vqp_recv_posted(&core, path, posted);
+    handle_failure();
 }
 
-bool vqp::deliver(uint32_t flags)
+bool vqp::deliver(const vqp_rx_am_t &am)
 {
-    vqp_rx_am_t am;
-
-    if ((vqp_rx_record(&rx, flags, &am) != VQP_OK) || (am.id >= 32)) {
-        bad_peer("malformed active message");
-        return false;
-    }
-
-    credit(am.credit);
     owner.w.trace("%s: AM of %u bytes, id %u", name().c_str(), am.length,
                   am.id);
     if (m_received == nullptr) {
@@ -121,55 +101,54 @@ bool vqp::deliver(uint32_t flags)
     if (user != nullptr) {
         user->on_am(am); /* may send, and may destroy the endpoint */
     }
-    vqp_rx_consumed(&rx, &am);
+    vqp_recv_done(&core, &am);
     return true;
 }
 
 void vqp::on_recv(const cqe &c)
 {
-    uint32_t flags;
-    int passed;
+    vqp_rx_am_t am;
+    int has_am;
+
+    if (c.status != VQP_OK) {
+        vqp_on_recv_error(&core, &paths[c.path], c.status);
+        handle_failure();
+        return;
+    }
 
     repost(c);
-    if (c.status != VQP_OK) {
-        fail((c.status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : c.status);
-        return;
-    }
 
-    if (!saw_imm) {
-        saw_imm = true;
-        vqp_conn_first_imm(&slot.conn, owner.w.now);
-        owner.run_actions();
-    }
-
-    /* A replay is never so late that it is outside of the window */
+    /* A late duplicate is never so late that it is outside of the window */
     if (c.extra && !sent->tainted &&
-        (vqp_fsn_diff(vqp_imm_fsn(c.imm), rx.window.base) <
-         -(int32_t)(rx.window.mask + 1))) {
+        (vqp_fsn_diff(vqp_imm_fsn(c.imm), core.rx.window.base) <
+         -(int32_t)(core.rx.window.mask + 1))) {
         return;
     }
 
-    passed = vqp_rx_imm(&rx, c.imm);
-    if (passed < 0) {
-        bad_peer("an immediate outside of the window");
+    has_am = vqp_recv_fast(&core, &paths[c.path], c.imm, &am);
+    if (has_am > 0) {
+        deliver(am);
         return;
     }
-    if (c.imm & VQP_IMM_CONTROL) {
-        credit(vqp_rx_control(&rx, c.path));
-    }
 
-    flags = c.imm;
-    for (; passed > 0; passed = vqp_window_next(&rx.window, &flags)) {
-        if ((flags & VQP_IMM_LAST) && !deliver(flags)) {
-            return;
+    if (has_am == 0) {
+        for (has_am = vqp_recv(&core, &paths[c.path], c.imm, &am); has_am > 0;
+             has_am = vqp_recv_next(&core, &paths[c.path], &am)) {
+            if (!deliver(am)) {
+                return;
+            }
         }
+    }
+    if (has_am < 0) {
+        handle_failure();
     }
 }
 
 void vqp::on_cqe(const cqe &c)
 {
-    touch();
-    tx.now = owner.w.now;
+    schedule();
+    core.tx.clock.now  = owner.w.now;
+    core.tx.clock.seen = owner.seen;
     if (c.is_recv) {
         on_recv(c);
     } else {
@@ -183,64 +162,92 @@ void vqp::report()
 {
     vqp_done_t done;
 
-    while (vqp_tx_pop_done(&tx, &done)) {
+    while (vqp_next_done(&core, &done)) {
         if (done.user_kind != 0) {
-            sent->report((sim::op*)done.user, done);
+            sent->report((sim::op*)done.user, done, is_failed());
         }
     }
 }
 
 void vqp::report_failure()
 {
-    reported = true;
     if ((slot.conn.state != VQP_CONN_FAILED) &&
         (slot.conn.state != VQP_CONN_CLOSED)) {
-        vqp_conn_fail(&slot.conn, status, owner.w.now);
+        vqp_conn_fail(&slot.conn, core.status, owner.w.now);
         owner.run_actions();
     }
-    if ((user != nullptr) && !canceled) {
+    if ((user != nullptr) && !core.canceled) {
         user->on_failure();
+    }
+}
+
+/* The object may be gone afterwards */
+void vqp::handle_events()
+{
+    bool is_resumed = false;
+
+    for (;;) {
+        switch (vqp_next_event(&core)) {
+        case VQP_EVENT_STATE:
+            owner.w.trace("%s: %s -> %s", name().c_str(),
+                          vqp_state_name(core.logged),
+                          vqp_state_name(core.state));
+            core.logged = core.state;
+            break;
+        case VQP_EVENT_BROKEN:
+            break; /* see check_cause */
+        case VQP_EVENT_FIRST_IMM:
+            vqp_conn_first_imm(&slot.conn, owner.w.now);
+            owner.run_actions();
+            break;
+        case VQP_EVENT_RESUME:
+            is_resumed = true; /* when the events have been handled */
+            break;
+        case VQP_EVENT_CLOSED:
+            closed();
+            break;
+        case VQP_EVENT_FAILED:
+            report_failure();
+            break;
+        case VQP_EVENT_RELEASE:
+            if (!is_scheduled) {
+                if (!sent->crashed) {
+                    sent->check_ended();
+                }
+                owner.destroy(this); /* we are gone */
+            }
+            return;
+        default:
+            if (is_resumed && (user != nullptr)) {
+                user->resume();
+            }
+            return;
+        }
     }
 }
 
 void vqp::run()
 {
-    if (connected) {
+    if (is_connected()) {
         report();
-        if (!tx.failed) {
-            sent->check_reports(tx);
-        } else if ((vqp_tx_outstanding(&tx) == 0) &&
-                   (vqp_tx_oldest(&tx) != tx.seq)) {
+        if (!is_failed()) {
+            sent->check_reports(core.tx);
+        } else if ((vqp_tx_outstanding(&core.tx) == 0) &&
+                   (vqp_tx_oldest(&core.tx) != core.tx.seq)) {
             owner.w.fail("once", name() + " has failed and has nothing in "
                                           "flight, and an op goes on");
         }
-        sent->check_flushes(tx, failed);
-        if (vqp_rx_must_tell(&rx)) {
-            vqp_tx_want_control(&tx);
-        }
-        if (vqp_tx_has_work(&tx)) {
-            pump();
+        sent->check_flushes(core.tx);
+        if (vqp_has_output(&core)) {
+            tx_progress();
         }
         if ((++m_events % owner.w.base.audit) == 0) {
             audit();
         }
     }
 
-    if (no_resource) {
-        no_resource = false;
-        if (user != nullptr) {
-            user->resume();
-        }
-    }
-    if (closing) {
-        run_closing();
-    }
-    if (failed && !reported) {
-        report_failure();
-    }
-    if (dying) {
-        try_destroy();
-    }
+    handle_failure();
+    handle_events();
 }
 
 } /* namespace sim */

@@ -13,13 +13,15 @@ namespace {
 const uint64_t MAX_TIME = 300ull * 1000000000; /* ns of a run; it ends long
                                                   before, by every timeout */
 
+const uint64_t SCAN_INTERVAL = 1000000000; /* ns */
+
 } /* namespace */
 
 const char *kind_name(unsigned kind)
 {
     static const char *const names[] = {"AM", "PUT", "GET", "FADD", "CSWAP",
-                                        "CHECK", "NOTIFY", "CONTROL", "FENCE",
-                                        "KICK", "FREE"};
+                                        "BARRIER", "NOTIFY", "FENCE", "CONTROL",
+                                        "NOP", "FREE"};
 
     return (kind < sizeof(names) / sizeof(names[0])) ? names[kind] : "?";
 }
@@ -33,6 +35,7 @@ world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     base = params::draw(random);
     base.set(config);
     base.fit();
+    m_is_hard = base.loses_messages();
     for (unsigned i = 0; i < base.nodes; ++i) {
         params p = (i == 0) ? base : base.another_node(random);
 
@@ -50,8 +53,13 @@ world::~world()
     }
 }
 
+/* The scan goes on as long as anything else does, so that a run comes to rest */
 void world::at(uint64_t when, event_kind kind, uint32_t id, uint64_t arg)
 {
+    if (!m_is_scanning) {
+        m_is_scanning = true;
+        m_queue.push({now + SCAN_INTERVAL, m_order++, 0, 0, EV_SCAN});
+    }
     m_queue.push({when, m_order++, arg, id, kind});
 }
 
@@ -189,6 +197,16 @@ void world::dispatch(const event &e)
     case EV_FAULT:
         disturb(e.arg);
         break;
+    case EV_SCAN:
+        scan();
+        m_is_scanning = !m_queue.empty();
+        if (m_is_scanning) {
+            m_queue.push({now + SCAN_INTERVAL, m_order++, 0, 0, EV_SCAN});
+        }
+        break;
+    case EV_DEFERRED:
+        nodes[e.id]->run_deferred();
+        break;
     case EV_UNPARK:
         unpark(e.id, (unsigned)e.arg);
         break;
@@ -221,7 +239,8 @@ void world::settle()
     }
 }
 
-/* A peer that is gone, its RST lost, is found by who asks whether it is there */
+/* A peer that is gone, its RST lost, is found by a probe: of the passive side by
+ * itself, of an endpoint by its user */
 void world::settle_probing()
 {
     for (unsigned round = 0; (round < 3) && !failed(); ++round) {
@@ -230,12 +249,21 @@ void world::settle_probing()
     }
 }
 
+/* All connections, as an interface does once a second. Probes end with the faults:
+ * else nothing ever came to rest. */
+void world::scan()
+{
+    for (auto &one : nodes) {
+        one->scan(m_calm ? 0 : base.probe);
+    }
+}
+
 void world::start_programs()
 {
     for (unsigned i = (base.senders > 0) ? 1 : 0; i < nodes.size(); ++i) {
         for (unsigned j = 0; j < base.eps; ++j) {
             nodes[i]->eps.emplace_back(new ep(*nodes[i], next_id++,
-                                              (unsigned)base.lives));
+                                              (unsigned)base.sessions));
         }
     }
 }

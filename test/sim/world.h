@@ -9,7 +9,6 @@
 #include "oracle.h"
 #include "params.h"
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <queue>
@@ -33,7 +32,9 @@ enum event_kind : uint8_t {
     EV_ACT,       /* an endpoint's program goes on */
     EV_QPS,       /* queue pairs that took long are connected */
     EV_FAULT,
-    EV_UNPARK
+    EV_UNPARK,
+    EV_SCAN,      /* once a second: missing immediates, passive probes */
+    EV_DEFERRED   /* dispatch that waits for a busy path is tried again */
 };
 
 const char *kind_name(unsigned kind);
@@ -65,6 +66,10 @@ public:
     /* Messages that came as they were sent, on all connections */
     uint64_t ams_delivered() const;
 
+    /* Something happens that may fail a connection */
+    void hard_fault() { m_is_hard = true; }
+    /* Might a connection have failed by now? */
+    bool had_hard_fault() const { return m_is_hard; }
     /* Do faults still happen? */
     bool may_disturb() const { return !m_calm; }
 
@@ -122,10 +127,11 @@ private:
     void plan_faults();
     void disturb(uint64_t which);
     vqp *any_vqp();
-    void lie(vqp &v);
+    void send_byzantine(vqp &v);
     void unpark(uint32_t vqp_id, unsigned path);
     void calm_down();
     /* check.cc */
+    void scan();
     void probe_all();
     void check_rest();
     void check_agreement();
@@ -140,7 +146,9 @@ private:
     std::priority_queue<event>            m_queue;
     uint64_t                              m_order  = 0;
     uint64_t                              m_events = 0;
-    bool                                  m_calm   = false;
+    bool                                  m_calm        = false;
+    bool                                  m_is_hard     = false;
+    bool                                  m_is_scanning = false;
     std::vector<std::shared_ptr<channel>> m_channels;
     std::map<const char*, counter>        m_counters;
 };

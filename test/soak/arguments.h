@@ -1,6 +1,6 @@
 /*
- * What a soak run was asked for: "--name value" pairs on the command line, and
- * the same as one line of text for the other processes of the run.
+ * Arguments of a soak run: "--name value" pairs on the command line, and the
+ * same as one line of text for the other processes of the run.
  */
 #ifndef VQP_SOAK_ARGUMENTS_H
 #define VQP_SOAK_ARGUMENTS_H
@@ -12,14 +12,14 @@
 
 class arguments {
 public:
-    /* @param known  Names that there are, with their defaults. */
+    /* @param known  Valid names, with their defaults. */
     explicit arguments(const std::map<std::string, std::string> &known) :
             values(known)
     {
     }
 
     /* Takes --NAME VALUE pairs, and NAME=VALUE for options of the interfaces
-     * @return false, having said why, if there is anything else. */
+     * @return false after an error message, if there is anything else. */
     bool parse(int argc, char **argv);
 
     uint64_t number(const std::string &name) const;

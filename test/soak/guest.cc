@@ -1,9 +1,9 @@
 /*
- * A guest of the mix: a process with an interface that talks to the hub, in
- * several lives, for a while. The hub may kill it at any time.
+ * A guest of the mix: a process with an interface that exchanges data with the
+ * hub in several sessions. The hub may kill it at any time.
  */
 #include "mix.h"
-#include "mouth.h"
+#include "mix_sender.h"
 
 #include "test/fabric/fabric.h"
 
@@ -13,11 +13,11 @@
 arguments mix_arguments()
 {
     return arguments({{"seed", "1"}, {"seconds", "20"}, {"guests", "2"},
-                      {"harm", "no"}, {"serial", "0"}, {"place", "0"},
-                      {"life-ms", "1000"}});
+                      {"harm", "no"}, {"serial", "0"}, {"index", "0"},
+                      {"session-ms", "1000"}});
 }
 
-std::string fabric_mistakes()
+std::string fabric_violations()
 {
     char text[512] = "";
 
@@ -42,115 +42,117 @@ void nap(node &where, unsigned milliseconds)
 
 namespace {
 
-/* That a guest has numbers for */
-const unsigned LIVES = 64;
+/* Session numbers of a guest */
+const unsigned SESSIONS = 64;
 
 class guest {
 public:
-    guest(const arguments &args, const std::string &hub_card) :
-            args(args), hub_card(hub_card), seed(args.number("seed")),
+    guest(const arguments &args, const std::string &hub_address) :
+            args(args), hub_address(hub_address), seed(args.number("seed")),
             random((unsigned)(seed * 31 + args.number("serial"))),
-            own(1, args.config), own_ears(own)
+            own(1, args.config), own_receiver(own)
     {
-        new_life();
+        new_session();
     }
 
-    std::string card() const { return own_ears.card(); }
-    void talk();
-    void part();
-    std::string farewell(unsigned heard_life, unsigned heard_count);
+    std::string address() const { return own_receiver.address(); }
+    void run();
+    void finish();
+    std::string wait_and_close(unsigned session, unsigned count);
 
 private:
-    void new_life();
-    void end_life();
+    void new_session();
+    void end_session();
 
     const arguments &args;
-    std::string      hub_card;
+    std::string      hub_address;
     uint64_t         seed;
     std::mt19937     random;
     node             own;
-    ears             own_ears;
-    std::unique_ptr<mouth> speaker;
-    unsigned         lives = 0;
+    mix_receiver             own_receiver;
+    std::unique_ptr<mix_sender> sender;
+    unsigned         sessions = 0;
     std::string      text;
 };
 
-/* Eight seats at the hub are for guests in our place */
-void guest::new_life()
+/* Eight slots at the hub belong to the guests of an index */
+void guest::new_session()
 {
     uint32_t serial = (uint32_t)args.number("serial");
-    uint32_t place  = (uint32_t)args.number("place");
-    uint32_t life   = (serial * (LIVES / 8) + lives / 8) * SEATS +
-                      8 * (place + 1) + lives % 8;
+    uint32_t index  = (uint32_t)args.number("index");
+    uint32_t session   = (serial * (SESSIONS / 8) + sessions / 8) * SLOTS +
+                      8 * (index + 1) + sessions % 8;
 
-    ++lives;
-    speaker = std::make_unique<mouth>(own, hub_card, life, seed,
-                                      args.text("harm") == "yes");
+    ++sessions;
+    sender = std::make_unique<mix_sender>(own, hub_address, session, seed,
+                                          args.text("harm") == "yes");
 }
 
-void guest::end_life()
+void guest::end_session()
 {
     bool harm = args.text("harm") == "yes";
 
     if ((!harm || (random() % 2)) &&
-        !until([&] { return speaker->finish() || speaker->failed(); })) {
-        text += "stuck at the end of a life: " + speaker->state() + "\n";
+        !until([&] { return sender->finish() || sender->failed(); })) {
+        text += "stuck at the end of a session: " + sender->state() + "\n";
     }
-    speaker->cut();
-    text += speaker->complaints();
-    speaker.reset();
+    sender->destroy();
+    text += sender->errors_found();
+    sender.reset();
 }
 
-void guest::talk()
+void guest::run()
 {
-    double end = now() + (double)args.number("life-ms") / 1e3;
+    double end = now() + (double)args.number("session-ms") / 1e3;
 
     while (now() < end) {
         unsigned what = random() % 10000;
 
-        speaker->act();
+        sender->step();
         if (random() % 4 == 0) {
             own.progress();
         }
-        if (speaker->failed() && (lives == LIVES)) {
-            return; /* the numbers that follow are those of later guests */
+        if (sender->failed() && (sessions == SESSIONS)) {
+            return; /* the next numbers belong to later guests */
         }
-        if ((speaker->failed() && (what < 100)) || ((what < 3) && (lives < 60))) {
-            end_life();
-            new_life();
+        if ((sender->failed() && (what < 100)) ||
+            ((what < 3) && (sessions < 60))) {
+            end_session();
+            new_session();
         } else if (what < 13) {
             nap(own, 2);
         }
     }
 }
 
-/* Say how much was said, so that the hub can wait for it */
-void guest::part()
+/* Report the number of messages sent, so that the hub can wait for them */
+void guest::finish()
 {
-    bool clean = until([&] { return speaker->finish() || speaker->failed(); });
+    bool clean = until([&] { return sender->finish() || sender->failed(); });
 
     if (!clean) {
-        text += "stuck: " + speaker->state() + "\n";
+        text += "stuck: " + sender->state() + "\n";
     }
-    clean = clean && !speaker->failed();
-    role_write(std::to_string(speaker->number()) + " " +
-               std::to_string(speaker->said()) + (clean ? " clean" : " failed"));
+    clean = clean && !sender->failed();
+    role_write(std::to_string(sender->number()) + " " +
+               std::to_string(sender->sent()) + (clean ? " clean" : " failed"));
     while (!role_ready()) {
         run_for(0.001);
     }
 }
 
-std::string guest::farewell(unsigned life, unsigned count)
+std::string guest::wait_and_close(unsigned session, unsigned count)
 {
-    if (!until([&] { return own_ears.heard(life) >= count; })) {
-        text += "the hub has said " + std::to_string(count) + " messages, " +
-                std::to_string(own_ears.heard(life)) + " have come\n";
+    if (!until([&] { return own_receiver.received(session) >= count; })) {
+        text += "the hub has sent " + std::to_string(count) +
+                " messages, received: " +
+                std::to_string(own_receiver.received(session)) + "\n";
     }
-    text += speaker->complaints();
-    speaker.reset();
-    text += own_ears.complaints();
+    text += sender->errors_found();
+    sender.reset();
+    text += own_receiver.errors_found();
     own.close();
-    return text + fabric_mistakes();
+    return text + fabric_violations();
 }
 
 } /* namespace */
@@ -158,20 +160,20 @@ std::string guest::farewell(unsigned life, unsigned count)
 VQP_ROLE(mix_guest)
 {
     arguments args = mix_arguments();
-    unsigned life, count;
+    unsigned session, count;
     std::string text;
 
     args.from_line(role_read());
-    std::string hub_card = role_read();
-    guest self(args, hub_card);
+    std::string hub_address = role_read();
+    guest self(args, hub_address);
 
-    role_write(self.card());
-    self.talk();
-    self.part();
-    if (sscanf(role_read().c_str(), "%u %u", &life, &count) != 2) {
+    role_write(self.address());
+    self.run();
+    self.finish();
+    if (sscanf(role_read().c_str(), "%u %u", &session, &count) != 2) {
         return 1;
     }
-    text = self.farewell(life, count);
+    text = self.wait_and_close(session, count);
     for (char &c : text) {
         c = (c == '\n') ? ';' : c;
     }

@@ -1,6 +1,6 @@
 /*
- * vqp_soak: long runs of the transport through UCT, with checks of all that it
- * promises. "order" has many senders and one receiver (order.cc). Loads the
+ * vqp_soak: long runs of the transport through UCT, with checks of its
+ * guarantees. "order" has many senders and one receiver (order.cc). Loads the
  * module as a program in UCX does. Made for the software fabric; runs on any
  * RDMA devices.
  */

@@ -1,6 +1,6 @@
 /* The hub of the mix, see mix.h. */
 #include "mix.h"
-#include "mouth.h"
+#include "mix_sender.h"
 
 #include "test/fabric/fabric.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned MAX_AHS = 8; /* one for each port that was met */
 
-/* What must not grow */
+/* Objects and memory, which must not grow */
 struct level {
     unsigned qps = 0, cqs = 0, mrs = 0, ahs = 0;
     size_t   kbytes = 0;
@@ -60,15 +60,16 @@ level level::now()
     return result;
 }
 
-/* The hub's side of a guest: its process, and who speaks to it */
+/* The hub's side of a guest: its process, and the sender to it */
 struct visit {
-    std::unique_ptr<process> other;
-    std::unique_ptr<mouth>   speaker;
-    std::string              card;
-    double                   kill_at;
-    unsigned                 lives;
-    enum { TALKS, PARTS, LEAVES } state;
-    unsigned                 life, count; /* of its last messages */
+    std::unique_ptr<process>    other;
+    std::unique_ptr<mix_sender> sender;
+    std::string                 address;
+    double                      kill_at;
+    unsigned                    sessions;
+    enum { RUNNING, ENDING }    state;
+    unsigned                    session; /* the guest's last one */
+    unsigned                    count;   /* of messages that it sent there */
 };
 
 class hub {
@@ -78,17 +79,17 @@ public:
 
 private:
     void generation(double seconds);
-    void arrive(unsigned place);
-    void look_after(visit &one);
-    void parts(visit &one);
-    void leaves(visit &one);
-    void speak_anew(visit &one);
-    void gone(visit &one);
-    void rest();
+    void start_guest(unsigned index);
+    void progress(visit &one);
+    void finish_sessions(visit &one);
+    void check_result(visit &one);
+    void new_sender(visit &one);
+    void remove(visit &one);
+    void wait_for_cleanup();
     void exchange();
     void close();
-    void complain(const std::string &what);
-    void complain_of(const mouth &one);
+    void report(const std::string &what);
+    void report_errors_of(const mix_sender &one);
     int verdict(double seconds);
 
     arguments        args;
@@ -96,8 +97,8 @@ private:
     bool             harm;
     std::mt19937     random;
     node             own, mate;
-    ears             own_ears, mate_ears;
-    std::unique_ptr<mouth> there, back; /* they talk all the time */
+    mix_receiver             own_receiver, mate_receiver;
+    std::unique_ptr<mix_sender> there, back; /* for the whole run */
     std::vector<visit> visits;
     unsigned         serial = 0, killed = 0, errors = 0, generations = 0;
     uint64_t         operations = 0;
@@ -108,140 +109,146 @@ private:
 hub::hub(const arguments &args) :
         args(args), seed(args.number("seed")),
         harm(args.text("harm") == "yes"), random((unsigned)seed),
-        own(0, args.config), mate(1, args.config), own_ears(own),
-        mate_ears(mate), visits(args.number("guests"))
+        own(0, args.config), mate(1, args.config), own_receiver(own),
+        mate_receiver(mate), visits(args.number("guests"))
 {
-    there = std::make_unique<mouth>(own, mate_ears.card(), 1, seed, false);
-    back  = std::make_unique<mouth>(mate, own_ears.card(), 1, seed + 1, false);
+    there = std::make_unique<mix_sender>(own, mate_receiver.address(), 1, seed,
+                                         false);
+    back  = std::make_unique<mix_sender>(mate, own_receiver.address(), 1,
+                                         seed + 1, false);
 }
 
-void hub::complain(const std::string &what)
+void hub::report(const std::string &what)
 {
     if (text.size() < 4000) {
         text += what + "\n";
     }
 }
 
-void hub::complain_of(const mouth &one)
+void hub::report_errors_of(const mix_sender &one)
 {
-    if (!one.complaints().empty()) {
-        complain("the hub's " + one.complaints());
+    if (!one.errors_found().empty()) {
+        report("the hub's " + one.errors_found());
     }
 }
 
 /* ---- guests ---- */
 
-void hub::arrive(unsigned place)
+void hub::start_guest(unsigned index)
 {
-    visit &one     = visits[place];
+    visit &one     = visits[index];
     arguments part = args;
     unsigned ms    = 300 + (unsigned)(random() % 2000);
 
     part.set("serial", std::to_string(++serial));
-    part.set("place", std::to_string(place));
-    part.set("life-ms", std::to_string(ms));
+    part.set("index", std::to_string(index));
+    part.set("session-ms", std::to_string(ms));
     one.other = std::make_unique<process>("mix_guest");
     one.other->write(part.line());
-    one.other->write(own_ears.card());
-    one.card  = one.other->read();
-    if (one.card.empty()) {
-        complain("a guest did not come");
+    one.other->write(own_receiver.address());
+    one.address  = one.other->read();
+    if (one.address.empty()) {
+        report("a guest did not start");
         one.other.reset();
         return;
     }
 
-    one.lives   = 0;
-    one.state   = visit::TALKS;
+    one.sessions   = 0;
+    one.state   = visit::RUNNING;
     one.kill_at = (random() % 3 == 0) ? now() + 1e-3 * (double)(random() % ms) :
                                         1e30;
-    speak_anew(one);
+    new_sender(one);
 }
 
-void hub::speak_anew(visit &one)
+void hub::new_sender(visit &one)
 {
-    /* no lives but ours are heard there */
-    one.speaker = std::make_unique<mouth>(own, one.card, 1 + one.lives++, seed,
-                                          harm);
+    /* the guest receives from this side's sessions only */
+    one.sender = std::make_unique<mix_sender>(own, one.address,
+                                              1 + one.sessions++, seed,
+                                              harm);
 }
 
-void hub::gone(visit &one)
+void hub::remove(visit &one)
 {
-    if (one.speaker != nullptr) {
-        one.speaker->cut();
-        operations += one.speaker->operations;
-        complain_of(*one.speaker);
-        one.speaker.reset();
+    if (one.sender != nullptr) {
+        one.sender->destroy();
+        operations += one.sender->operations;
+        report_errors_of(*one.sender);
+        one.sender.reset();
     }
     one.other.reset();
 }
 
-/* It has said all. Say all, too, and tell how much that was. */
-void hub::parts(visit &one)
+/* The guest has sent everything. Send the rest, and report the count to it. */
+void hub::finish_sessions(visit &one)
 {
     std::istringstream words(one.other->read());
     std::string how;
 
-    words >> one.life >> one.count >> how;
-    if (!until([&] { return one.speaker->finish() || one.speaker->failed(); })) {
-        complain("stuck: the hub's messages to a guest");
+    words >> one.session >> one.count >> how;
+    if (!until([&] { return one.sender->finish() || one.sender->failed(); })) {
+        report("stuck: the hub's messages to a guest");
     }
-    if (one.speaker->failed() && !harm) {
-        complain("an error of the endpoint to a guest that lives");
+    if (one.sender->failed() && !harm) {
+        report("an error of the endpoint to a guest that was not killed");
     }
     if (how != "clean") {
         one.count = 0;
         if (!harm) {
-            complain("an error of a guest's endpoint");
+            report("an error of a guest's endpoint");
         }
     }
-    one.other->write(std::to_string(one.speaker->number()) + " " +
-                     std::to_string(one.speaker->failed() ?
-                                    0 : one.speaker->said()));
-    one.state = visit::LEAVES;
+    one.other->write(std::to_string(one.sender->number()) + " " +
+                     std::to_string(one.sender->failed() ?
+                                    0 : one.sender->sent()));
+    one.state = visit::ENDING;
 }
 
-void hub::leaves(visit &one)
+void hub::check_result(visit &one)
 {
-    std::string said = one.other->read();
+    std::string answer = one.other->read();
 
-    if (said != "well") {
-        complain("guest " + std::to_string(one.life) + ": " + said);
+    if (answer != "well") {
+        report("guest " + std::to_string(one.session) + ": " + answer);
     }
-    if (!until([&] { return own_ears.heard(one.life) >= one.count; })) {
-        complain("a guest has said " + std::to_string(one.count) +
-                 " messages, " + std::to_string(own_ears.heard(one.life)) +
-                 " have come");
+    if (!until([&] {
+            return own_receiver.received(one.session) >= one.count;
+        })) {
+        report("a guest has sent " + std::to_string(one.count) +
+               " messages, received: " +
+               std::to_string(own_receiver.received(one.session)));
     }
-    gone(one);
+    remove(one);
 }
 
-void hub::look_after(visit &one)
+void hub::progress(visit &one)
 {
     if (now() > one.kill_at) {
-        one.speaker->expect_harm();
+        one.sender->expect_harm();
         one.other->kill();
         ++killed;
         if (random() % 2) {
             run_for(0.001 * (double)(random() % 20)); /* it may be noticed */
         }
-        gone(one);
+        remove(one);
     } else if (one.other->ready()) {
-        (one.state == visit::TALKS) ? parts(one) : leaves(one);
-    } else if (one.speaker->failed()) {
-        errors += one.state == visit::TALKS;
-        if (one.state == visit::TALKS) {
-            one.speaker->cut();
-            complain_of(*one.speaker);
-            speak_anew(one);
+        (one.state == visit::RUNNING) ? finish_sessions(one) :
+                                        check_result(one);
+    } else if (one.sender->failed()) {
+        errors += one.state == visit::RUNNING;
+        if (one.state == visit::RUNNING) {
+            one.sender->destroy();
+            report_errors_of(*one.sender);
+            new_sender(one);
         }
-    } else if (one.state == visit::TALKS) {
-        one.speaker->act();
+    } else if (one.state == visit::RUNNING) {
+        one.sender->step();
     }
 }
 
 /* ---- generations ---- */
 
-/* Guests come and go for a while; at the end all are gone */
+/* Start guests for @a seconds, and wait until all have ended */
 void hub::generation(double seconds)
 {
     double end = now() + seconds;
@@ -251,78 +258,81 @@ void hub::generation(double seconds)
 
         for (unsigned i = 0; i < visits.size(); ++i) {
             if (visits[i].other != nullptr) {
-                look_after(visits[i]);
+                progress(visits[i]);
             } else if ((now() < end) && text.empty()) {
-                arrive(i);
+                start_guest(i);
             }
             empty = empty && (visits[i].other == nullptr);
         }
         if (random() % 2) {
-            there->act();
-            back->act();
+            there->step();
+            back->step();
         }
         return empty && ((now() >= end) || !text.empty());
     }, seconds + 60);
     for (visit &one : visits) {
         if (one.other != nullptr) {
-            complain("stuck: a guest does not leave");
-            gone(one);
+            report("stuck: a guest does not end");
+            remove(one);
         }
     }
     ++generations;
 }
 
-/* What guests have left goes: connections that nobody owns are probed */
-void hub::rest()
+/* Wait until the connections of former guests are destroyed: a connection that
+ * no endpoint owns is probed */
+void hub::wait_for_cleanup()
 {
     until([&] { return level::now().qps == warm.qps; }, 20);
-    own_ears.forget_guests(); /* of a killed one, something may still come */
+    own_receiver.forget_guests(); /* a killed one may still send */
     last = level::now();
     if (last.qps != warm.qps) {
-        complain("queue pairs are left: " + last.str());
+        report("queue pairs remain: " + last.str());
     } else if (generations <= 2) {
         warm = last;
     } else if (!last.same_objects(warm) || (last.ahs > MAX_AHS)) {
-        complain("left: " + last.str() + ", and it was " + warm.str());
+        report("remaining: " + last.str() + ", after warming up: " +
+               warm.str());
     }
 }
 
-/* The endpoints that last still work */
+/* Check that the endpoints of the whole run still work */
 void hub::exchange()
 {
-    uint64_t before = own_ears.total + mate_ears.total;
+    uint64_t before = own_receiver.total + mate_receiver.total;
 
     until([&] {
-        there->act();
-        back->act();
-        return own_ears.total + mate_ears.total > before + 100;
+        there->step();
+        back->step();
+        return own_receiver.total + mate_receiver.total > before + 100;
     });
-    if (own_ears.total + mate_ears.total <= before + 100) {
-        complain("stuck: the endpoints that last");
+    if (own_receiver.total + mate_receiver.total <= before + 100) {
+        report("stuck: the endpoints of the whole run");
     }
 }
 
 void hub::close()
 {
-    for (mouth *each : {there.get(), back.get()}) {
+    for (mix_sender *each : {there.get(), back.get()}) {
         if (!until([&] { return each->finish() || each->failed(); })) {
-            complain("stuck: the end of an endpoint that lasted");
+            report("stuck: the end of an endpoint of the whole run");
         }
         if (each->failed()) {
-            complain("an error of an endpoint that lasted");
+            report("an error of an endpoint of the whole run");
         }
         operations += each->operations;
-        complain_of(*each);
+        report_errors_of(*each);
     }
     if (!until([&] {
-            return (mate_ears.heard(1) == there->said()) &&
-                   (own_ears.heard(1) == back->said());
+            return (mate_receiver.received(1) == there->sent()) &&
+                   (own_receiver.received(1) == back->sent());
         })) {
-        complain("messages are missing at an endpoint that lasted");
+        report("messages are missing at an endpoint of the whole run");
     }
     there.reset();
     back.reset();
-    text += own_ears.complaints() + mate_ears.complaints() + fabric_mistakes();
+    text += own_receiver.errors_found() + mate_receiver.errors_found() +
+            fabric_violations();
 }
 
 int hub::verdict(double seconds)
@@ -330,11 +340,11 @@ int hub::verdict(double seconds)
     bool good = text.empty();
 
     printf("%s mix: seed %lu, %.0f s, %u generations: %u guests, %u killed, %u "
-           "errors at the hub; %lu operations, %lu messages heard; %s after "
+           "errors at the hub; %lu operations, %lu messages received; %s after "
            "warming up, %s at the end\n",
            good ? "ok  " : "FAIL", (unsigned long)seed, seconds, generations,
            serial, killed, errors, (unsigned long)operations,
-           (unsigned long)(own_ears.total + mate_ears.total),
+           (unsigned long)(own_receiver.total + mate_receiver.total),
            warm.str().c_str(), last.str().c_str());
     printf("%s", text.c_str());
     return good ? 0 : 1;
@@ -345,20 +355,20 @@ int hub::run()
     double begin = now(), seconds = (double)args.number("seconds");
 
     if (vqp_fabric() != NULL) {
-        vqp_fabric()->faults(NULL, NULL, 0); /* those are for the guests */
+        vqp_fabric()->faults(NULL, NULL, 0); /* the guests have them */
     }
     exchange();
     warm = level::now();
     while ((text.empty() && (now() < begin + seconds)) || (generations < 3)) {
         generation(seconds / 6);
-        rest();
+        wait_for_cleanup();
         exchange();
         if (!text.empty()) {
             break;
         }
     }
     if (last.kbytes > warm.kbytes + warm.kbytes / 20 + 4096) {
-        complain("memory grows");
+        report("memory grows");
     }
     close();
     return verdict(now() - begin);

@@ -1,6 +1,6 @@
 /*
- * A random mix of everything: a hub, and guests that come, talk in both
- * directions, go or are killed, and come back. See docs/testing.md.
+ * A random mix of everything: a hub, and guests that start, exchange data in
+ * both directions, end or are killed, and start again. See docs/testing.md.
  */
 #ifndef VQP_SOAK_MIX_H
 #define VQP_SOAK_MIX_H
@@ -9,8 +9,8 @@
 
 arguments mix_arguments();
 
-/* Mistakes in the use of verbs that the fabric has seen in this process, or "" */
-std::string fabric_mistakes();
+/* API violations that the fabric has seen in this process, or "" */
+std::string fabric_violations();
 
 /* Sleep until something happens on an interface, for that long at most */
 void nap(node &where, unsigned milliseconds);

@@ -20,8 +20,8 @@ static arguments order_arguments()
                       {"seconds", "300"}, {"first", "0"}});
 }
 
-/* Mistakes in the use of verbs that the fabric has seen in this process */
-static std::string order_mistakes()
+/* API violations that the fabric has seen in this process */
+static std::string order_violations()
 {
     char text[512] = "";
 
@@ -63,10 +63,10 @@ static std::string order_send(sender_list &all, double seconds)
             each.step(4);
             return each.posted();
         })) {
-        return "not all was accepted";
+        return "not every operation was accepted";
     }
     if (!for_all(all, 60, [](sender &each) { return each.done(); })) {
-        return "not all was confirmed";
+        return "not every operation was confirmed";
     }
 
     for (auto &each : all) {
@@ -74,7 +74,7 @@ static std::string order_send(sender_list &all, double seconds)
             return each->trouble();
         }
     }
-    return order_mistakes();
+    return order_violations();
 }
 
 VQP_ROLE(order_sender)
@@ -152,7 +152,7 @@ static bool order_run(process_list &others, const arguments &args,
     for (auto &other : others) {
         other->write("go");
     }
-    until([&] { return to.all_heard() || (to.wrong() > 100); },
+    until([&] { return to.all_received() || (to.wrong() > 100); },
           (double)args.number("seconds"));
     seconds = now() - seconds;
     run_for(0.2); /* what should not come would come now */
@@ -160,24 +160,24 @@ static bool order_run(process_list &others, const arguments &args,
 }
 
 /* What the senders have found, all of which must have been confirmed */
-static std::string order_farewell(process_list &others)
+static std::string order_results(process_list &others)
 {
     std::string troubles;
 
     for (auto &other : others) {
-        std::string said = other->read();
+        std::string answer = other->read();
 
-        if (said != "done") {
-            troubles += "a process of senders: " + said + "\n";
+        if (answer != "done") {
+            troubles += "a process of senders: " + answer + "\n";
         }
     }
 
     return troubles;
 }
 
-/* What was found, in one line. Fairness fails only where a sender starved: how
- * even they are is a matter of how the system shares its processors too. In a
- * short run the senders that begin first are through before others begin. */
+/* Print the result in one line. Fairness fails only when a sender made less
+ * than a tenth of the fastest one's progress: the system's scheduling has a
+ * share in it. In a short run the first senders finish before others begin. */
 static int order_verdict(const arguments &args, receiver &to, double seconds,
                          uint64_t ahead, const std::string &troubles)
 {
@@ -198,7 +198,7 @@ static int order_verdict(const arguments &args, receiver &to, double seconds,
            (unsigned long)ahead, to.fairness(), to.latency(50), to.latency(99), seconds,
            (double)to.messages() / seconds,
            (double)to.bytes() / seconds * 1e-9);
-    printf("%s%s", to.complaints().c_str(), troubles.c_str());
+    printf("%s%s", to.errors_found().c_str(), troubles.c_str());
     return good ? 0 : 1;
 }
 
@@ -223,10 +223,10 @@ int order_main(int argc, char **argv)
     if (!order_run(others, args, to, seconds)) {
         troubles = "the senders did not start\n";
     }
-    if (to.all_heard()) {
-        troubles += order_farewell(others);
+    if (to.all_received()) {
+        troubles += order_results(others);
     }
-    troubles += order_mistakes();
+    troubles += order_violations();
     to.own.close();
     return order_verdict(args, to, seconds, stats_max(stats.name, "ooo_max"),
                          troubles);

@@ -23,12 +23,12 @@ receiver::receiver(unsigned senders, unsigned num_batches, bool small,
         return UCS_OK;
     });
     own.on_am(sender::am_id, [this](const char *data, size_t length) {
-        return hear(data, length);
+        return receive(data, length);
     });
 }
 
-void receiver::complain(const stream_head &head, const state &at,
-                        const char *what)
+void receiver::report(const stream_head &head, const state &at,
+                      const char *what)
 {
     if (num_wrong++ < 10) {
         text += "sender " + std::to_string(head.sender) + " message " +
@@ -50,13 +50,13 @@ void receiver::check(const stream_head &head, const char *data, size_t length,
 
     if ((length != sizeof(head) + head.length) ||
         (head.length != batches[at.batch].messages[at.index].length)) {
-        complain(head, at, "its length is wrong");
+        report(head, at, "its length is wrong");
     } else if (memcmp(data + sizeof(head), pattern_source.data + offset,
                       head.length) != 0) {
-        complain(head, at, "its bytes are wrong");
+        report(head, at, "its bytes are wrong");
     }
     if (!stream_put_check(slot, put.length, at.batch)) {
-        complain(head, at, "the put before it is not there");
+        report(head, at, "the put before it has not arrived");
     }
 }
 
@@ -80,7 +80,7 @@ void receiver::advance(const stream_head &head, state &at)
     }
 }
 
-ucs_status_t receiver::hear(const char *data, size_t length)
+ucs_status_t receiver::receive(const char *data, size_t length)
 {
     stream_head head = {};
 
@@ -89,14 +89,14 @@ ucs_status_t receiver::hear(const char *data, size_t length)
     num_bytes += length;
     if ((length < sizeof(head)) || (head.sender >= from.size())) {
         ++num_wrong;
-        text += "a message from nobody\n";
+        text += "a message of an unknown sender\n";
         return UCS_OK;
     }
 
     state &at = from[head.sender];
     if ((at.batch == batches.size()) || (head.message != at.message) ||
         (head.batch != at.batch)) {
-        complain(head, at, "out of order, or twice");
+        report(head, at, "out of order, or twice");
         return UCS_OK;
     }
     check(head, data, length, at);

@@ -1,6 +1,7 @@
 /*
- * The receiver of the order run: one interface that hears all senders. It knows
- * what each will say (stream.h), and complains of what is said otherwise.
+ * The receiver of the order run: one interface, to which all senders send. It
+ * compares each message with the expected one (stream.h), and reports
+ * differences.
  */
 #ifndef VQP_SOAK_RECEIVER_H
 #define VQP_SOAK_RECEIVER_H
@@ -15,19 +16,19 @@ public:
              const options &config);
 
     unsigned hellos() const { return num_hellos; }
-    bool all_heard() const { return num_ended == from.size(); }
+    bool all_received() const { return num_ended == from.size(); }
     uint64_t messages() const { return num_messages; }
     uint64_t bytes() const { return num_bytes; } /* puts included */
     uint64_t wrong() const { return num_wrong; }
-    const std::string &complaints() const { return text; }
+    const std::string &errors_found() const { return text; }
     unsigned messages_missing() const;
 
-    /* Messages of the slowest sender when the first one had ended, of those that
-     * each has to send */
+    /* Progress of the slowest sender when the first one has ended: its messages
+     * over the messages of a complete sender */
     double fairness() const { return (double)slowest / (double)expected; }
 
-    /* Microseconds from the first call for a batch to its last handler, of which
-     * so many of a hundred batches took no longer */
+    /* @return Percentile of the batches' latencies, in microseconds: from the
+     *         first call for a batch to its last handler. */
     double latency(double percent);
 
     node   own;
@@ -38,10 +39,10 @@ private:
         unsigned batch, index, message;
     };
 
-    ucs_status_t hear(const char *data, size_t length);
+    ucs_status_t receive(const char *data, size_t length);
     void check(const stream_head &head, const char *data, size_t length,
                const state &at);
-    void complain(const stream_head &head, const state &at, const char *what);
+    void report(const stream_head &head, const state &at, const char *what);
     void advance(const stream_head &head, state &at);
 
     std::vector<stream_batch> batches;

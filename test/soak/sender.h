@@ -1,7 +1,7 @@
 /*
  * One sender of the order run: an interface, an endpoint to the receiver, and
- * the operations that are to be posted next. It never waits: step() posts what
- * is accepted.
+ * the operations to post next. It never blocks: step() posts until an operation
+ * is refused.
  */
 #ifndef VQP_SOAK_SENDER_H
 #define VQP_SOAK_SENDER_H

@@ -1,7 +1,7 @@
 /*
- * What a sender of the order run says, byte by byte, so that the receiver knows
- * it without being told: everything follows from the numbers of the sender, the
- * batch and the message.
+ * The data of the senders of the order run. Every byte is a function of the
+ * numbers of the sender, the batch and the message, so that the receiver can
+ * compute it.
  */
 #ifndef VQP_SOAK_STREAM_H
 #define VQP_SOAK_STREAM_H
@@ -30,8 +30,7 @@ struct stream_op {
     size_t      length;
 };
 
-/* One batch: a put and then messages. Alike for all senders, so that all have
- * the same to do. */
+/* One batch: a put and then messages, the same for all senders */
 struct stream_batch {
     stream_op              put;
     std::vector<stream_op> messages;
@@ -54,12 +53,12 @@ std::vector<stream_batch> stream_make(unsigned batches, bool small,
 constexpr unsigned STREAM_SLOTS     = 4;
 constexpr size_t   STREAM_SLOT_SIZE = 40960;
 
-/* Each word of a put names its batch and its place, so that a slot which a
- * later batch is about to write tells new words from old ones */
+/* Each word of a put contains its batch and its position: words of an earlier
+ * batch in the same slot are detected */
 void stream_put_fill(char *data, size_t length, unsigned batch);
 
 /* @return whether all words are of this batch or of a later one with the same
- * slot, and in their place. */
+ * slot, and at their position. */
 bool stream_put_check(const char *data, size_t length, unsigned batch);
 
 /* The bytes behind the head of a message are cut out of this pattern */

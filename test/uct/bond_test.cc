@@ -7,7 +7,13 @@
 
 #include "test/fabric/fabric.h"
 
+extern "C" {
+#include "core/addr.h"
+}
+
+#include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -23,7 +29,7 @@ protected:
             return;
         }
         if ((devices().size() < 2) || (devices()[0].find("bond") == 0)) {
-            GTEST_SKIP() << "needs two plain devices";
+            GTEST_SKIP() << "needs two unbonded devices";
         }
         both = devices()[0] + ":1," + devices()[1] + ":1";
     }
@@ -83,6 +89,19 @@ protected:
         EXPECT_EQ(UCS_OK, ep.flush());
     }
 
+    /* Faults that drop all messages to the control queue pair of a rail */
+    static std::string deaf(const node &which, unsigned rail)
+    {
+        std::string text = which.address();
+        vqp_iface_addr_t addr;
+
+        EXPECT_EQ(VQP_OK, vqp_iface_addr_unpack(
+                                  text.data() + which.attr.device_addr_len,
+                                  SIZE_MAX, &addr));
+        return "withhold dir=recv count=all dev=" + devices()[rail] + " qpn=" +
+               std::to_string(addr.ud_qpn[rail]);
+    }
+
     std::string both;
 
 private:
@@ -91,18 +110,18 @@ private:
 
 TEST_F(bond_test, its_ports_are_no_devices_of_their_own)
 {
-    std::vector<std::string> plain = domains();
+    std::vector<std::string> single = domains();
 
-    EXPECT_FALSE(has(plain, "vqp_bond0"));
+    EXPECT_FALSE(has(single, "vqp_bond0"));
     set_rails(both);
     std::vector<std::string> bonded = domains();
-    EXPECT_EQ(plain.size() - 1, bonded.size());
+    EXPECT_EQ(single.size() - 1, bonded.size());
     EXPECT_TRUE(has(bonded, "vqp_bond0"));
     EXPECT_FALSE(has(bonded, "vqp_" + devices()[0]));
     EXPECT_FALSE(has(bonded, "vqp_" + devices()[1]));
 }
 
-TEST_F(bond_test, a_wrong_text_is_an_error_that_quotes_it)
+TEST_F(bond_test, an_invalid_text_is_an_error_that_quotes_it)
 {
     log_capture log;
 
@@ -116,14 +135,14 @@ TEST_F(bond_test, a_wrong_text_is_an_error_that_quotes_it)
 
 TEST_F(bond_test, has_the_name_of_its_first_port_and_the_bandwidth_of_all)
 {
-    node plain;
+    node single;
 
     set_rails(both);
     node bond("bond0");
-    EXPECT_NEAR(2 * plain.attr.bandwidth.dedicated,
+    EXPECT_NEAR(2 * single.attr.bandwidth.dedicated,
                 bond.attr.bandwidth.dedicated,
-                plain.attr.bandwidth.dedicated / 100);
-    EXPECT_EQ(plain.md_attr.rkey_packed_size + 4,
+                single.attr.bandwidth.dedicated / 100);
+    EXPECT_EQ(single.md_attr.rkey_packed_size + 4,
               bond.md_attr.rkey_packed_size);
 }
 
@@ -137,26 +156,70 @@ TEST_F(bond_test, data_go_over_all_rails)
     move(b, a, target, source);
 }
 
-TEST_F(bond_test, talks_to_one_port)
+/* Nothing arrives at one control queue pair of each end, so that requests and
+ * answers have to find the way where they get through */
+TEST_F(bond_test, a_silent_rail_stops_no_connection)
 {
-    node plain;
+    uint64_t hits = 0;
+
+    if (vqp_fabric() == nullptr) {
+        GTEST_SKIP() << "can not silence a queue pair";
+    }
+
+    set_rails(both);
+    for (unsigned silent = 0; silent < 4; ++silent) {
+        SCOPED_TRACE(silent);
+        node a("bond0", {{"CONNECT_TIMEOUT", "1s"}});
+        node b("bond0", {{"CONNECT_TIMEOUT", "1s"}});
+        std::string script = deaf(a, silent & 1) + ";" + deaf(b, silent >> 1);
+        for (node *each : {&a, &b}) {
+            each->on_am(1, [](const char *, size_t) { return UCS_OK; });
+        }
+        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), NULL, 0));
+        {
+            endpoint ab(a, b);
+
+            run_for(1.5); /* longer than any side waits */
+            EXPECT_EQ(UCS_OK, ab.retry([&] {
+                return uct_ep_am_short(ab, 1, 0, NULL, 0);
+            }));
+            EXPECT_EQ(UCS_OK, ab.flush());
+            endpoint ba(b, a);
+            EXPECT_EQ(UCS_OK, ba.flush());
+            ab.destroy();
+            run_for(0.5);
+            EXPECT_EQ(UCS_OK, ba.retry([&] {
+                return uct_ep_am_short(ba, 1, 0, NULL, 0);
+            }));
+            EXPECT_EQ(UCS_OK, ba.flush());
+        }
+        EXPECT_EQ(0u, a.errors + b.errors);
+        hits += vqp_fabric()->fault_hits();
+        vqp_fabric()->faults(NULL, NULL, 0);
+    }
+    EXPECT_GT(hits, 0u);
+}
+
+TEST_F(bond_test, connects_to_an_unbonded_port)
+{
+    node single;
 
     set_rails(both);
     node bond("bond0");
-    memory at_plain(plain, 1 << 20), at_bond(bond, 1 << 20);
-    move(plain, bond, at_plain, at_bond);
-    move(bond, plain, at_bond, at_plain);
+    memory at_single(single, 1 << 20), at_bond(bond, 1 << 20);
+    move(single, bond, at_single, at_bond);
+    move(bond, single, at_bond, at_single);
 }
 
 TEST_F(bond_test, a_key_of_another_bond_is_refused)
 {
-    node plain;
+    node single;
 
     set_rails(both);
     node a("bond0"), b("bond0");
     set_rails(devices()[1] + ":1," + devices()[0] + ":1");
     node turned("bond0");
-    memory of_plain(plain, 64), of_turned(turned, 64), right(b, 64);
+    memory of_single(single, 64), of_turned(turned, 64), right(b, 64);
     endpoint ep(a, b);
     uint64_t value = 1, result;
     completion comp;
@@ -164,7 +227,7 @@ TEST_F(bond_test, a_key_of_another_bond_is_refused)
     ASSERT_EQ(UCS_OK, ep.retry([&] {
         return uct_ep_put_short(ep, &value, 8, right.addr(), right.rkey());
     }));
-    for (memory *wrong : {&of_plain, &of_turned}) {
+    for (memory *wrong : {&of_single, &of_turned}) {
         log_capture log;
 
         EXPECT_EQ(UCS_ERR_INVALID_PARAM,
@@ -309,7 +372,7 @@ protected:
     }
 };
 
-TEST_P(bond_pairs, understand_each_other)
+TEST_P(bond_pairs, exchange_data_in_both_directions)
 {
     std::unique_ptr<node> first  = open_end(GetParam().a, false);
     std::unique_ptr<node> second = open_end(GetParam().b, true);
@@ -334,3 +397,63 @@ INSTANTIATE_TEST_SUITE_P(, bond_pairs, ::testing::ValuesIn(pairings),
                          [](const ::testing::TestParamInfo<pairing> &info) {
                              return std::string(info.param.name);
                          });
+
+/* By turns the messages come over each of the rails */
+TEST_F(bond_test, a_message_wakes_up_a_sleeper_by_whichever_rail)
+{
+    static const unsigned events = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
+    const char *mode             = getenv("VQP_FABRIC_MODE");
+    unsigned got                 = 0;
+    int fd                       = -1;
+    int patience                 = 5000;
+
+    set_rails(both);
+    node a("bond0", {{"NUM_PATHS", "2"}, {"SCHED", "rr"}});
+    node b("bond0", {{"NUM_PATHS", "2"}, {"SCHED", "rr"}});
+    endpoint ep(a, b);
+
+    b.on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
+    ASSERT_EQ(UCS_OK, ep.flush());
+    ASSERT_EQ(UCS_OK, uct_iface_event_fd_get(b.iface, &fd));
+    if ((vqp_fabric() != nullptr) &&
+        ((mode == nullptr) || (strcmp(mode, "immediate") == 0))) {
+        patience = 0; /* in place before: a timer must not wake up for it */
+    }
+    for (unsigned i = 0; i < 40; ++i) {
+        struct pollfd pfd = {fd, POLLIN, 0};
+
+        ASSERT_TRUE(until([&] {
+            return uct_iface_event_arm(b.iface, events) == UCS_OK;
+        }));
+        ASSERT_EQ(UCS_OK, ep.retry([&] {
+            return uct_ep_am_short(ep, 1, i, NULL, 0);
+        }));
+        ASSERT_EQ(1, poll(&pfd, 1, patience)) << i;
+        EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(b.iface, events)) << i;
+        ASSERT_TRUE(until([&] { return got == i + 1; }));
+    }
+}
+
+/* It came before the queues were armed, and raises no event any more */
+TEST_F(bond_test, arming_is_refused_by_what_waits_on_any_rail)
+{
+    static const unsigned events = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
+    unsigned got                 = 0;
+
+    set_rails(both);
+    node a("bond0", {{"NUM_PATHS", "2"}, {"SCHED", "rr"}});
+    node b("bond0", {{"NUM_PATHS", "2"}, {"SCHED", "rr"}});
+    endpoint ep(a, b);
+
+    b.on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
+    ASSERT_EQ(UCS_OK, ep.flush());
+    for (unsigned i = 0; i < 20; ++i) {
+        ASSERT_TRUE(until([&] { /* nothing is left to do */
+            return uct_iface_event_arm(b.iface, events) == UCS_OK;
+        }));
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(ep, 1, i, NULL, 0));
+        usleep(5000);
+        ASSERT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(b.iface, events)) << i;
+        ASSERT_TRUE(until([&] { return got == i + 1; }));
+    }
+}

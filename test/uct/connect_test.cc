@@ -1,5 +1,6 @@
 /*
- * Connections: whoever begins, how many, to whom, and what is left of them.
+ * Connections: from either side, many, to any peer, and the objects that
+ * remain after them.
  */
 #include "uct_fixture.h"
 
@@ -13,6 +14,7 @@ extern "C" {
 }
 
 #include <stdio.h>
+#include <unistd.h>
 
 class connect_test : public uct_test {
 protected:
@@ -315,6 +317,7 @@ public:
         memset(&to, 0, sizeof(to));
         memcpy(to.gid, iface_addr.dev.rails[0].gid, sizeof(to.gid));
         to.qpn       = iface_addr.ud_qpn[0];
+        victim_id    = iface_addr.id;
         to.is_global = 1;
     }
 
@@ -332,12 +335,140 @@ public:
         (void)vqp_ib_ud_poll(&ud, &msg); /* reaps the send */
     }
 
+    /* A REQ of an interface behind this queue pair, valid but for its queue pair
+     * of data, which is not there */
+    std::string request(uint32_t number)
+    {
+        std::string data(VQP_WIRE_MAX_LEN, '\0');
+        vqp_wire_header_t hdr = {};
+        vqp_wire_info_t info  = {};
+
+        hdr.type               = VQP_WIRE_REQ;
+        hdr.number             = number;
+        hdr.src_iface          = 0x1234567890;
+        hdr.dst_iface          = victim_id;
+        hdr.src_cookie         = 0x5eed0000 + number;
+        info.ring_addr         = 0x10000;
+        info.cell_addr         = 0x20000;
+        info.ring_size         = 65536;
+        info.fsn_window        = 64;
+        info.rx_depth          = 16;
+        info.num_rails         = 1;
+        info.num_paths         = 1;
+        info.rails[0].ud_qpn   = ud.qpn;
+        info.rails[0].mtu      = 3;
+        info.rails[0].link     = VQP_LINK_ETH;
+        info.paths[0].qpn      = 0x777;
+        memcpy(info.rails[0].gid, gid.raw, sizeof(gid.raw));
+        data.resize(vqp_wire_encode(&hdr, &info, &data[0]));
+        return data;
+    }
+
     vqp_ib_dev_t     dev;
     vqp_ib_port_t    port;
     vqp_ib_gid_t     gid;
     vqp_ib_ud_t      ud;
     vqp_ib_ud_addr_t to;
+    uint64_t         victim_id;
 };
+
+/* More datagrams than one call of the handler handles, without progress
+ * calls */
+TEST_F(connect_test, datagrams_that_come_at_once_are_handled_in_parts)
+{
+    const unsigned count = 200;
+    temp_file stats;
+
+    open({{"STATS_FILE", stats.name}});
+    expect_am(*ab, settled);
+    run_for(0.05);
+    {
+        stranger bad(*b);
+
+        b->block();
+        for (unsigned i = 0; i < count; ++i) {
+            bad.send(std::string(60, 'x'));
+        }
+        b->unblock();
+        usleep(500000); /* asleep: the handlers alone */
+    }
+    expect_am(*ab, settled);
+    b->close();
+    EXPECT_EQ(count, stats_sum(stats.name, "malformed"));
+    EXPECT_GE(stats_sum(stats.name, "yields"), count / 32);
+}
+
+/* REQs from which nothing follows */
+TEST_F(connect_test, a_flood_of_requests_pins_little_and_keeps_nobody_out)
+{
+    const unsigned count = 1200;
+    temp_file stats;
+    int qps;
+
+    open({{"STATS_FILE", stats.name}, {"NUM_PATHS", "1"}});
+    expect_am(*ab, settled);
+    qps = count_qps();
+    {
+        stranger bad(*b);
+
+        for (unsigned i = 0; i < count; ++i) {
+            bad.send(bad.request(i + 1));
+            if ((i % 20) == 0) {
+                run_for(0.01);
+            }
+        }
+        run_for(0.1);
+        if (qps > 0) {
+            EXPECT_LE(count_qps(), qps + 1024 + 1);
+        }
+    }
+    endpoint fresh(*a, *b);
+    expect_am(fresh, settled);
+    EXPECT_EQ(0u, a->errors + b->errors);
+    b->close();
+    EXPECT_GE(stats_sum(stats.name, "refused"), 1u);
+}
+
+/* After a close the peer's side is used again: its failure is one */
+TEST_F(connect_test, a_peer_that_comes_back_and_fails_is_an_error)
+{
+    log_capture quiet;
+
+    open();
+    expect_am(*ab, settled);
+    connect_back();
+    expect_am(*ba, settled);
+    ba->destroy();
+    run_for(0.1);
+    connect_back();
+    EXPECT_EQ(UCS_OK, uct_ep_flush(*ba, UCT_FLUSH_FLAG_CANCEL, NULL));
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }, 5));
+}
+
+TEST_F(connect_test, another_version_is_logged_once_and_does_no_harm)
+{
+    static const std::string said = "control messages of another version";
+    log_capture capture(UCS_LOG_LEVEL_WARN);
+    std::string data, log;
+
+    open();
+    expect_am(*ab, settled);
+    {
+        stranger old(*b);
+
+        data    = old.request(1);
+        data[4] = VQP_WIRE_VERSION - 1;
+        for (unsigned i = 0; i < 3; ++i) {
+            old.send(data);
+            EXPECT_TRUE(until([&] { return capture.has(said); }));
+        }
+    }
+    connect_back(); /* b handles control messages in the order of arrival */
+    expect_am(*ba, settled);
+    EXPECT_EQ(0u, a->errors + b->errors);
+    log = capture.text();
+    EXPECT_EQ(log.find(said), log.rfind(said)) << log;
+}
 
 TEST_F(connect_test, malformed_datagrams_do_no_harm)
 {

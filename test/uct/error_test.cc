@@ -13,7 +13,7 @@
 static const options fast = {{"TIMEOUT", "2ms"}, {"RETRY_COUNT", "3"}};
 
 /* A peer in a process of its own: lets its memory be read and written, takes
- * AMs, and connects back where it is told to. Runs until its input ends. */
+ * AMs, and connects back to the address that it reads. Runs until its input ends. */
 VQP_ROLE(peer)
 {
     node self(1, fast);
@@ -352,9 +352,9 @@ TEST_F(error_test, the_passive_side_finds_a_dead_peer_by_a_probe)
 
 /* ---- keys ---- */
 
-/* A message that is behind a fence waits for a receive of the peer, nothing is on
- * the way, and its endpoint is gone: who would notice that the peer is, too? */
-TEST_F(error_test, what_waits_for_credit_of_a_dead_peer_goes_with_it)
+/* A fenced message waits for a receive of the peer, with nothing in flight, and
+ * its endpoint is destroyed: a dead peer must still be detected */
+TEST_F(error_test, operations_that_wait_for_credit_of_a_dead_peer_fail)
 {
     options config = fast;
     uint64_t value = 1;
@@ -420,7 +420,7 @@ TEST_F(error_test, a_remote_key_that_is_not_valid_any_more_fails_the_endpoint)
     EXPECT_TRUE(until([&] { return comp.calls == 1; }));
     EXPECT_EQ(UCS_OK, comp.status);
     EXPECT_EQ(0u, second.errors);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(error_test, beyond_the_end_of_registered_memory_nothing_is_written)
@@ -444,14 +444,14 @@ TEST_F(error_test, beyond_the_end_of_registered_memory_nothing_is_written)
         EXPECT_TRUE(until([&] { return ep.errors == 1; }));
     }
     expect_alive(*ab);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 /* ---- a peer that breaks the protocol ---- */
 
-TEST_F(error_test, a_malformed_message_is_told_once_and_none_comes_after_it)
+TEST_F(error_test, a_malformed_message_is_reported_once_and_none_follows)
 {
-    const std::string told = "malformed active message";
+    const std::string message = "malformed active message";
     const size_t header    = 16; /* of a record in the ring, which is aligned so */
     log_capture log(UCS_LOG_LEVEL_ERROR);
     unsigned delivered = 0;
@@ -473,16 +473,16 @@ TEST_F(error_test, a_malformed_message_is_told_once_and_none_comes_after_it)
     EXPECT_TRUE(until([&] { return ab->errors == 1; }));
     run_for(0.1);
     EXPECT_EQ(1u, delivered);
-    first = log.text().find(told);
+    first = log.text().find(message);
     ASSERT_NE(std::string::npos, first) << log.text();
-    EXPECT_EQ(std::string::npos, log.text().find(told, first + 1))
+    EXPECT_EQ(std::string::npos, log.text().find(message, first + 1))
             << log.text();
 }
 
 /* ---- peers that are busy ---- */
 
-/* The end of a sprayed message is told when its frags are acknowledged, and that
- * is when the sender looks; a later message of one frag is there before */
+/* The last frag of a sprayed message is announced after all its frags are
+ * acknowledged, when the sender polls. A later message of one frag arrives before */
 TEST_F(error_test, a_spraying_peer_that_does_not_progress_is_not_dead)
 {
     unsigned got = 0;
@@ -504,6 +504,52 @@ TEST_F(error_test, a_spraying_peer_that_does_not_progress_is_not_dead)
 }
 
 /* ---- ports ---- */
+
+/* All connections fail at once, and are reported one after the other: an
+ * endpoint that is created from an error handler gets none of them */
+TEST_F(error_test, a_connection_that_has_failed_is_not_adopted)
+{
+    const unsigned count = 6;
+    std::vector<std::unique_ptr<endpoint>> own, others, fresh;
+    log_capture quiet;
+
+    if (!ports_go_down()) {
+        GTEST_SKIP() << "no faults may be made here";
+    }
+
+    a = std::make_unique<node>(0);
+    b = std::make_unique<node>(1);
+    b->on_am(settle_id, [](const char *, size_t) { return UCS_OK; });
+    for (unsigned i = 0; i < count; ++i) {
+        others.push_back(std::make_unique<endpoint>(*b, *a));
+        EXPECT_EQ(UCS_OK, others[i]->flush());
+    }
+    for (unsigned i = 0; i < count; ++i) { /* all of them adopt */
+        own.push_back(std::make_unique<endpoint>(*a, *b));
+        EXPECT_EQ(UCS_OK, own[i]->flush());
+    }
+    /* The first ones and the last ones are passive again, whatever the order in
+     * which they are reported */
+    for (unsigned i : {0u, 1u, count - 2, count - 1}) {
+        own[i].reset();
+    }
+    run_for(0.1);
+    a->on_error = [&](endpoint *, ucs_status_t) {
+        EXPECT_TRUE(fault("up " + a->name));
+        fresh.push_back(std::make_unique<endpoint>(*a, *b));
+        return UCS_OK;
+    };
+    ASSERT_TRUE(fault("down " + a->name));
+    EXPECT_TRUE(until([&] { return fresh.size() == 2; }));
+    a->on_error = nullptr;
+    for (auto &ep : fresh) {
+        EXPECT_EQ(UCS_OK, ep->retry([&] {
+            return uct_ep_am_short(*ep, settle_id, 0, NULL, 0);
+        }));
+        EXPECT_EQ(UCS_OK, ep->flush());
+        EXPECT_EQ(0u, ep->errors);
+    }
+}
 
 TEST_F(error_test, a_port_that_goes_down_fails_endpoints_and_serves_when_it_is_up)
 {
@@ -555,9 +601,9 @@ TEST_F(error_test, a_closed_interface_fails_the_endpoints_to_it_once)
     EXPECT_EQ(1u, ab->errors);
 }
 
-/* Its side was closed properly, and nobody here waited for anything: that is no
- * failure yet. Who then waits is told, and not when packets time out */
-TEST_F(error_test, a_flush_behind_what_a_peer_that_went_left_ends_at_once)
+/* The peer has closed in an orderly way, which is no failure while nothing waits.
+ * A later flush fails at once, and not after a timeout */
+TEST_F(error_test, a_flush_after_the_peer_has_closed_fails_at_once)
 {
     completion comp;
     log_capture quiet;

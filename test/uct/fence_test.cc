@@ -22,10 +22,16 @@ static void PrintTo(const fence_setting &which, std::ostream *os)
 
 static const fence_setting settings[] = {
     {"one_path",  {{"NUM_PATHS", "1"}}, true},
-    {"dqplb",     {{"NUM_PATHS", "4"}}, true},
+    {"auto",      {{"NUM_PATHS", "4"}}, true},
+    {"dqplb",     {{"NUM_PATHS", "4"}, {"NOTIFY", "dqplb"}}, true},
     {"spray",     {{"NUM_PATHS", "4"}, {"NOTIFY", "spray"}}, true},
+    {"tail",      {{"NUM_PATHS", "4"}, {"NOTIFY", "tail"},
+                   {"MIN_FRAG", "2k"}, {"FRAG_SIZE", "4k"}}, true},
     {"least",     {{"NUM_PATHS", "4"}, {"SCHED", "least"}}, true},
-    {"order_all", {{"NUM_PATHS", "4"}, {"AM_ORDER", "all"}}, false}
+    {"rr",        {{"NUM_PATHS", "3"}, {"SCHED", "rr"}}, true},
+    {"order_all", {{"NUM_PATHS", "4"}, {"AM_ORDER", "all"}}, false},
+    {"tail_all",  {{"NUM_PATHS", "4"}, {"NOTIFY", "tail"}, {"MIN_FRAG", "2k"},
+                   {"FRAG_SIZE", "4k"}, {"AM_ORDER", "all"}}, false}
 };
 
 class fence : public uct_test,
@@ -49,7 +55,7 @@ protected:
     void TearDown() override
     {
         if (ab != nullptr) {
-            EXPECT_EQ(UCS_OK, ab->flush()); /* before its memory goes */
+            EXPECT_EQ(UCS_OK, ab->flush()); /* before its memory is freed */
         }
         ab.reset();
         source.reset();
@@ -189,6 +195,39 @@ TEST_P(fence, an_active_message_sees_atomics_before_it)
     EXPECT_EQ(200u, *cell);
 }
 
+/* The receiver of the message may change the source of the read */
+TEST_P(fence, a_get_has_read_before_the_message_behind_it_is_delivered)
+{
+    static constexpr size_t length = 200000;
+    uct_iov_t iov                  = source->iov(0, length);
+    unsigned got = 0, bad = 0;
+
+    b->on_am(1, [&](const char *data, size_t) {
+        uint64_t value;
+
+        memcpy(&value, data, 8);
+        memset(target->data, (char)(value + 1), length);
+        ++got;
+        return UCS_OK;
+    });
+    memset(target->data, 0, length);
+    for (unsigned i = 0; i < 50; ++i) {
+        completion comp;
+
+        EXPECT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_get_zcopy(*ab, &iov, 1, target->addr(),
+                                    target->rkey(), &comp.super);
+        }));
+        put_fence();
+        am(i);
+        ASSERT_TRUE(until([&] { return (got == i + 1) && comp.calls; }));
+        for (size_t j = 0; j < length; ++j) {
+            bad += source->data[j] != (char)i;
+        }
+    }
+    EXPECT_EQ(0u, bad);
+}
+
 TEST_P(fence, a_put_comes_after_the_puts_before_it)
 {
     uint64_t value;
@@ -281,7 +320,7 @@ TEST_P(fence, of_an_idle_endpoint_costs_nothing)
     EXPECT_EQ(UCS_OK, ab->flush());
 }
 
-TEST_P(fence, messages_of_several_frags_stay_in_order_over_uneven_paths)
+TEST_P(fence, messages_of_several_frags_stay_in_order_over_asymmetric_paths)
 {
     unsigned got = 0;
     std::string bad;

@@ -68,7 +68,7 @@ TEST_F(md_test, memory_that_is_not_mapped_is_refused_with_a_reason)
     char *address;
 
     open();
-    /* the middle of a large hole: nobody else gets it meanwhile */
+    /* the middle of a large hole: no other mapping gets it */
     address = (char*)mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS |
                           MAP_NORESERVE, -1, 0);
     munmap(address, room);
@@ -149,7 +149,7 @@ TEST_F(md_test, read_only_memory_can_be_sent_and_read_by_the_peer)
     ab.reset();
     ba.reset();
     munmap(data, length);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 /* Needs a process without the right to lock what it likes */
@@ -197,7 +197,7 @@ TEST_F(md_test, beyond_the_lock_limit_the_message_names_limit_and_size)
     EXPECT_EQ(0, status);
 }
 
-TEST_F(md_test, after_an_invalidation_the_peer_does_not_get_in)
+TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)
 {
     completion invalidated, bad;
     uct_md_mem_dereg_params_t params = {};
@@ -233,7 +233,88 @@ TEST_F(md_test, after_an_invalidation_the_peer_does_not_get_in)
         EXPECT_TRUE(until([&] { return ab->errors == 1; }));
         EXPECT_EQ(pattern(1, 0), target.data[0]);
     }
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
+}
+
+/* A registration allows a peer exactly the access of its flags */
+TEST_F(md_test, a_peer_may_do_what_the_flags_of_a_registration_say)
+{
+    static const unsigned all[] = {UCT_MD_MEM_ACCESS_REMOTE_PUT,
+                                   UCT_MD_MEM_ACCESS_REMOTE_GET,
+                                   UCT_MD_MEM_ACCESS_REMOTE_ATOMIC,
+                                   UCT_MD_MEM_ACCESS_LOCAL_READ |
+                                   UCT_MD_MEM_ACCESS_LOCAL_WRITE};
+
+    open();
+    memory source(*a, 4096);
+    for (unsigned flags : all) {
+        memory target(*b, 4096, nullptr, flags);
+        uct_iov_t iov = source.iov(0, 64);
+
+        for (unsigned op = 0; op < 3; ++op) {
+            endpoint ep(*a, *b);
+            completion comp;
+            uint64_t result = 7;
+            bool allowed    = flags & ((op == 0) ? UCT_MD_MEM_ACCESS_REMOTE_PUT :
+                                       (op == 1) ? UCT_MD_MEM_ACCESS_REMOTE_GET :
+                                       UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
+
+            target.fill(3);
+            source.fill(4);
+            ASSERT_EQ(UCS_INPROGRESS, ep.retry([&] {
+                return (op == 0) ?
+                       uct_ep_put_zcopy(ep, &iov, 1, target.addr(),
+                                        target.rkey(), &comp.super) :
+                       (op == 1) ?
+                       uct_ep_get_zcopy(ep, &iov, 1, target.addr(),
+                                        target.rkey(), &comp.super) :
+                       uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_ADD, 1, &result,
+                                             target.addr(), target.rkey(),
+                                             &comp.super);
+            }));
+            ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+            EXPECT_EQ(allowed, comp.status == UCS_OK)
+                    << "flags 0x" << std::hex << flags << ", op " << op;
+            if (!allowed) {
+                EXPECT_EQ(pattern(3, 0), target.data[0]);
+                EXPECT_EQ(pattern(4, 0), source.data[0]);
+                EXPECT_EQ(7u, result);
+            }
+        }
+    }
+    expect_violations("remote_key");
+}
+
+TEST_F(md_test, a_remote_key_whose_numbers_do_not_fit_is_refused)
+{
+    uct_rkey_bundle_t bundle;
+    std::string key;
+
+    open();
+    memory mem(*a, 4096);
+    log_capture log;
+    for (unsigned rail = 1; rail < 16; ++rail) { /* there is rail 0 alone */
+        key    = mem.packed_key();
+        key[0] = (char)(key[0] | (rail << 4));
+        if ((uint8_t)key[1] <= rail) {
+            EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+                      uct_rkey_unpack(component(), key.data(), &bundle))
+                    << rail;
+        }
+    }
+    for (unsigned rails : {0u, 5u, 255u}) {
+        key    = mem.packed_key();
+        key[1] = (char)rails;
+        key.resize(2048, '\0');
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+                  uct_rkey_unpack(component(), key.data(), &bundle)) << rails;
+    }
+    for (unsigned version : {0u, 2u, 15u}) {
+        key    = mem.packed_key();
+        key[0] = (char)version;
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+                  uct_rkey_unpack(component(), key.data(), &bundle)) << version;
+    }
 }
 
 TEST_F(md_test, remote_keys_that_are_garbage_are_refused)

@@ -213,7 +213,7 @@ void nth_scenario::transfer()
         return m_a.failed || m_b.failed || (m_b.received == m_sent);
     }, patience)) << m_b.received << " of " << m_sent << " messages arrived";
     m_started = false;
-    m_whole   = true;
+    m_completed = true;
 }
 
 void nth_scenario::check()

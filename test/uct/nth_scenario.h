@@ -38,8 +38,8 @@ struct nth_memory {
     uct_rkey_bundle_t bundle;
 };
 
-/* One of the two interfaces, and what hangs on it. Each step tells whether
- * there is a next one; down() takes what is there. */
+/* One of the two interfaces, and its objects. Each step returns whether there
+ * is a next one; down() releases the existing objects. */
 class nth_side {
 public:
     ~nth_side() { down(); }
@@ -82,7 +82,7 @@ public:
     void run();
 
     /* The transport reported no error at any step */
-    bool clean() const { return !m_a.failed && !m_b.failed && m_whole; }
+    bool clean() const { return !m_a.failed && !m_b.failed && m_completed; }
 
     /* There was nothing to open: that is no error, and nothing is logged */
     bool absent() const { return m_a.absent || m_b.absent; }
@@ -115,7 +115,7 @@ private:
     uint64_t m_results[2]  = {0, 0};
     double   m_nudged      = 0;     /* when it was sent last, while waiting */
     bool     m_started     = false; /* all operations were posted */
-    bool     m_whole       = false; /* the end of transfer() was reached */
+    bool     m_completed   = false; /* the end of transfer() was reached */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Every operation of the transport moves exactly the bytes that it was told,
+ * Every operation of the transport moves exactly the specified bytes,
  * with every size at a border, odd addresses, and pieces of any length: with
  * one path, with several, with each notify policy and completion order.
  */
@@ -70,7 +70,7 @@ TEST_P(ops, put_bcopy_moves_0_to_max_bytes_to_odd_addresses)
     }
 }
 
-/* Who registered nothing has no key either: UCX's own tests do so */
+/* Without a registration there is no key: UCX's own tests do so */
 TEST_P(ops, ops_of_no_bytes_do_not_look_at_the_key)
 {
     auto pack  = [](void *, void *) -> size_t { return 0; };

@@ -20,7 +20,7 @@ constexpr size_t   slot    = 40000;     /* bytes that an op may write */
 constexpr size_t   area    = num_ops * slot;
 constexpr uint8_t  am_id   = 3;
 
-/* What the threads say to each other beside the transport */
+/* Data exchanged by the threads beside the transport */
 class meeting {
 public:
     struct card {

@@ -67,7 +67,7 @@ public:
         return ucp_tag_recv_nbx(worker, data, length, tag, ~0ul, &param);
     }
 
-    /* true, and the request is released, when it is over */
+    /* true, and the request is released, when it is complete */
     static bool test(void *&request)
     {
         ucs_status_t status = (request == NULL) ? UCS_OK :

@@ -34,8 +34,8 @@ uct_component_h component();
 /* Options of an interface, without the prefix UCX_VQP_ */
 typedef std::map<std::string, std::string> options;
 
-/* All that was logged between construction and destruction, at any level that
- * UCX_LOG_LEVEL lets through, or at @a level; nothing of it is printed */
+/* Everything logged between construction and destruction, at any level that
+ * UCX_LOG_LEVEL allows, or at @a level; none of it is printed */
 class log_capture {
 public:
     log_capture();
@@ -59,7 +59,8 @@ public:
     typedef std::function<ucs_status_t(const char *, size_t)> am_handler;
     typedef std::function<ucs_status_t(endpoint *, ucs_status_t)> err_handler;
 
-    /* With a domain: on the memory domain of that one, which lives longer */
+    /* With a domain: on the memory domain of that node, which must outlive this
+     * one */
     explicit node(unsigned device = 0, const options &config = {},
                   node *domain = nullptr);
     /* On the memory domain vqp_<name>: a device, or a bond ("bond0") */
@@ -70,6 +71,10 @@ public:
 
     unsigned progress() { return uct_worker_progress(worker); }
     void on_am(uint8_t id, const am_handler &handler);
+
+    /* Hold off the handlers of control messages and timers */
+    void block() { UCS_ASYNC_BLOCK(async); }
+    void unblock() { UCS_ASYNC_UNBLOCK(async); }
 
     /* Close the interface now: its statistics are written */
     void close();
@@ -100,9 +105,9 @@ private:
     std::map<uint8_t, am_handler> handlers;
 };
 
-/* How the threads of nodes that are opened from now on wait for the async thread.
- * Where time passes only for who sleeps (UML's time-travel=inf-cpu), a lock must
- * not spin: UCS_ASYNC_MODE_THREAD_MUTEX. */
+/* How the threads of nodes that are opened from now on wait for the async
+ * thread. Where time passes only while all threads sleep (UML's
+ * time-travel=inf-cpu), a lock must not spin: UCS_ASYNC_MODE_THREAD_MUTEX. */
 extern ucs_async_mode_t async_mode;
 
 /* Progress the interfaces of this thread until the condition holds.
@@ -178,8 +183,8 @@ template <typename func_t> auto post(func_t func) -> decltype(func())
     return result;
 }
 
-/* Registered memory with its remote key, packed and unpacked. Where no address
- * is given it is allocated; with an offset it begins at an odd address. */
+/* Registered memory with its remote key, packed and unpacked. It is allocated
+ * if no address is given; with an offset it begins at an odd address. */
 class memory {
 public:
     memory(node &owner, size_t length, void *address = nullptr,
@@ -200,6 +205,7 @@ public:
     size_t            length;
     uct_mem_h         memh = UCT_MEM_HANDLE_NULL;
     uct_rkey_bundle_t bundle;
+    bool              unpacked; /* registered, and there is a key */
 
 private:
     bool mapped;
@@ -230,8 +236,7 @@ bool faults_allowed();
 bool ports_go_down();
 
 /* Queue pairs of all processes, on one of the tests' devices or on all of them;
- * of this process, on all devices, on the software fabric; -1 if it can not be
- * told */
+ * of this process, on all devices, on the software fabric; -1 if unknown */
 int count_qps(const std::string &device = "");
 
 /* A name for a file that is removed with the object */
@@ -268,9 +273,10 @@ protected:
     /* Wait until a message has come through and is acknowledged */
     void settle();
 
-    /* On the software fabric: this test has misused verbs, as it meant to, and
-     * the fabric has said so. Others may not: see TearDown. */
-    static void expect_mistakes(const char *rule);
+    /* On the software fabric: this test has violated the API on purpose, and
+     * the fabric has reported it. In other tests a violation is a failure, see
+     * TearDown. */
+    static void expect_violations(const char *rule);
 
     static constexpr uint8_t settle_id = 31; /* both take it, and count */
     unsigned             settled   = 0;

@@ -49,9 +49,28 @@ TEST_F(cqpool, opens_a_further_queue_at_the_limit)
     ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 150, &index));
     EXPECT_EQ(1u, index);
     EXPECT_NE(pool.cqs[0].cq, pool.cqs[1].cq);
-    /* What still fits the first goes there */
+    /* Later reservations that fit the first queue use it */
     ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 40, &index));
     EXPECT_EQ(0u, index);
+    check();
+    vqp_ib_cq_pool_cleanup(&pool);
+}
+
+/* Of each queue, the further ones too */
+TEST_F(cqpool, every_queue_keeps_its_base_for_sends)
+{
+    unsigned mine[4] = {}, index;
+
+    init(16, 64, 16);
+    while (pool.num_cqs < 4) { /* three are full then, however large they are */
+        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 1, &index));
+        ASSERT_LT(index, 4u);
+        ++mine[index];
+    }
+    for (index = 0; index < 4; ++index) {
+        EXPECT_GT(mine[index], 0u);
+        EXPECT_LE(16 + mine[index], pool.cqs[index].depth) << index;
+    }
     check();
     vqp_ib_cq_pool_cleanup(&pool);
 }

@@ -1,5 +1,5 @@
 /*
- * Who sent a datagram: the forms of the 40 bytes before it.
+ * The source of a datagram: the forms of the 40 bytes before it.
  */
 #include "verbs_fixture.h"
 
@@ -8,7 +8,7 @@ namespace {
 const uint8_t ipv4_source[16] = {0, 0, 0, 0, 0, 0, 0, 0,
                                  0, 0, 0xff, 0xff, 10, 77, 0, 1};
 
-/* 10.77.0.1 -> 10.77.0.2; on loopback nobody fills length and checksum */
+/* 10.77.0.1 -> 10.77.0.2; length and checksum are not filled on loopback */
 void put_ipv4(uint8_t *grh, uint8_t checksum)
 {
     const uint8_t header[20] = {0x45, 106, 0, 52, 0,  0,  0x40, 0, 64, 17,

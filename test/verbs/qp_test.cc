@@ -2,107 +2,9 @@
  * RC queue pairs: a connected pair between two rails, immediates into
  * zero-length receives, and what comes back in ERR.
  */
-#include "verbs_fixture.h"
+#include "qp_end.h"
 
-namespace {
-
-const uint32_t RECVS = 200; /* more than one batch */
-
-/* One end: pool, QP, and a registered buffer */
-struct end {
-    rail             *r;
-    vqp_ib_cq_pool_t pool;
-    vqp_ib_qp_t      qp;
-    vqp_ib_mr_t      mr;
-    unsigned         cq_index;
-    char             buffer[8192];
-
-    explicit end(rail *r_) : r(r_)
-    {
-        vqp_ib_cq_pool_params_t pool_params = {16, 0, 64};
-        vqp_ib_qp_params_t qp_params        = {64, RECVS, 128, 4};
-        vqp_ib_dev_t *devs[]                = {&r->dev};
-        vqp_ib_mr_params_t mr_params        = {
-            buffer, sizeof(buffer), VQP_IB_ACCESS_REMOTE_WRITE, 0,
-            VQP_IB_LOG_ERROR, 0};
-
-        memset(buffer, 0, sizeof(buffer));
-        EXPECT_EQ(VQP_OK,
-                  vqp_ib_cq_pool_init(&pool, &r->dev, &pool_params));
-        EXPECT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, RECVS, &cq_index));
-        EXPECT_EQ(VQP_OK, vqp_ib_qp_create(&qp, &r->dev, cq(), &qp_params));
-        EXPECT_EQ(VQP_OK, vqp_ib_mr_reg(&mr, devs, 1, &mr_params));
-    }
-
-    ~end()
-    {
-        vqp_ib_qp_destroy(&qp);
-        vqp_ib_cq_pool_release(&pool, cq_index, RECVS);
-        vqp_ib_mr_dereg(&mr);
-        vqp_ib_cq_pool_cleanup(&pool);
-    }
-
-    struct ibv_cq *cq() { return pool.cqs[cq_index].cq; }
-
-    void connect(const end &peer, uint32_t sq_psn, uint32_t rq_psn)
-    {
-        vqp_ib_qp_conn_t conn = {};
-        uint16_t index, pkey;
-
-        memcpy(conn.av.dgid, peer.r->gid.raw, 16);
-        conn.av.port            = r->port.num;
-        conn.av.sgid_index      = r->gid.index;
-        conn.av.is_global       = r->port.grh_required;
-        conn.av.dlid            = peer.r->port.lid;
-        conn.av.hop_limit       = 64;
-        conn.av.flow_label      = 0x12345;
-        conn.dest_qpn           = peer.qp.qpn;
-        conn.sq_psn             = sq_psn;
-        conn.rq_psn             = rq_psn;
-        conn.mtu                = vqp_ib_mtu_enum(r->port.mtu);
-        conn.timeout            = 14;
-        conn.retry_cnt          = 5;
-        conn.rnr_retry          = 6;
-        conn.min_rnr_timer      = 12;
-        conn.max_rd_atomic      = 1;
-        conn.max_dest_rd_atomic = 1;
-
-        ASSERT_EQ(VQP_OK, vqp_ib_port_find_pkey(&r->dev, &r->port, 0, &index,
-                                                &pkey));
-        ASSERT_EQ(VQP_OK, vqp_ib_qp_to_init(&qp, r->port.num, index));
-        uint32_t posted;
-        ASSERT_EQ(VQP_OK, vqp_ib_qp_post_recvs(&qp, 77, RECVS, &posted));
-        EXPECT_EQ((uint32_t)RECVS, posted);
-        ASSERT_EQ(VQP_OK, vqp_ib_qp_to_rtr(&qp, &conn));
-        ASSERT_EQ(VQP_OK, vqp_ib_qp_to_rts(&qp, &conn));
-    }
-
-    void write_imm(const end &peer, uint32_t imm, uint32_t length)
-    {
-        struct ibv_sge sge   = {(uintptr_t)buffer, length, mr.lkey[0]};
-        struct ibv_send_wr wr = {}, *bad;
-
-        wr.wr_id               = 5;
-        wr.sg_list             = &sge;
-        wr.num_sge             = 1;
-        wr.opcode              = IBV_WR_RDMA_WRITE_WITH_IMM;
-        wr.send_flags          = IBV_SEND_SIGNALED;
-        wr.imm_data            = imm;
-        wr.wr.rdma.remote_addr = (uintptr_t)peer.buffer;
-        wr.wr.rdma.rkey        = peer.mr.rkey[0];
-        ASSERT_EQ(0, ibv_post_send(qp.qp, &wr, &bad));
-    }
-
-    struct ibv_wc wait_wc()
-    {
-        struct ibv_wc wc = {};
-
-        EXPECT_TRUE(eventually([&] { return ibv_poll_cq(cq(), 1, &wc) == 1; }));
-        return wc;
-    }
-};
-
-} // namespace
+#include "test/fabric/fabric.h"
 
 class qp : public verbs_test {
 protected:
@@ -110,8 +12,8 @@ protected:
     {
         verbs_test::SetUp();
         if (a != nullptr) {
-            x = new end(a);
-            y = new end(b);
+            x = new qp_end(a);
+            y = new qp_end(b);
         }
     }
 
@@ -128,8 +30,8 @@ protected:
         y->connect(*x, 100, 0xfffffe);
     }
 
-    end *x = nullptr;
-    end *y = nullptr;
+    qp_end *x = nullptr;
+    qp_end *y = nullptr;
 };
 
 TEST_F(qp, granted_is_at_least_what_was_asked)
@@ -186,6 +88,30 @@ TEST_F(qp, immediate_arrives_in_a_zero_length_receive)
     x->write_imm(*y, 9, 0);
     EXPECT_EQ(78u, y->wait_wc().wr_id);
     x->wait_wc();
+}
+
+TEST_F(qp, returns_how_many_receives_were_posted_when_one_fails)
+{
+    uint32_t posted = 0;
+    struct ibv_wc wc;
+    log_capture log;
+
+    if (vqp_fabric() == NULL) {
+        GTEST_SKIP() << "failures are made by the software fabric";
+    }
+
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_to_init(&x->qp, a->port.num, 0));
+    ASSERT_EQ(0, vqp_fabric()->faults("call verb=post_recv nth=2", NULL, 0));
+    EXPECT_EQ(VQP_ERR_IO, vqp_ib_qp_post_recvs(&x->qp, 5, 150, &posted));
+    EXPECT_TRUE(log.has("ibv_post_recv"));
+    vqp_fabric()->faults(NULL, NULL, 0);
+    EXPECT_GT(posted, 0u);
+    EXPECT_LT(posted, 150u);
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_to_error(&x->qp));
+    for (uint32_t i = 0; i < posted; ++i) {
+        ASSERT_EQ(5u, x->wait_wc().wr_id);
+    }
+    EXPECT_EQ(0, ibv_poll_cq(x->cq(), 1, &wc));
 }
 
 TEST_F(qp, expected_psn_counts_packets_and_wraps)

@@ -297,7 +297,7 @@ TEST_F(ud, address_that_does_not_resolve_is_unreachable)
         GTEST_SKIP() << "makes an address by its IPv4 form";
     }
 
-    to.gid[15] = 250; /* the same network, nobody there */
+    to.gid[15] = 250; /* the same network, without a host */
     EXPECT_EQ(VQP_ERR_UNREACHABLE, vqp_ib_ud_send(&x->ud, &to, "x", 1));
     EXPECT_TRUE(log.has("ibv_create_ah"));
     /* The failure leaves the cache as it was */

@@ -217,7 +217,7 @@ TEST_F(cq_event, an_error_is_solicited)
     EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, b->next().status);
 }
 
-TEST_F(cq_event, a_nonblocking_channel_says_again)
+TEST_F(cq_event, a_nonblocking_channel_returns_eagain)
 {
     void *context;
     ibv_cq *cq;

@@ -1,6 +1,6 @@
 /*
- * Operations of a connected queue pair, byte by byte, and what their
- * completions tell.
+ * Operations of a connected queue pair, byte by byte, and the fields of their
+ * completions.
  */
 #include "fabric_fixture.h"
 
@@ -48,7 +48,7 @@ TEST_F(rc_data, write_of_many_packets)
     EXPECT_TRUE(b->buffer.holds(2, 1000001, 100));
 }
 
-TEST_F(rc_data, write_of_nothing_needs_no_key)
+TEST_F(rc_data, an_empty_write_needs_no_key)
 {
     ibv_send_wr wr = a->wr(IBV_WR_RDMA_WRITE, *b, 0);
 
@@ -295,7 +295,7 @@ TEST_F(rc_data, slots_are_free_when_a_later_completion_was_polled)
 
     EXPECT_EQ(ENOMEM, ibv_post_send(a->qp, &wr, &bad));
     EXPECT_EQ(&wr, bad);
-    expect_mistakes("sq_depth");
+    expect_violations("sq_depth");
     expect_sent(IBV_WC_RDMA_WRITE);
     for (uint32_t i = 0; i < depth; ++i) {
         wr.send_flags = (i == depth - 1) ? IBV_SEND_SIGNALED : 0;

@@ -35,7 +35,7 @@ TEST_F(rc_error, a_wrong_rkey_breaks_both_sides)
     wr.wr.rdma.rkey ^= 0x55500;
     expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
     expect_peer(IBV_QPS_ERR);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(rc_error, nothing_is_written_past_the_end_of_a_region)
@@ -46,16 +46,16 @@ TEST_F(rc_error, nothing_is_written_past_the_end_of_a_region)
     wr.wr.rdma.remote_addr = b->buffer.addr(b->buffer.size - 63);
     expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
     EXPECT_TRUE(b->buffer.holds(3, 0, b->buffer.size));
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
-TEST_F(rc_error, nor_before_its_beginning)
+TEST_F(rc_error, nothing_is_written_before_the_start_of_a_region)
 {
     ibv_send_wr wr = a->wr(IBV_WR_RDMA_READ, *b, 64);
 
     wr.wr.rdma.remote_addr -= 1;
     expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(rc_error, an_address_that_wraps_around_is_out_of_bounds)
@@ -64,7 +64,7 @@ TEST_F(rc_error, an_address_that_wraps_around_is_out_of_bounds)
 
     wr.wr.rdma.remote_addr = UINT64_MAX - 10;
     expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(rc_error, a_region_grants_what_it_was_registered_for)
@@ -90,16 +90,16 @@ TEST_F(rc_error, a_region_grants_what_it_was_registered_for)
             wr.wr.rdma.rkey        = region.mr->rkey;
         }
         expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
-        expect_mistakes("remote_key");
+        expect_violations("remote_key");
     }
 }
 
-TEST_F(rc_error, so_does_a_queue_pair)
+TEST_F(rc_error, a_queue_pair_grants_what_it_was_created_for)
 {
-    qp_options plain, closed;
+    qp_options open_options, closed;
 
     closed.access = IBV_ACCESS_REMOTE_READ;
-    open(plain, closed);
+    open(open_options, closed);
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_READ, *b));
     EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
@@ -116,7 +116,7 @@ TEST_F(rc_error, a_region_of_another_domain_is_not_there)
     wr.wr.rdma.remote_addr = region.addr();
     wr.wr.rdma.rkey        = region.mr->rkey;
     expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(rc_error, a_region_that_was_deregistered_is_gone)
@@ -129,7 +129,7 @@ TEST_F(rc_error, a_region_that_was_deregistered_is_gone)
     region.deregister();
     memory another(*dev, 4096); /* its key is a new one */
     expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(rc_error, a_wrong_lkey_breaks_the_sender_only)
@@ -139,7 +139,7 @@ TEST_F(rc_error, a_wrong_lkey_breaks_the_sender_only)
     a->sge.lkey ^= 0x55500;
     expect_failed(wr, IBV_WC_LOC_PROT_ERR);
     expect_peer(IBV_QPS_RTS);
-    expect_mistakes("local_key");
+    expect_violations("local_key");
 }
 
 TEST_F(rc_error, a_read_needs_a_place_that_may_be_written)
@@ -149,7 +149,7 @@ TEST_F(rc_error, a_read_needs_a_place_that_may_be_written)
 
     a->sge = region.sge(0, 8);
     expect_failed(wr, IBV_WC_LOC_PROT_ERR);
-    expect_mistakes("local_key");
+    expect_violations("local_key");
 }
 
 TEST_F(rc_error, a_message_longer_than_its_receive)
@@ -179,7 +179,7 @@ TEST_F(rc_error, everything_outstanding_is_flushed)
 
     ASSERT_EQ(0, a->recvs(4));
     ASSERT_EQ(0, a->to(IBV_QPS_ERR));
-    wr.send_flags = 0; /* an error has a completion all the same */
+    wr.send_flags = 0; /* an error has a completion even so */
     for (wr.wr_id = 10; wr.wr_id < 13; ++wr.wr_id) {
         ASSERT_EQ(0, a->post(wr));
     }
@@ -217,7 +217,7 @@ TEST_F(rc_error, what_follows_a_failure_is_flushed_in_order)
     for (unsigned i = 0; i < 3; ++i) {
         EXPECT_EQ(i + 1, all[i].wr_id);
     }
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(rc_error, receives_of_the_responder_are_flushed_too)
@@ -230,7 +230,7 @@ TEST_F(rc_error, receives_of_the_responder_are_flushed_too)
     for (const ibv_wc &wc : b->drain(3)) {
         EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wc.status);
     }
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(rc_error, a_queue_pair_works_again_after_reset)
@@ -239,7 +239,7 @@ TEST_F(rc_error, a_queue_pair_works_again_after_reset)
 
     wr.wr.rdma.rkey ^= 0x55500;
     expect_failed(wr, IBV_WC_REM_ACCESS_ERR);
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
     for (auto side : {a.get(), b.get()}) {
         ASSERT_EQ(0, side->to(IBV_QPS_RESET));
     }
@@ -290,7 +290,7 @@ TEST_F(rc_retry, a_peer_that_was_destroyed)
     EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, c.next().status);
 }
 
-TEST_F(rc_retry, a_peer_that_is_another_s)
+TEST_F(rc_retry, a_peer_connected_to_another_queue_pair)
 {
     endpoint c(*dev);
 

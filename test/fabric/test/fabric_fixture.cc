@@ -393,7 +393,7 @@ void fabric_test::faults(const std::string &script)
             << error;
 }
 
-void fabric_test::expect_mistakes(const std::string &rule)
+void fabric_test::expect_violations(const std::string &rule)
 {
     char text[400];
 

@@ -81,7 +81,7 @@ struct qp_options {
     int         cqe           = 128;
     bool        channel       = false;
     ibv_srq     *srq          = nullptr;
-    ibv_cq      *cq           = nullptr; /* of somebody else */
+    ibv_cq      *cq           = nullptr; /* of another owner */
     unsigned    access        = memory::all;
     uint8_t     timeout       = 10; /* 4.2 ms */
     uint8_t     retry         = 2;
@@ -100,7 +100,7 @@ public:
     endpoint(const endpoint &)            = delete;
     endpoint &operator=(const endpoint &) = delete;
 
-    /* States; 0 or what ibv_modify_qp said */
+    /* States; 0 or the result of ibv_modify_qp */
     int to_init();
     int to_rtr(uint32_t dest_qpn, const union ibv_gid &gid, uint32_t rq_psn);
     int to_rts();
@@ -135,7 +135,7 @@ public:
 };
 
 /* Two connected queue pairs, of one device, in one process. No test may leave
- * a mistake unnoticed: see expect_mistakes(). */
+ * a violation unnoticed: see expect_violations(). */
 class fabric_test : public ::testing::Test {
 protected:
     void SetUp() override;
@@ -146,8 +146,8 @@ protected:
     void open(const qp_options &options_a, const qp_options &options_b);
     void faults(const std::string &script);
 
-    /* Mistakes against this rule were made on purpose: so many, at least one */
-    void expect_mistakes(const std::string &rule);
+    /* Violations against this rule were made on purpose: so many, at least one */
+    void expect_violations(const std::string &rule);
 
     std::unique_ptr<device>   dev;
     std::unique_ptr<endpoint> a, b;

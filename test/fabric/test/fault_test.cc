@@ -31,6 +31,10 @@ TEST_F(fault_script, takes_rules_blanks_and_comments)
                              "withhold dir=recv; duplicate dir=send nth=2",
                              "garbage count=all status=WR_FLUSH_ERR",
                              "seed value=9",
+                             "chain after=3 errno=EIO qpn=17 dev=fab0 nth=2",
+                             "unacked more=all; unacked more=0; wr part=4",
+                             "lose op=RDMA_READ count=all",
+                             "duplicate xor=0x10000 as=WR_FLUSH_ERR dir=recv",
                              "rate at=1ms to=100; delay at=0s to=1ms for=2ms",
                              "kill role=x nth=3 op=SEND; kill proc=1 at=5ms",
                              "rate path=3/4 dev=fab0 at=1s every=1s to=0",
@@ -49,13 +53,20 @@ TEST_F(fault_script, says_what_is_wrong)
                             "call errno=EWHAT", "call nth=0", "call nth=-1",
                             "call nth=1x", "call count=0", "wr p=0", "wr p=1.5",
                             "wr p=x", "wr status=IBV_WC_SUCCESS", "wr op=WRITE",
-                            "wr dev=mlx5_0", "wr dev=fab", "wr qpn=any"}) {
+                            "wr dev=mlx5_0", "wr dev=fab", "wr qpn=any",
+                            "unacked more=-1", "wr part=x", "chain after=",
+                            "chain after=0x100000000", "duplicate xor=0",
+                            "duplicate as=NONE"}) {
         EXPECT_NE(std::string::npos, error(bad).find("not understood")) << bad;
     }
     for (const char *bad : {"rate at=1s path=4/4 to=1", "rate at=1s to=1ms",
                             "rate at=1s path=/4 to=1", "delay at=1s to=5",
                             "qp at=5", "port at=1h", "port for=1ms at=-1ms"}) {
         EXPECT_NE(std::string::npos, error(bad).find("not understood")) << bad;
+    }
+    for (const char *bad : {"wr more=1", "unacked part=1", "call after=1",
+                            "chain verb=post_send", "withhold xor=1"}) {
+        EXPECT_NE(std::string::npos, error(bad).find("no such key")) << bad;
     }
     EXPECT_NE("", error("port for=1ms"));
     EXPECT_NE("", error("qp"));
@@ -65,7 +76,7 @@ TEST_F(fault_script, says_what_is_wrong)
               error("rate at=1s to=5 port=1 path=0"));
 }
 
-TEST_F(fault_script, a_wrong_one_leaves_the_one_in_force)
+TEST_F(fault_script, an_invalid_script_leaves_the_one_in_force)
 {
     faults("call verb=alloc_pd");
     EXPECT_NE("", error("call verb=nonsense"));
@@ -186,7 +197,7 @@ TEST_F(fault_call, by_chance_and_repeatable)
     EXPECT_LT(hits, 140u);
 }
 
-/* Each verb does nothing and says why */
+/* Each verb fails with an errno */
 TEST_F(fault_call, any_verb)
 {
     ibv_ah_attr ah_attr = {};
@@ -286,7 +297,7 @@ TEST_F(fault_wr, a_failed_one_was_not_executed)
     EXPECT_FALSE(b->buffer.holds(1, 0, 64));
 }
 
-TEST_F(fault_wr, an_unacknowledged_one_was)
+TEST_F(fault_wr, an_unacknowledged_one_was_executed)
 {
     faults("unacked");
     ASSERT_EQ(0, b->recv(3));
@@ -324,6 +335,30 @@ TEST_F(fault_wr, a_duplicate_comes_once_more)
     EXPECT_TRUE(b->quiet());
 }
 
+TEST_F(fault_wr, a_duplicate_can_be_of_another_request_and_status)
+{
+    ibv_wc wc;
+
+    faults("duplicate nth=2 xor=0x70000 as=WR_FLUSH_ERR");
+    for (unsigned i = 0; i < 3; ++i) {
+        ibv_send_wr wr = a->wr(IBV_WR_RDMA_WRITE, *b);
+        wr.wr_id       = 0x10000 + i;
+        ASSERT_EQ(0, a->post(wr));
+    }
+    for (uint64_t i = 0; i < 3; ++i) {
+        wc = a->next();
+        EXPECT_EQ(0x10000 + i, wc.wr_id);
+        EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+    }
+    wc = a->next();
+    EXPECT_EQ(0x60001u, wc.wr_id);
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wc.status);
+    EXPECT_EQ(a->qp->qp_num, wc.qp_num);
+    EXPECT_TRUE(a->quiet());
+    EXPECT_EQ(IBV_QPS_RTS, a->state());
+    EXPECT_EQ(1u, fabric().fault_hits());
+}
+
 TEST_F(fault_wr, garbage_leaves_what_is_defined)
 {
     unsigned spoilt = 0;
@@ -331,7 +366,7 @@ TEST_F(fault_wr, garbage_leaves_what_is_defined)
     faults("garbage count=all");
     ASSERT_EQ(0, a->recvs(20));
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
-    EXPECT_EQ(IBV_WC_RDMA_WRITE, a->next().opcode); /* a success is whole */
+    EXPECT_EQ(IBV_WC_RDMA_WRITE, a->next().opcode); /* a success has all fields */
     ASSERT_EQ(0, a->to(IBV_QPS_ERR));
     for (uint64_t i = 0; i < 20; ++i) {
         ibv_wc wc = a->next();
@@ -433,7 +468,7 @@ TEST_F(fault_time, with_the_port_down_sends_fail)
     EXPECT_EQ(ENODEV, fabric().port("nonsense", 1, 0));
 }
 
-TEST_F(fault_time, a_short_loss_of_the_peer_s_port_is_ridden_out)
+TEST_F(fault_time, a_short_loss_of_the_peer_s_port_is_retried)
 {
     qp_options patient;
 
@@ -456,6 +491,23 @@ TEST_F(fault_time, an_event_is_raised)
                                 (uintptr_t)a->qp));
     EXPECT_EQ(IBV_EVENT_QP_FATAL, event());
     EXPECT_EQ(EINVAL, fabric().event(dev->context, 1000, 0));
+}
+
+TEST_F(fault_time, an_event_of_a_queue_pair_is_raised_by_its_number)
+{
+    const vqp_fabric_t &f = fabric();
+    std::string name      = dev->name();
+
+    for (int type : {IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_CQ_ERR,
+                     IBV_EVENT_PORT_ERR, IBV_EVENT_DEVICE_FATAL}) {
+        ASSERT_EQ(0, f.qp_event(name.c_str(), a->qp->qp_num, type));
+        EXPECT_EQ(type, event());
+    }
+    EXPECT_EQ(IBV_QPS_RTS, a->state());
+    EXPECT_EQ(ENOENT, f.qp_event(name.c_str(), 0xabcdef, IBV_EVENT_QP_FATAL));
+    EXPECT_EQ(ENODEV, f.qp_event("nonsense", 17, IBV_EVENT_QP_FATAL));
+    EXPECT_EQ(EINVAL, f.qp_event(name.c_str(), a->qp->qp_num,
+                                 IBV_EVENT_SRQ_ERR));
 }
 
 TEST_F(fault_time, traffic_is_counted)

@@ -35,7 +35,7 @@ TEST_F(timed_path, data_lands_before_the_completion_and_not_at_once)
     EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
 }
 
-TEST_F(timed_path, nobody_has_to_poll)
+TEST_F(timed_path, progress_needs_no_poll)
 {
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 64));
     usleep(50000);
@@ -90,7 +90,7 @@ TEST_F(timed_path, a_source_must_stay_until_the_completion)
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 64));
     a->buffer.data[10] ^= 1;
     EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
-    expect_mistakes("changed");
+    expect_violations("changed");
 }
 
 TEST_F(timed_path, error_flushes_what_is_under_way)
@@ -185,7 +185,7 @@ TEST_F(rxe_habits, a_bad_lkey_is_an_operation_error)
     a->sge.lkey   ^= 0x55500;
     ASSERT_EQ(0, a->post(wr));
     EXPECT_EQ(IBV_WC_LOC_QP_OP_ERR, a->next().status);
-    expect_mistakes("local_key");
+    expect_violations("local_key");
 }
 
 /* ---- InfiniBand: LIDs instead of addresses ---- */

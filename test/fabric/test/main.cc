@@ -78,7 +78,7 @@ static void exec_layout(const layout &l, char **argv)
 {
     std::string preload = VQP_TEST_FABRIC;
 
-    /* a sanitizer wants to be the first */
+    /* a sanitizer must be the first library */
     if (getenv("LD_PRELOAD") != nullptr) {
         preload = getenv("LD_PRELOAD") + (":" + preload);
     }
@@ -86,7 +86,7 @@ static void exec_layout(const layout &l, char **argv)
     set_env("LD_PRELOAD", preload);
     set_env(LAYOUT_ENV, l.name);
     set_env("VQP_FABRIC_WORLD", "test." + std::to_string(getpid()));
-    set_env("VQP_FABRIC_MANNERS", "warn");
+    set_env("VQP_FABRIC_VIOLATIONS", "warn");
     for (const char *setting : l.env) {
         std::string pair = std::string("VQP_FABRIC_") + setting;
         size_t equals    = pair.find('=');

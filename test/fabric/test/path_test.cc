@@ -5,7 +5,7 @@
  * Mb/s and 3 ms more.
  *
  * Times are bounds from below, which hold on a machine of any load; what comes
- * first is told by the order in a completion queue.
+ * first is decided by the order in a completion queue.
  */
 #include "fabric_fixture.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <unistd.h>
 
-/* What a side tells the other one */
+/* Connection data of one side for the other */
 static std::string address(const endpoint &e)
 {
     std::ostringstream out;
@@ -112,7 +112,7 @@ protected:
     std::unique_ptr<remote>  there;
 };
 
-TEST_F(two_processes, an_echo_comes_back_whole)
+TEST_F(two_processes, an_echo_comes_back_complete)
 {
     for (size_t length : {0, 1, 100, 4096, 500000}) {
         ibv_send_wr ping = wr(IBV_WR_RDMA_WRITE_WITH_IMM, length);
@@ -178,7 +178,7 @@ TEST_F(two_processes, a_peer_that_is_killed_in_the_middle)
     }));
 }
 
-TEST_F(two_processes, another_takes_the_place_of_a_dead_one)
+TEST_F(two_processes, a_new_process_replaces_a_dead_one)
 {
     peer->kill();
     a.reset();

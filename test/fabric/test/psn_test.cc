@@ -1,5 +1,5 @@
 /*
- * The expected PSN as a log of what was executed: it tells after an error which
+ * The expected PSN as a log of executed requests: after an error it shows which
  * of the sender's requests have landed.
  */
 #include "fabric_fixture.h"
@@ -76,7 +76,7 @@ TEST_F(psn_log, what_was_refused_does_not_count)
     ASSERT_EQ(0, a->post(wr));
     EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, a->next().status);
     EXPECT_EQ(1001u, expected());
-    expect_mistakes("remote_key");
+    expect_violations("remote_key");
 }
 
 TEST_F(psn_log, survives_in_error)
@@ -86,7 +86,7 @@ TEST_F(psn_log, survives_in_error)
     EXPECT_EQ(1007u, expected());
 }
 
-TEST_F(psn_log, tells_what_was_executed_and_not_acknowledged)
+TEST_F(psn_log, counts_what_was_executed_and_not_acknowledged)
 {
     faults("unacked nth=2");
     EXPECT_EQ(1u, step(a->wr(IBV_WR_RDMA_WRITE, *b)));
@@ -97,11 +97,48 @@ TEST_F(psn_log, tells_what_was_executed_and_not_acknowledged)
     EXPECT_TRUE(b->buffer.holds(4, 0, 2048));
 }
 
-TEST_F(psn_log, tells_what_was_not_executed)
+TEST_F(psn_log, does_not_count_what_was_not_executed)
 {
     faults("wr nth=2 status=RETRY_EXC_ERR");
     EXPECT_EQ(1u, step(a->wr(IBV_WR_RDMA_WRITE, *b)));
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 2048));
     EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
     EXPECT_EQ(1001u, expected());
+}
+
+TEST_F(psn_log, an_rnr_nak_does_not_count)
+{
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE_WITH_IMM, *b, 3000));
+    EXPECT_TRUE(a->quiet());
+    EXPECT_EQ(1000u, expected());
+    ASSERT_EQ(0, b->recv());
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    EXPECT_EQ(1003u, expected());
+}
+
+/* For any mixture, in both directions: each side counts the other's */
+TEST_F(psn_log, is_the_sum_of_the_packets_of_all_that_was_executed)
+{
+    static const struct {
+        ibv_wr_opcode op;
+        size_t        length;
+        uint32_t      packets;
+    } all[] = {
+        {IBV_WR_RDMA_WRITE, 0, 1},           {IBV_WR_RDMA_WRITE, 1023, 1},
+        {IBV_WR_RDMA_READ, 2049, 3},         {IBV_WR_RDMA_READ, 0, 1},
+        {IBV_WR_ATOMIC_CMP_AND_SWP, 8, 1},   {IBV_WR_SEND, 0, 1},
+        {IBV_WR_SEND_WITH_IMM, 0, 1},        {IBV_WR_RDMA_READ, 1024, 1},
+        {IBV_WR_RDMA_WRITE_WITH_IMM, 65536, 64},
+        {IBV_WR_RDMA_WRITE, 1 << 20, 1024}
+    };
+    uint32_t sum = 1000;
+
+    ASSERT_EQ(0, b->recvs(3));
+    for (const auto &each : all) {
+        ASSERT_EQ(0, a->post(each.op, *b, each.length));
+        EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+        sum += each.packets;
+        EXPECT_EQ(sum, expected()) << each.op << " " << each.length;
+    }
+    EXPECT_EQ(1000u, a->query().rq_psn);
 }

@@ -37,7 +37,7 @@ TEST_F(rnr, no_retry_fails_at_once_and_the_peer_lives)
     EXPECT_EQ(IBV_QPS_RTS, b->state());
 }
 
-TEST_F(rnr, some_retries_take_their_time)
+TEST_F(rnr, retries_take_the_rnr_timer_each)
 {
     start(3, 14); /* 1 ms each */
     double begin = now();
@@ -47,7 +47,7 @@ TEST_F(rnr, some_retries_take_their_time)
     EXPECT_LT(now() - begin, 1);
 }
 
-TEST_F(rnr, what_comes_later_waits_its_turn)
+TEST_F(rnr, later_requests_wait_in_order)
 {
     start(7);
     a->buffer.fill(1);
@@ -72,7 +72,7 @@ TEST_F(rnr, other_queue_pairs_do_not_wait)
     EXPECT_TRUE(a->quiet());
 }
 
-TEST_F(rnr, a_storm_only_takes_longer)
+TEST_F(rnr, many_rnr_naks_only_delay_requests)
 {
     start(7);
     faults("rnr nth=2 count=20");

@@ -10,16 +10,16 @@ protected:
     void SetUp() override
     {
         ibv_srq_init_attr attr = {};
-        qp_options plain, shared;
+        qp_options own, shared;
 
         fabric_test::SetUp();
         attr.attr.max_wr  = 16;
         attr.attr.max_sge = 1;
         queue             = ibv_create_srq(dev->pd, &attr);
         ASSERT_NE(nullptr, queue);
-        shared.srq       = queue;
-        plain.rnr_retry  = 7;
-        open(plain, shared);
+        shared.srq        = queue;
+        own.rnr_retry     = 7;
+        open(own, shared);
     }
 
     void TearDown() override
@@ -93,7 +93,7 @@ TEST_F(srq, an_empty_one_is_not_ready)
     EXPECT_EQ(7u, b->next().wr_id);
 }
 
-TEST_F(srq, holds_what_it_was_made_for)
+TEST_F(srq, holds_the_granted_number_of_receives)
 {
     ibv_srq_attr attr;
     unsigned count = 0;
@@ -115,7 +115,7 @@ TEST_F(srq, a_queue_pair_in_error_flushes_none_of_it)
     EXPECT_EQ(IBV_EVENT_QP_LAST_WQE_REACHED, event());
 }
 
-TEST_F(srq, the_limit_is_told_once)
+TEST_F(srq, the_limit_event_is_raised_once)
 {
     for (uint64_t i = 0; i < 6; ++i) {
         ASSERT_EQ(0, recv(i));

@@ -60,7 +60,7 @@ TEST_F(qp_state, a_step_needs_its_attributes)
     EXPECT_EQ(IBV_QPS_RTR, a->state());
 }
 
-TEST_F(qp_state, a_port_that_there_is_not_is_refused)
+TEST_F(qp_state, a_missing_port_is_refused)
 {
     ibv_qp_attr attr = {};
 
@@ -112,7 +112,7 @@ TEST_F(qp_state, sends_are_posted_from_rts_on)
     EXPECT_EQ(EINVAL, a->post(IBV_WR_RDMA_WRITE, *b));
 }
 
-TEST_F(qp_state, attributes_are_told_as_they_were_set)
+TEST_F(qp_state, query_returns_the_attributes_that_were_set)
 {
     ibv_qp_init_attr init;
     ibv_qp_attr attr;
@@ -160,7 +160,7 @@ TEST_F(qp_state, more_than_the_device_has_is_refused)
     EXPECT_EQ(nullptr, ibv_create_qp(dev->pd, &attr));
 }
 
-TEST_F(qp_state, numbers_come_back_late)
+TEST_F(qp_state, qp_numbers_are_reused_late)
 {
     uint32_t first = a->qp->qp_num;
 

@@ -1,5 +1,5 @@
 /*
- * Datagrams: they arrive whole or not at all, and nobody is told.
+ * Datagrams: they arrive complete or not at all, without an error.
  */
 #include "fabric_fixture.h"
 
@@ -61,7 +61,7 @@ protected:
         EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
     }
 
-    /* What a queue pair says that is to be connected to nobody */
+    /* Attributes of a queue pair without a peer */
     int unreachable()
     {
         union ibv_gid gid = dev->gid;
@@ -95,7 +95,7 @@ TEST_F(ud, a_datagram_comes_behind_its_header)
     EXPECT_EQ(0, memcmp(b->buffer.data + 32, dev->gid.raw + 12, 4));
 }
 
-TEST_F(ud, the_answer_finds_back)
+TEST_F(ud, the_answer_reaches_the_sender)
 {
     ibv_ah *back;
     ibv_wc wc;
@@ -130,7 +130,7 @@ TEST_F(ud, a_wrong_key_is_dropped)
     EXPECT_TRUE(b->quiet());
 }
 
-TEST_F(ud, a_number_that_nobody_has_is_dropped)
+TEST_F(ud, a_datagram_to_an_unknown_qp_is_dropped)
 {
     ibv_send_wr wr = datagram(8);
 
@@ -139,7 +139,7 @@ TEST_F(ud, a_number_that_nobody_has_is_dropped)
     EXPECT_TRUE(b->quiet());
 }
 
-TEST_F(ud, an_address_that_nobody_has_does_not_resolve)
+TEST_F(ud, an_unknown_address_does_not_resolve)
 {
     ibv_ah_attr attr = {};
 

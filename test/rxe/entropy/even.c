@@ -3,7 +3,7 @@
  * and puts each flow on one of 2, 4 and 8 links as a switch does, by a hash of
  * addresses and ports, for several hashes. Prints counts and chi-square.
  *
- * Status: 0 all are even; 1 some are not, where chance alone says so once in
+ * Status: 0 all are even; 1 some are not, which chance alone causes once in
  * 100,000 runs; 2 wrong input. libc only.
  */
 #include <arpa/inet.h>

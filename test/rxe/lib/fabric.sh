@@ -61,9 +61,9 @@ fabric_wait() {
     return 1
 }
 
-# fabric_make COUNT MTU: makes it all and exports what the command may want to
-# know.  On failure says why in FABRIC_ERROR and returns 1; what was made stays:
-# the name space is to be given up, or fabric_remove called.
+# fabric_make COUNT MTU: makes the devices and exports their names for the command.
+# On failure sets FABRIC_ERROR to the reason and returns 1. What was made stays:
+# the caller gives up the name space, or calls fabric_remove.
 fabric_make() {
     local i br=${FABRIC_TAG}br0 devs=() ips=() nets=() ports=()
 

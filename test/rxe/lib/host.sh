@@ -2,7 +2,7 @@
 # Backend "host": rxe devices made on this machine, or devices that it has.
 # Sourced by run.
 #
-# Devices that are made live in a network name space of their own, which goes
+# Devices that are made have a network name space of their own, which ends
 # with the last process in it.  Kernels whose rxe knows only the first name
 # space (found out by trying) get uniquely named devices there instead; they
 # are removed afterwards, and faults are refused.

@@ -66,7 +66,7 @@ uml_start() {
     # A system call in UML costs 6 us on one CPU, 47 us when it moves between
     # two: the kernel and its processes stay on one.
     if [ -z "$CPU" ]; then
-        mapfile -t cpus < <(rxe_cpus)
+        mapfile -t cpus < <(jobs_cpus)
         CPU=${cpus[$(($$ % ${#cpus[@]}))]}
     fi
     exec 7<>"$WORK/out" 8<>"$WORK/err"

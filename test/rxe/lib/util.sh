@@ -77,12 +77,6 @@ rxe_package_version() {
     apt-cache show "$1" 2>/dev/null | awk '/^Version:/ { print $2; exit }'
 }
 
-# The CPUs this process may run on, one per line
-rxe_cpus() {
-    taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
-        while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done
-}
-
 # Writes to directory DIR what the guest needs to run a command as if it had
 # been started here: cmd (a script) and env.
 rxe_save_command() {

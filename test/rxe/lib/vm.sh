@@ -63,7 +63,7 @@ vm_prepare() {
     } >"$WORK/ctl/conf"
 }
 
-# The exit status of a run that is over; tells what went wrong
+# The exit status of a run that has ended, with a message about the error
 vm_status() {
     if [ -e "$WORK/ctl/error" ]; then
         rxe_say "the guest's set-up failed: $(cat "$WORK/ctl/error")"
@@ -76,7 +76,7 @@ vm_status() {
         rxe_say "timeout after $TIMEOUT s"
         return "$RXE_TIMEOUT"
     fi
-    rxe_say "the machine ended without a status; its last words:"
+    rxe_say "the machine ended without a status; the end of its output:"
     tail -n 25 "$WORK/console" >&2
     return "$RXE_DIED"
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# What the suites of check use inside test/rxe/run: a table of cases, programs
+# Functions of check's suites, inside test/rxe/run: a table of cases, programs
 # started with the transport under test, pairs of client and server, and what
-# the transport's statistics must say.
+# checks of the transport's statistics.
 #
 # A suite is a file that calls `add NAME SECONDS FUNCTION [ARG]...` for each of
 # its cases.  A case runs in a shell of its own, in an empty directory, and
@@ -145,10 +145,9 @@ stats_max() {
     END { print max + 0 }' "$STATS"
 }
 
-# Every path must have carried its share: 15 to 35 % where there are four and they
-# take turns; where their pace decides, something.
-# With fewer than 50 frags for each, shares say nothing: a case that can't know
-# how many there are says "few", all others must have made enough.
+# Every path must have carried its share of the frags: 15 to 35 % of four paths that
+# take turns, more than 0 where the measured rate of the paths decides. Shares are
+# not checked with fewer than 50 frags per path: such a case has to pass "few".
 check_shares() {
     local low=60 high=140
     [ "$CHECK_TL" = vqp ] || return 0

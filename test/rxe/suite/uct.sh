@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The UCT tests of ucx_perftest on one device: every operation in every layout
-# that the transport says it has.
+# that the transport advertises.
 
 # The largest RDMA of stock rc_verbs is the device's largest message
 LARGEST=67108864

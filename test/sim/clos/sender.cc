@@ -31,7 +31,7 @@ public:
             path.inflight  = &m_inflight[i * SEND_DEPTH];
             path.mask      = SEND_DEPTH - 1;
             path.depth     = SEND_DEPTH - 1;
-            path.imms_max  = FSN_WINDOW;
+            path.imms_max  = FSN_WINDOW + VQP_CONTROL_RESERVE;
             path.reads_max = 16;
             path.index     = (uint8_t)i;
             path.up        = 1;
@@ -46,6 +46,7 @@ public:
                             std::max(128 * KIB, 512 * KIB / paths));
         cfg.signal_every = std::max(1u, std::min(SEND_DEPTH / 4,
                                                  NUM_OPS / (4 * paths)));
+        cfg.max_shift    = 31;
         cfg.frag_shift   = (paths == 1) ? LARGE_SHIFT : FRAG_SHIFT;
         cfg.min_shift    = MIN_SHIFT;
         cfg.notify       = VQP_NOTIFY_DQPLB;
@@ -64,27 +65,27 @@ public:
     {
         vqp_op_t *op = vqp_tx_rma_begin(&m_tx);
 
-        m_tx.now      = now;
-        op->kind      = VQP_KIND_PUT;
-        op->flags     = VQP_OP_SIGNAL;
-        op->length    = length;
-        op->raddr     = 0;
-        op->rkeys     = &m_key;
-        op->user      = this;
-        op->user_kind = 1;
+        m_tx.clock.now = now;
+        op->kind       = VQP_KIND_PUT;
+        op->flags      = VQP_OP_SIGNAL;
+        op->length     = length;
+        op->raddr      = 0;
+        op->rma.rkeys  = &m_key;
+        op->user       = this;
+        op->user_kind  = 1;
         *vqp_tx_op_iov(&m_tx, op, 1) = vqp_iov_t {0, length, &m_key};
         vqp_tx_rma_cut(&m_tx, op);
         vqp_tx_rma_commit(&m_tx, op);
     }
 
-    bool confirm(unsigned path, uint16_t pos, uint64_t seen,
+    bool confirm(unsigned path, uint16_t slot, uint64_t seen,
                  uint64_t now) override
     {
         vqp_done_t done;
 
-        m_tx.seen = seen;
-        m_tx.now  = now;
-        vqp_tx_retire(&m_tx, &m_paths[path], pos, VQP_OK);
+        m_tx.clock.seen = seen;
+        m_tx.clock.now  = now;
+        vqp_tx_retire(&m_tx, &m_paths[path], slot, VQP_OK);
         return vqp_tx_pop_done(&m_tx, &done) != 0;
     }
 
@@ -97,7 +98,7 @@ public:
             for (unsigned i = 0; i < m_batch.count; ++i) {
                 const vqp_frag_t &frag = m_batch.frags[i];
 
-                posts.push_back({frag.path->index, frag.pos, frag.length,
+                posts.push_back({frag.path->index, frag.slot, frag.length,
                                  (frag.flags & VQP_FRAG_SIGNALED) != 0});
             }
         } while (m_batch.count == VQP_BATCH_MAX);

@@ -21,7 +21,7 @@ enum class policy { FIXED, RR, LEAST, LEFT };
 /* One work request */
 struct post {
     unsigned path;
-    uint16_t pos;
+    uint16_t slot;
     uint32_t length;
     bool     signaled;
 };
@@ -35,7 +35,7 @@ public:
 
     /* A signaled work request is confirmed; it was not yet at @a seen. True if
      * the put is complete. */
-    virtual bool confirm(unsigned path, uint16_t pos, uint64_t seen,
+    virtual bool confirm(unsigned path, uint16_t slot, uint64_t seen,
                          uint64_t now) = 0;
 
     /* What is to be sent now; to be called after each of the others */

@@ -128,7 +128,7 @@ void world::post_all(uint32_t index)
         }
         on.posted += wr.length;
         if (wr.signaled) {
-            on.marks.push_back({on.posted, wr.pos});
+            on.marks.push_back({on.posted, wr.slot});
         }
     }
 }
@@ -141,7 +141,7 @@ void world::begin_put(uint32_t index)
 }
 
 /* Completions that have come back since the last step. Of each host the first
- * put is not measured: pace is not known, and load not complete. */
+ * put is not measured: the rate is not known, and load not complete. */
 void world::handle_events()
 {
     while (!m_events.empty() && (m_events.top().time <= m_now)) {
@@ -149,7 +149,7 @@ void world::handle_events()
         host &one  = m_hosts[next.host];
 
         m_events.pop();
-        if (!one.tx->confirm(next.path, next.pos,
+        if (!one.tx->confirm(next.path, next.slot,
                              (uint64_t)(m_now - m_what.step),
                              (uint64_t)m_now)) {
             post_all(next.host);
@@ -222,7 +222,7 @@ void world::send(uint32_t index, double step)
             double took = ((double)on.marks.front().end - at) / rate;
 
             m_events.push({m_now + took + m_what.rtt, m_number++, index,
-                           (uint16_t)i, on.marks.front().pos});
+                           (uint16_t)i, on.marks.front().slot});
             on.marks.pop_front();
         }
 

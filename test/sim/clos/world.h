@@ -57,7 +57,7 @@ private:
     /* Signaled work request that is not sent yet */
     struct mark {
         uint64_t end; /* of what was posted */
-        uint16_t pos;
+        uint16_t slot;
     };
 
     struct path {
@@ -83,7 +83,7 @@ private:
         uint64_t number; /* makes the order complete */
         uint32_t host;
         uint16_t path;
-        uint16_t pos;
+        uint16_t slot;
 
         bool operator>(const event &other) const
         {

@@ -1,0 +1,35 @@
+/*
+ * What the sender sends besides the frags of ops: credit, notifies, nops. For
+ * dispatch.c, and for the end of a vqp. Pure: libc only.
+ */
+#ifndef VQP_CORE_CONTROL_H
+#define VQP_CORE_CONTROL_H
+
+#include "core/place.h"
+
+/**
+ * Advertise the credit, if the reserve for control has room; else the wish stays
+ * in tx->slow.
+ */
+void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
+                             const vqp_credit_t *credit);
+
+/** Send the notifies of sprayed messages whose data is confirmed. */
+void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch);
+
+/**
+ * Send a nop behind what each path has posted without a CQE, and with
+ * VQP_TX_PROBE one on any path if nothing is in flight.
+ */
+void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch);
+
+/**
+ * Nops for the queue pairs of a failed sender, after they were moved to the error
+ * state: what was acknowledged without a CQE gets none there, and would never end.
+ * One for each path that needs it; they exceed the path's depth by one at most.
+ * After vqp_tx_abandon(); to be posted, until the batch is empty. A path that can
+ * not take its nop is abandoned from its head on.
+ */
+void vqp_tx_drain_nops(vqp_tx_t *tx, vqp_batch_t *batch);
+
+#endif

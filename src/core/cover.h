@@ -1,0 +1,130 @@
+/*
+ * Coverage points: rare branches that a test has to reach, each with a name. They
+ * cost nothing unless VQP_ENABLE_COVER is defined, which only the simulator
+ * does (test/sim); it counts them, and fails when one is never reached.
+ * Pure: libc only.
+ */
+#ifndef VQP_CORE_COVER_H
+#define VQP_CORE_COVER_H
+
+#include <stdint.h>
+
+/* Name, and what happens there */
+#define VQP_COVER_POINTS(_) \
+    _(TX_STALL_RECLAIM, "an AM refused for mirror bytes that have no CQE") \
+    _(TX_STALL_REQUEST, "an AM refused, and the peer asked for credit") \
+    _(TX_STALL_WAIT, "an AM refused, and the peer sends an update by itself") \
+    _(TX_CUT_GROWS, "an AM cut into larger frags, to fit the window") \
+    _(TX_CUT_TAIL_GROWS, "a tail AM cut into larger frags, to fit the window") \
+    _(TX_CUT_SHORTER, "an AM committed shorter than begun, with fewer frags") \
+    _(TX_IOV_EXT, "an op with more pieces than it holds itself") \
+    _(TX_WRAP, "a record begins at offset 0, the rest of the ring is left") \
+    _(TX_CREDIT_BYTES, "credit for bytes alone") \
+    _(TX_CREDIT_FSNS, "credit for fsns alone") \
+    _(TX_CREDIT_OLD, "credit that said nothing new") \
+    _(DISPATCH_GATHER_SPLIT, "a frag's border inside of a piece") \
+    _(DISPATCH_FENCE_WAITS_RMA, "a fenced AM waits for puts to be dispatched") \
+    _(DISPATCH_FENCE_WAITS_ROOM, "an AM's fence waits for room on a path") \
+    _(DISPATCH_FENCE_READS, "an AM's fence behind READs") \
+    _(DISPATCH_FENCE_EMPTY, "an AM's fence with nothing in front on any path") \
+    _(DISPATCH_HELD_RMA, "a put behind a fence is held") \
+    _(DISPATCH_AGAIN, "an AM goes after the puts it waited for, at once") \
+    _(DISPATCH_TAIL_EMPTY, "a tail AM's immediate on a path that was posted") \
+    _(DISPATCH_TAIL_NO_ROOM, "a tail AM waits for room for its immediate") \
+    _(DISPATCH_AM_NO_PATH, "an AM's frag finds no path") \
+    _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
+    _(DISPATCH_LAST_READ, "a READ that takes the path's last credit") \
+    _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \
+    _(BATCH_FULL, "dispatch stops at a full batch") \
+    _(CONTROL_NO_FSN, "a control message waits for an fsn") \
+    _(CONTROL_NO_PATH, "a control message waits for a path") \
+    _(CONTROL_REQUEST, "a control message asks for credit") \
+    _(NOP_NO_ROOM, "a nop waits for a slot in the send queue") \
+    _(DRAIN_NOP, "a failed sender asks for the CQE of what was acknowledged") \
+    _(NOTIFY_WAITS, "a notify waits for a path") \
+    _(NOTIFY_PIPELINED, "two notifies in one dispatch") \
+    _(CONFIRM_OUT_OF_ORDER, "an op ends before an older one") \
+    _(CONFIRM_POST_RECLAIM, "an op that somebody waits for ends behind others") \
+    _(CONFIRM_STALE, "a completion of nothing that is outstanding") \
+    _(CONFIRM_ABANDON, "frags that were never posted are given up") \
+    _(CONFIRM_ERROR, "an op ends with an error") \
+    _(FAIL_UNPOSTED, "an op of a failed sender has no frag in flight") \
+    _(FAIL_HALF_POSTED, "an op of a failed sender is half posted") \
+    _(FAIL_SPRAY, "a sprayed AM of a failed sender lacks its notify") \
+    _(FAIL_TAIL, "a tail AM of a failed sender owes immediates") \
+    _(FAIL_POSTED, "an op of a failed sender may still succeed") \
+    _(BARRIER_CONTROL, "a barrier waits for a control message") \
+    _(WINDOW_AHEAD, "an immediate ahead of its order") \
+    _(WINDOW_EDGE, "an immediate at the last place of the window") \
+    _(WINDOW_LATE, "a late duplicate") \
+    _(WINDOW_TWICE, "a duplicate of one that waits") \
+    _(WINDOW_OUTSIDE, "an immediate outside of the window") \
+    _(WINDOW_MALFORMED, "an immediate with flags that none sends") \
+    _(WINDOW_WRAP, "24 bits of fsn wrap while immediates are ahead") \
+    _(RX_BAD_RECORD, "a record that is none") \
+    _(RX_BAD_WRAP, "a wrap that skips the whole ring") \
+    _(RX_REQUESTED, "the peer asks for credit") \
+    _(VQP_USED_AFTER_CLOSE, "a vqp is used after its peer has ended in order") \
+    _(VQP_POST_FAILED, "frags of a batch could not be posted") \
+    _(VQP_DRAIN_POST_FAILED, "a drain nop could not be posted") \
+    _(VQP_REPOST_FAILED, "receives could not be posted again") \
+    _(VQP_BROKEN_DROPPED, "an immediate of a peer that broke the protocol") \
+    _(VQP_GAP, "an immediate is missing for too long") \
+    _(VQP_PASSIVE_PROBE, "a passive vqp checks its peer") \
+    _(VQP_CREDIT_QUEUED, "credit is in an AM that waits for a path") \
+    _(VQP_RESUMED, "resources may be back for whoever was refused") \
+    _(VQP_RELEASE_WAITS, "a release waits for WRs that are outstanding") \
+    _(VQP_FAIL_CLOSING, "a vqp fails while its endpoint closes") \
+    _(VQP_PEER_CLOSED, "the peer ends, and nobody waits for anything") \
+    _(VQP_FLUSH_FAILED, "a flush of a failed vqp") \
+    _(VQP_CANCEL, "what is under way is canceled") \
+    _(VQP_PATH_LOST, "a queue pair can not be moved to ERR") \
+    _(VQP_CLOSE_CANCELS, "a close ends ops that are waited for") \
+    _(VQP_CLOSE_WAITS, "a close waits for ops that nobody waits for") \
+    _(CONN_NEW_WAITS, "a connection waits to send its REQ") \
+    _(CONN_CROSSING, "a REQ crosses the own one") \
+    _(CONN_ASKED_TWICE, "a REQ is repeated by a peer that is not proven") \
+    _(CONN_ANSWER_ROTATES, "a duplicate is answered to another rail") \
+    _(CONN_FIRST_IMM, "an immediate says LIVE before the REP does") \
+    _(CONN_BYE_READY, "a BYE says LIVE") \
+    _(CONN_BYE_TWICE, "a BYE that was answered") \
+    _(CONN_BYE_STALE, "a BYE of an earlier close") \
+    _(CONN_BYE_ACTIVE, "a BYE of a connection that is used here") \
+    _(CONN_BYE_CROSSING, "both sides say BYE") \
+    _(CONN_REVIVED, "a closer stays, for the peer uses the connection") \
+    _(CONN_RST_CLOSING, "a RST answers a BYE") \
+    _(CONN_RST_ACTIVE, "a RST of a connection in use") \
+    _(CONN_TIMEOUT, "no answer in time") \
+    _(CONN_CLOSE_TIMEOUT, "no answer to a BYE in time") \
+    _(CONN_CLOSE_EARLY, "closed before it is LIVE") \
+    _(TABLE_ADOPT, "an endpoint adopts a passive connection") \
+    _(TABLE_ADOPT_EARLY, "one that is not LIVE yet") \
+    _(TABLE_ADOPT_ASKED, "one whose peer has not proven to hear us") \
+    _(TABLE_RENUMBER, "a connection gets another number, its own was used") \
+    _(TABLE_REFUSED, "a REQ is dropped, too many connections are unproven") \
+    _(TABLE_TAKEN, "a number that another incarnation has") \
+    _(TABLE_LOST_PEER, "the record of a peer is overwritten") \
+    _(TABLE_LOOP, "a connection with oneself") \
+    _(TABLE_OLD_REQ, "a late copy of an old REQ") \
+    _(PEER_GAP, "REQs overtake each other") \
+    _(PEER_GAP_SHIFTED, "by more than is remembered") \
+    _(PEER_GAP_FILLED, "one that was overtaken comes")
+
+typedef enum {
+#define VQP_COVER_ENUM(_name, _help) VQP_COVER_##_name,
+    VQP_COVER_POINTS(VQP_COVER_ENUM)
+#undef VQP_COVER_ENUM
+    VQP_COVER_LAST
+} vqp_cover_point_t;
+
+#ifdef VQP_ENABLE_COVER
+extern uint64_t vqp_cover_counts[VQP_COVER_LAST]; /* of the program that counts */
+#  define vqp_cover(_name) ((void)++vqp_cover_counts[VQP_COVER_##_name])
+#  define vqp_cover_if(_cond, _name) ((void)((_cond) && vqp_cover_count(_name)))
+#  define vqp_cover_count(_name)     (++vqp_cover_counts[VQP_COVER_##_name])
+#else
+#  define vqp_cover(_name)           ((void)VQP_COVER_##_name)
+#  define vqp_cover_if(_cond, _name) ((void)sizeof(_cond), vqp_cover(_name))
+#endif
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The sender: the end without success. Pure: libc only.
+ */
+#ifndef VQP_CORE_FAIL_H
+#define VQP_CORE_FAIL_H
+
+#include "core/tx.h"
+
+/**
+ * Nothing is posted any more: ends with @a status whatever was accepted and has no
+ * frag in flight. What has frags in flight ends when these are retired; barriers
+ * end when all ops before them have ended.
+ */
+void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status);
+
+/**
+ * The frags of a path from @a slot on were dispatched, but could not be posted:
+ * they end with @a status now, no completion comes for them. After vqp_tx_fail().
+ */
+void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
+                    vqp_status_t status);
+
+/** Number of the oldest op not reported; equal to tx->seq if there is none. */
+uint32_t vqp_tx_oldest(const vqp_tx_t *tx);
+
+/** Walks over all ops that were accepted and not reported, by op number. */
+typedef struct vqp_tx_iter {
+    uint32_t am;
+    uint32_t rma;
+} vqp_tx_iter_t;
+
+static inline void vqp_tx_iter_init(const vqp_tx_t *tx, vqp_tx_iter_t *iter)
+{
+    iter->am  = tx->am.head;
+    iter->rma = tx->rma.head;
+}
+
+/** @return The next op, or NULL. Nothing may be retired while walking. */
+vqp_op_t *vqp_tx_iter_next(vqp_tx_t *tx, vqp_tx_iter_t *iter);
+
+/** Does an accepted op refer to memory of the user, or is one waited for? */
+int vqp_tx_uses_buffers(vqp_tx_t *tx);
+
+#endif

@@ -1,0 +1,128 @@
+/* The budget of a path, and frags in a batch; see place.h. Pure: libc only. */
+#include "core/place.h"
+
+void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
+{
+    uint32_t slots      = vqp_path_outstanding(path) + VQP_CONTROL_RESERVE;
+    uint32_t imms       = path->imms + (uint32_t)VQP_CONTROL_RESERVE;
+    uint32_t unsignaled = (uint16_t)(path->tail - path->signaled);
+    uint32_t signal_in  = (unsignaled < tx->cfg.signal_every) ?
+                                  tx->cfg.signal_every - unsignaled : 1;
+    uint64_t bytes;
+
+    if (!path->up || (slots >= path->depth) || (imms >= path->imms_max) ||
+        (path->bytes >= tx->cfg.path_cap)) {
+        vqp_path_stop(path);
+        return;
+    }
+
+    bytes              = tx->cfg.path_cap - path->bytes;
+    path->budget.bytes = (uint32_t)vqp_min(bytes,
+                                           (uint64_t)tx->limits.max_unsignaled);
+    path->budget.frags = vqp_min(signal_in, vqp_min(path->depth - slots,
+                                                    path->imms_max - imms));
+}
+
+unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
+                           uint32_t length)
+{
+    uint16_t unsignaled = (uint16_t)(path->tail - path->signaled);
+    int is_covered      = path->budget.frags != 0;
+    unsigned flags      = 0;
+
+    /* Without a budget (no receives of the peer are left, or the frag is out of
+     * the reserve) the path may go on for a while. The bytes are few then, or the
+     * path is full */
+    if (is_covered || (unsignaled >= tx->cfg.signal_every) ||
+        (path->bytes >= tx->cfg.path_cap) ||
+        (vqp_path_outstanding(path) + VQP_CONTROL_RESERVE >= path->depth) ||
+        (length >= tx->limits.max_unsignaled)) {
+        path->signaled = path->tail;
+        flags          = VQP_FRAG_SIGNALED | VQP_FRAG_FORCE_SIGNAL;
+    }
+
+    vqp_tx_refill(tx, path);
+    return flags;
+}
+
+unsigned vqp_tx_force_am_signal(const vqp_tx_t *tx, vqp_path_t *path,
+                                uint32_t end)
+{
+    path->ring_signaled = end;
+    path->signaled      = path->tail;
+    vqp_tx_refill(tx, path);
+    return VQP_FRAG_SIGNALED | VQP_FRAG_FORCE_SIGNAL;
+}
+
+vqp_frag_t *vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
+                        vqp_op_t *op, uint16_t id, uint8_t kind,
+                        uint64_t offset, uint32_t length, int signal)
+{
+    unsigned index   = batch->count;
+    vqp_frag_t *frag = &batch->frags[index];
+    vqp_frag_t *last = path->batch_last;
+
+    /* Frags without a CQE to come are seen to be confirmed at any later time: an
+     * interval that began with them would hold the time the path was idle */
+    if ((length > 0) && (tx->cfg.sched == VQP_SCHED_LEFT) &&
+        ((path->rate.start == 0) || !vqp_path_awaits_cqe(path))) {
+        vqp_rate_begin(&path->rate, tx->clock.now);
+    }
+
+    frag->path   = path;
+    frag->op     = op;
+    frag->sge    = batch->sge[index];
+    frag->opcode = VQP_WR_WRITE;
+    frag->nsge   = 0;
+    frag->kind   = kind;
+    frag->length = length;
+    frag->slot   = vqp_tx_place(tx, path, id, kind, offset, length, 0, signal,
+                                &frag->flags);
+    if (kind <= VQP_KIND_CSWAP) {
+        ++path->stats.frags;
+        path->stats.bytes += length;
+    }
+
+    /* last may be of an earlier batch, in the memory of this frag */
+    if ((frag->flags & VQP_FRAG_SIGNALED) && (op != NULL) &&
+        vqp_batch_has(batch, last, path, op) &&
+        !(last->flags & VQP_FRAG_FORCE_SIGNAL)) {
+        last->flags &= ~(unsigned)VQP_FRAG_SIGNALED;
+    }
+
+    ++batch->count;
+    path->batch_last = frag;
+    return frag;
+}
+
+vqp_frag_t *vqp_tx_emit_empty(vqp_tx_t *tx, vqp_batch_t *batch,
+                              vqp_path_t *path, vqp_op_t *op, uint16_t id,
+                              uint8_t kind, int signal)
+{
+    vqp_frag_t *frag = vqp_tx_emit(tx, batch, path, op, id, kind,
+                                   (op == NULL) ? 0 : op->length, 0, signal);
+
+    frag->raddr = tx->cfg.ring_raddr;
+    frag->rkey  = tx->cfg.ring_rkeys[path->peer_rail];
+    return frag;
+}
+
+void vqp_tx_add_imm(vqp_tx_t *tx, vqp_frag_t *frag, uint32_t fsn, uint32_t flags)
+{
+    vqp_path_t *path = frag->path;
+    int imms;
+
+    frag->opcode = VQP_WR_WRITE_IMM;
+    frag->imm    = fsn | flags;
+    vqp_tx_spend_imm(tx, path, fsn);
+
+    /* The budget may have been given before the receive was spent. The frag took
+     * its part of it already: a second one would end the budget without a CQE */
+    imms = path->imms + VQP_CONTROL_RESERVE;
+    if (imms >= path->imms_max) {
+        vqp_path_stop(path);
+    } else {
+        path->budget.frags = vqp_min(path->budget.frags,
+                                     (uint32_t)(path->imms_max - imms));
+    }
+}

@@ -1,0 +1,247 @@
+/*
+ * The fast path: a batch of one, inline. An op that has nothing ahead of it, and
+ * is one frag, or a put of a frag per path, is accepted and dispatched at once,
+ * with the same effects as commit and dispatch have (test/core/send_test.cc
+ * compares). If anything is out of the ordinary it is accepted for dispatch.
+ * Pure: libc only.
+ */
+#ifndef VQP_CORE_SEND_H
+#define VQP_CORE_SEND_H
+
+#include "core/place.h"
+
+typedef enum {
+    VQP_SEND_QUEUED, /* accepted: dispatch goes on with it */
+    VQP_SEND_FRAG,   /* the frag is to be posted, and is all of the op */
+    VQP_SEND_SPREAD  /* the frags of vqp_tx_spread_next() are to be posted */
+} vqp_send_t;
+
+/* The path in turn, if the fast path is allowed there */
+static inline vqp_path_t *
+vqp_tx_fast_path(const vqp_tx_t *tx, const vqp_opring_t *ring, uint32_t slow)
+{
+    vqp_path_t *path = &tx->paths[tx->next_path];
+
+    return vqp_likely((slow == 0) && (ring->post == ring->tail) &&
+                      (path->budget.frags != 0) &&
+                      (path->bytes < tx->limits.fast_cap)) ? path : NULL;
+}
+
+/* What frags of AMs and RMA ops have in common */
+static inline void
+vqp_tx_fill_frag(vqp_frag_t *frag, vqp_path_t *path, vqp_op_t *op,
+                 vqp_kind_t kind, vqp_wr_t opcode, uint64_t raddr,
+                 uint32_t length, vqp_sge_t *sge)
+{
+    frag->path         = path;
+    frag->op           = op;
+    frag->sge          = sge;
+    frag->nsge         = 1;
+    frag->opcode       = (uint8_t)opcode;
+    frag->kind         = kind;
+    frag->length       = length;
+    frag->raddr        = raddr;
+    ++path->stats.frags;
+    path->stats.bytes += length;
+}
+
+/* Place @a length bytes of a put, get or atomic on the path, from op->offset on */
+static VQP_ALWAYS_INLINE void
+vqp_tx_send_rma_frag(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
+                     vqp_kind_t kind, uint64_t offset, uint32_t length,
+                     unsigned inflight, int signal, unsigned flags,
+                     vqp_sge_t *sge, vqp_frag_t *frag)
+{
+    /* by vqp_kind_t */
+    static const vqp_wr_t opcodes[] = {VQP_WR_WRITE_IMM, VQP_WR_WRITE,
+                                       VQP_WR_READ, VQP_WR_FADD, VQP_WR_CSWAP};
+    unsigned signaled;
+
+    ++path->rma;
+    tx->next_path = path->next;
+    frag->slot    = vqp_tx_place(tx, path, vqp_opring_index(&tx->rma, op),
+                                 (uint8_t)kind, offset, length, inflight,
+                                 signal, &signaled);
+    vqp_tx_fill_frag(frag, path, op, kind, opcodes[kind], op->raddr + offset,
+                     length, sge);
+    frag->flags = flags | signaled;
+    frag->rkey  = op->rma.rkeys[path->peer_rail];
+    sge->length = length;
+    if (kind >= VQP_KIND_FADD) {
+        sge->addr = (uintptr_t)vqp_tx_amo_cell(tx, path, frag->slot);
+        sge->lkey = tx->cfg.local_lkeys[path->rail];
+    } else if (flags & VQP_FRAG_INLINE) {
+        sge->addr = (uintptr_t)op->data;
+        sge->lkey = 0;
+    } else {
+        sge->addr = op->g.iov[0].addr + offset;
+        sge->lkey = op->g.iov[0].lkeys[path->rail];
+    }
+}
+
+/* Is the put cut into no more frags than there are paths, and small enough not to
+ * be measured? */
+static inline int vqp_tx_is_spread(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return ((op->length - 1) >> op->frag_shift < tx->num_paths) &&
+           (op->length < tx->limits.fast_max) && (op->niov == 1);
+}
+
+/**
+ * Accept a put, get or atomic that vqp_tx_rma_begin() gave and the caller has
+ * filled.
+ *
+ * @param [in]  kind   op->kind; a constant, so that the rest of the code goes.
+ * @param [in]  flags  VQP_FRAG_INLINE: a put that holds its data itself.
+ * @param [out] sge    One element, which @a frag points to.
+ * @param [out] frag   With VQP_SEND_FRAG.
+ */
+static VQP_ALWAYS_INLINE vqp_send_t
+vqp_tx_send_rma(vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
+                vqp_sge_t *sge, vqp_frag_t *frag)
+{
+    int is_read      = kind != VQP_KIND_PUT;
+    int is_atomic    = is_read && (kind != VQP_KIND_GET);
+    vqp_path_t *path = vqp_tx_fast_path(tx, &tx->rma, tx->slow);
+    int signal       = op->flags & VQP_OP_SIGNAL;
+
+    if (vqp_unlikely((path == NULL) ||
+                     (is_read && (path->reads >= path->reads_max)) ||
+                     (is_atomic && tx->limits.amo_needs))) {
+        goto queue;
+    }
+
+    if (!is_atomic && !(flags & VQP_FRAG_INLINE)) {
+        if (vqp_unlikely((op->niov != 1) ||
+                         (op->length >= tx->limits.fast_max))) {
+            goto queue;
+        }
+
+        if (op->length > (1ul << op->frag_shift)) {
+            if (is_read || !vqp_tx_is_spread(tx, op)) {
+                goto queue;
+            }
+            vqp_tx_accept(tx, op, 0, 0);
+            ++tx->rma.tail;
+            return VQP_SEND_SPREAD;
+        }
+    }
+
+    if (is_read) {
+        /* the frag that takes the last READ credit gets a CQE */
+        signal |= ++path->reads == path->reads_max;
+    }
+
+    ++tx->rma.tail;
+    ++tx->rma.post;
+    vqp_tx_accept(tx, op, op->length, 1);
+    vqp_tx_send_rma_frag(tx, path, op, kind, 0, (uint32_t)op->length,
+                         tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES,
+                         signal, flags, sge, frag);
+    return VQP_SEND_FRAG;
+
+queue:
+    vqp_tx_rma_commit(tx, op);
+    return VQP_SEND_QUEUED;
+}
+
+/**
+ * Next frag of a put that vqp_tx_send_rma() spreads: each goes to another path, so
+ * that a chain would gain nothing.
+ *
+ * @return 1, or 0 at the end, or when dispatch has to go on with the op.
+ */
+static inline int vqp_tx_spread_next(vqp_tx_t *tx, vqp_op_t *op, vqp_sge_t *sge,
+                                     vqp_frag_t *frag)
+{
+    vqp_path_t *path = &tx->paths[tx->next_path];
+    uint32_t length  = (uint32_t)vqp_min(op->length - op->offset,
+                                         1ul << op->frag_shift);
+
+    if (op->offset == op->length) {
+        tx->rma.post = tx->rma.tail;
+        return 0;
+    }
+
+    if (vqp_unlikely(!vqp_path_has_room(path, tx->limits.fast_cap) ||
+                     !vqp_sched_is_turn(tx->paths, path, length))) {
+        return 0;
+    }
+
+    vqp_tx_send_rma_frag(tx, path, op, VQP_KIND_PUT, op->offset, length, 0,
+                         op->flags & VQP_OP_SIGNAL, 0, sge, frag);
+    op->offset += length;
+    ++op->pending;
+    return 1;
+}
+
+/**
+ * Accept an AM that vqp_tx_am_begin() gave.
+ *
+ * @param [in]  length     Payload bytes in all.
+ * @param [in]  in_mirror  How many of them are in the mirror.
+ * @param [in]  nsge       A constant: 1, all are in the mirror; 2, the rest, not
+ *                         empty, is one piece, op->g.iov[1]; 0, it is more.
+ * @param [out] sge        @a nsge elements, which @a frag points to.
+ * @param [out] frag       With VQP_SEND_FRAG.
+ */
+static VQP_ALWAYS_INLINE vqp_send_t
+vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
+               uint32_t length, uint32_t in_mirror, const vqp_credit_t *credit,
+               unsigned nsge, vqp_sge_t *sge, vqp_frag_t *frag)
+{
+    vqp_op_t *op     = am->op;
+    vqp_path_t *path = vqp_tx_fast_path(tx, &tx->am,
+                                        tx->slow & ~VQP_TX_FENCE_RMA);
+    uint32_t total   = (uint32_t)sizeof(*am->record) + length;
+    unsigned signaled;
+
+    if (vqp_unlikely((path == NULL) || (nsge == 0) ||
+                     (op->flags & VQP_OP_FENCE) ||
+                     (total > tx->limits.one_frag))) {
+        vqp_tx_am_commit(tx, *am, am_id, length, in_mirror, credit);
+        return VQP_SEND_QUEUED;
+    }
+
+    vqp_record_fill(am->record, am_id, length, credit);
+    op->niov         = 0;
+    op->length       = total;
+    op->am.ring_end  = am->begin + vqp_record_size(length);
+    tx->fc.ring_head = op->am.ring_end;
+    tx->fence.am     = 0;
+    tx->fc.am_credits -= (tx->fc.am_credits > 0);
+    tx->am.post      = ++tx->am.tail;
+    tx->next_path    = path->next;
+    vqp_tx_accept(tx, op, total, 1);
+    frag->imm = vqp_tx_next_fsn(tx) | vqp_tx_last_flags(op);
+    vqp_tx_spend_imm(tx, path, vqp_imm_fsn(frag->imm));
+    frag->slot = vqp_tx_place(tx, path,
+                              vqp_opring_index(&tx->am, op) | VQP_OP_AM,
+                              VQP_KIND_AM, 0, total,
+                              tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES,
+                              op->flags & VQP_OP_SIGNAL, &signaled);
+    vqp_tx_fill_frag(frag, path, op, VQP_KIND_AM, VQP_WR_WRITE_IMM,
+                     tx->cfg.ring_raddr +
+                     (uint64_t)((char*)am->record - tx->cfg.mirror), total, sge);
+    frag->flags = signaled | vqp_tx_signal_am(tx, path, op->am.ring_end,
+                                              signaled);
+    frag->rkey  = tx->cfg.ring_rkeys[path->peer_rail];
+
+    sge[0].addr   = (uintptr_t)am->record;
+    sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
+    if (nsge == 1) {
+        sge[0].length = total;
+        if (total <= tx->cfg.inline_max) {
+            frag->flags |= VQP_FRAG_INLINE;
+        }
+    } else {
+        frag->nsge    = 2;
+        sge[0].length = (uint32_t)sizeof(*am->record) + in_mirror;
+        sge[1].addr   = op->g.iov[1].addr;
+        sge[1].length = (uint32_t)op->g.iov[1].length;
+        sge[1].lkey   = op->g.iov[1].lkeys[path->rail];
+    }
+    return VQP_SEND_FRAG;
+}
+
+#endif

@@ -1,0 +1,462 @@
+/* The connection object, see vqp.h. Pure: libc only. */
+#include "core/vqp.h"
+
+#include "core/control.h"
+
+#include <string.h>
+
+const char *vqp_state_name(unsigned state)
+{
+    static const char *const names[] = {
+#define VQP_STATE_NAME(_name, _help) #_name,
+        VQP_STATES(VQP_STATE_NAME)
+#undef VQP_STATE_NAME
+    };
+
+    return (state < VQP_STATE_LAST) ? names[state] : "unknown";
+}
+
+static void vqp_set_state(vqp_t *vqp, vqp_state_t state)
+{
+    vqp->state = (uint8_t)state;
+    vqp->todo |= VQP_TODO_STATE;
+}
+
+void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now)
+{
+    memset(vqp, 0, sizeof(*vqp));
+    vqp->paths        = paths;
+    vqp->num_paths    = num_paths;
+    vqp->active_since = now;
+}
+
+void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
+{
+    const vqp_tx_config_t *tx = &config->tx;
+
+    vqp_tx_init(&vqp->tx, tx, config->am_ops, config->num_am_ops,
+                config->rma_ops, config->num_rma_ops, vqp->paths,
+                config->num_paths,
+                config->fsn_path, &vqp->stats);
+    vqp_rx_init(&vqp->rx, config->ring, tx->ring_size, config->rx_cells,
+                config->map, tx->fsn_window, config->peer_first_fsn,
+                &vqp->stats);
+    vqp->tx.next_path = config->first_path;
+    vqp->recv_batch   = config->recv_batch;
+    vqp->am_ids       = config->am_ids;
+    /* From here on completions may arrive: what is above must be seen first */
+    __atomic_store_n(&vqp->connected, 1, __ATOMIC_RELEASE);
+}
+
+void vqp_set_live(vqp_t *vqp)
+{
+    if (vqp->state != VQP_STATE_CONNECTING) {
+        return;
+    }
+
+    vqp_set_state(vqp, VQP_STATE_LIVE);
+}
+
+void vqp_open(vqp_t *vqp)
+{
+    vqp->owner = VQP_OWNER_OPEN;
+}
+
+void vqp_use(vqp_t *vqp)
+{
+    if (vqp->state == VQP_STATE_PEER_CLOSED) {
+        vqp_cover(VQP_USED_AFTER_CLOSE);
+        vqp_fail(vqp, VQP_ERR_RESET);
+    }
+}
+
+/* ---- sending ---- */
+
+unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
+{
+    vqp_credit_t credit;
+    uint32_t control;
+
+    batch->count = 0;
+    if (vqp_unlikely(!vqp_is_connected(vqp))) {
+        return 0;
+    }
+
+    if (vqp_unlikely(vqp_is_failed(vqp))) {
+        if (vqp->qps_failed) {
+            vqp_tx_drain_nops(&vqp->tx, batch);
+        }
+        return batch->count;
+    }
+
+    credit  = vqp_rx_credit(&vqp->rx);
+    control = vqp->tx.slow & VQP_TX_CONTROL;
+    vqp_tx_dispatch(&vqp->tx, batch, &credit);
+    if (vqp_unlikely(control & ~vqp->tx.slow)) {
+        vqp_rx_advertise(&vqp->rx, &credit);
+    }
+
+    if (vqp_unlikely(vqp->am_queued) && !vqp_batch_is_full(batch)) {
+        vqp->am_queued = 0;
+        vqp_rx_advertise_in_am(&vqp->rx, &vqp->tx, &vqp->am_credit);
+    }
+
+    return batch->count;
+}
+
+void vqp_post_failed(vqp_t *vqp, const vqp_frag_t *frags, unsigned count)
+{
+    int is_drain = vqp_is_failed(vqp);
+    unsigned i;
+
+    vqp_fail(vqp, VQP_ERR_IO);
+    for (i = 0; i < count; ++i) {
+        if (frags[i].flags & VQP_FRAG_UNPOSTED) {
+            vqp_cover_if(is_drain, VQP_DRAIN_POST_FAILED);
+            vqp_cover_if(!is_drain, VQP_POST_FAILED);
+            vqp_tx_abandon(&vqp->tx, frags[i].path,
+                           is_drain ? frags[i].path->head : frags[i].slot,
+                           vqp->status);
+        }
+    }
+}
+
+int vqp_flush(vqp_t *vqp, unsigned flags, void *user, uint8_t user_kind)
+{
+    vqp_cover_if(vqp_is_failed(vqp), VQP_FLUSH_FAILED);
+    return vqp_tx_barrier(&vqp->tx, flags, user, user_kind, vqp->status);
+}
+
+void vqp_set_path_up(vqp_t *vqp, unsigned path, int is_up)
+{
+    vqp->paths[path].up = (uint8_t)is_up;
+    vqp_path_stop(&vqp->paths[path]);
+}
+
+void vqp_check(vqp_t *vqp)
+{
+    if (vqp->state == VQP_STATE_LIVE) {
+        vqp_tx_reclaim(&vqp->tx);
+        vqp->tx.slow |= VQP_TX_PROBE;
+    }
+}
+
+/* ---- completions ---- */
+
+void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
+                       vqp_status_t status)
+{
+    if ((status == VQP_ERR_REMOTE) && (vqp->status == VQP_ERR_RESET) &&
+        (vqp->todo & VQP_TODO_FAILED)) {
+        /* the peer's RST, which what it refused has caused, was handled before */
+        vqp->status = status;
+    }
+
+    /* A flush without a reason that is known: the device moved the QP to ERR */
+    vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
+    (void)vqp_tx_retire(&vqp->tx, path, slot, vqp->status);
+}
+
+void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    ++path->recv_used;
+    /* A flush: the device moved the QP to ERR, for a request of the peer that it
+     * refused; only the peer is told what was wrong with it */
+    vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
+}
+
+void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted)
+{
+    uint16_t used = path->recv_used;
+
+    path->recv_used   = 0;
+    path->recv_posted = (uint16_t)(path->recv_posted - used + posted);
+    if (vqp_unlikely(used != posted)) {
+        vqp_cover(VQP_REPOST_FAILED);
+        vqp_fail(vqp, VQP_ERR_IO);
+    }
+}
+
+void vqp_peer_broken(vqp_t *vqp, const vqp_path_t *path, const char *what)
+{
+    vqp->broken.what = what;
+    vqp->broken.path = path->index;
+    vqp->rx.slow    |= VQP_RX_BROKEN;
+    vqp->todo       |= VQP_TODO_BROKEN;
+    vqp_fail(vqp, VQP_ERR_PROTOCOL);
+}
+
+int vqp_recv_credit(vqp_t *vqp, const vqp_path_t *path, vqp_credit_t credit)
+{
+    if (vqp_unlikely(vqp_tx_credit(&vqp->tx, credit.ring, credit.fsn) < 0)) {
+        vqp_peer_broken(vqp, path, "credit for what was never sent");
+        return VQP_ERR_PROTOCOL;
+    }
+
+    return 1;
+}
+
+int vqp_recv_next(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am)
+{
+    uint32_t flags;
+
+    if (vqp->rx.slow & VQP_RX_BROKEN) {
+        return 0;
+    }
+
+    while (vqp_window_next(&vqp->rx.window, &flags)) {
+        if (flags & VQP_IMM_LAST) {
+            return vqp_recv_am(vqp, path, flags, am);
+        }
+    }
+
+    return 0;
+}
+
+int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
+{
+    vqp_credit_t credit;
+    int passed;
+
+    if (vqp->rx.slow & VQP_RX_BROKEN) {
+        vqp_cover(VQP_BROKEN_DROPPED);
+        return 0;
+    }
+
+    if (vqp->rx.slow & VQP_RX_FIRST) {
+        vqp->rx.slow &= ~(uint32_t)VQP_RX_FIRST;
+        vqp->todo    |= VQP_TODO_FIRST_IMM;
+    }
+
+    passed = vqp_rx_imm(&vqp->rx, imm);
+    if (vqp_unlikely(passed < 0)) {
+        vqp_peer_broken(vqp, path, "an immediate outside of the window");
+        return VQP_ERR_PROTOCOL;
+    }
+
+    if (imm & VQP_IMM_CONTROL) {
+        /* credit is cumulative, it need not wait for its order */
+        credit = vqp_rx_control(&vqp->rx, path->index);
+        if (vqp_recv_credit(vqp, path, credit) < 0) {
+            return VQP_ERR_PROTOCOL;
+        }
+    }
+
+    if (!passed) {
+        return 0;
+    }
+
+    return (imm & VQP_IMM_LAST) ? vqp_recv_am(vqp, path, imm, am) :
+                                  vqp_recv_next(vqp, path, am);
+}
+
+/* ---- events ---- */
+
+/* Does nothing of the vqp come back any more, of sends and receives? */
+static int vqp_is_drained(const vqp_t *vqp)
+{
+    uint32_t i;
+
+    for (i = 0; i < vqp->num_paths; ++i) {
+        if (vqp->paths[i].recv_posted > vqp->paths[i].recv_used) {
+            return 0;
+        }
+    }
+
+    return !vqp_is_connected(vqp) || (vqp_tx_outstanding(&vqp->tx) == 0);
+}
+
+/* Has the barrier of a close ended? If the vqp has failed meanwhile, CLOSED was
+ * handed out already. */
+static void vqp_check_closed(vqp_t *vqp)
+{
+    if (vqp->tx.closed && (vqp->owner == VQP_OWNER_CLOSING)) {
+        vqp->todo |= VQP_TODO_CLOSED;
+    }
+    vqp->tx.closed = 0;
+}
+
+int vqp_take_closed_event(vqp_t *vqp)
+{
+    vqp_check_closed(vqp);
+    if (!(vqp->todo & VQP_TODO_CLOSED)) {
+        return 0;
+    }
+
+    vqp->todo &= ~(uint32_t)VQP_TODO_CLOSED;
+    vqp->owner = VQP_OWNER_NONE;
+    return 1;
+}
+
+vqp_event_t vqp_next_event(vqp_t *vqp)
+{
+    /* In this order: logs, the control plane, users */
+    static const struct {
+        uint32_t    todo;
+        vqp_event_t event;
+    } events[] = {
+        {VQP_TODO_STATE, VQP_EVENT_STATE},
+        {VQP_TODO_BROKEN, VQP_EVENT_BROKEN},
+        {VQP_TODO_FIRST_IMM, VQP_EVENT_FIRST_IMM},
+        {VQP_TODO_RESUME, VQP_EVENT_RESUME},
+        {VQP_TODO_CLOSED, VQP_EVENT_CLOSED},
+        {VQP_TODO_FAILED, VQP_EVENT_FAILED}
+    };
+    unsigned i;
+
+    vqp_check_closed(vqp);
+    for (i = 0; i < sizeof(events) / sizeof(events[0]); ++i) {
+        if (!(vqp->todo & events[i].todo)) {
+            continue;
+        }
+
+        vqp->todo &= ~events[i].todo;
+        if (events[i].event == VQP_EVENT_RESUME) {
+            vqp_cover(VQP_RESUMED);
+            vqp->refused = 0;
+        } else if (events[i].event == VQP_EVENT_CLOSED) {
+            vqp->owner = VQP_OWNER_NONE;
+        }
+        return events[i].event;
+    }
+
+    if (!(vqp->todo & VQP_TODO_RELEASE)) {
+        return VQP_EVENT_NONE;
+    }
+
+    if (!vqp_is_drained(vqp)) {
+        vqp_cover(VQP_RELEASE_WAITS);
+        return VQP_EVENT_NONE;
+    }
+
+    return VQP_EVENT_RELEASE;
+}
+
+/* ---- time ---- */
+
+uint64_t vqp_check_gap(vqp_t *vqp, uint64_t now, uint64_t limit)
+{
+    uint64_t gap = vqp_rx_gap(&vqp->rx, now);
+
+    if ((limit == 0) || (gap <= limit) || vqp_is_failed(vqp)) {
+        return 0;
+    }
+
+    vqp_cover(VQP_GAP);
+    vqp_fail(vqp, VQP_ERR_TIMEOUT);
+    return gap;
+}
+
+void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval)
+{
+    uint64_t activity = vqp->stats.ams_rx + vqp->stats.ops;
+
+    if (activity != vqp->activity) {
+        vqp->activity     = activity;
+        vqp->active_since = now;
+    } else if ((vqp->owner != VQP_OWNER_OPEN) && (interval != 0) &&
+               (now - vqp->active_since >= interval)) {
+        vqp_cover(VQP_PASSIVE_PROBE);
+        vqp_check(vqp);
+        vqp->active_since = now;
+    }
+}
+
+/* ---- failure and the end ---- */
+
+void vqp_fail(vqp_t *vqp, vqp_status_t status)
+{
+    if (vqp_is_failed(vqp)) {
+        return;
+    }
+
+    vqp->status = status;
+    vqp->todo  |= VQP_TODO_QPS | VQP_TODO_FAILED;
+    if (vqp->owner == VQP_OWNER_CLOSING) {
+        vqp_cover(VQP_FAIL_CLOSING);
+        vqp->todo |= VQP_TODO_CLOSED;
+    }
+
+    if (vqp_is_connected(vqp)) {
+        vqp_tx_fail(&vqp->tx, status);
+    }
+    vqp_set_state(vqp, VQP_STATE_FAILED);
+}
+
+void vqp_conn_failed(vqp_t *vqp, vqp_status_t status, int peer_closed,
+                     int is_waited)
+{
+    if ((status == VQP_ERR_RESET) && peer_closed && !is_waited &&
+        (vqp->owner == VQP_OWNER_OPEN) && (vqp->state == VQP_STATE_LIVE) &&
+        !vqp_tx_uses_buffers(&vqp->tx)) {
+        vqp_cover(VQP_PEER_CLOSED);
+        vqp_set_state(vqp, VQP_STATE_PEER_CLOSED);
+        return;
+    }
+
+    vqp_fail(vqp, status);
+}
+
+void vqp_cancel(vqp_t *vqp)
+{
+    if (!vqp_is_failed(vqp)) {
+        vqp_cover(VQP_CANCEL);
+        vqp->canceled = 1;
+        vqp_fail(vqp, VQP_ERR_CANCELED);
+    }
+}
+
+void vqp_qps_failed(vqp_t *vqp)
+{
+    vqp->qps_failed = 1;
+}
+
+void vqp_path_lost(vqp_t *vqp, unsigned path)
+{
+    vqp->paths[path].recv_posted = 0;
+    if (vqp_is_connected(vqp) && (path < vqp->tx.num_paths)) {
+        vqp_cover(VQP_PATH_LOST);
+        vqp_tx_abandon(&vqp->tx, &vqp->paths[path], vqp->paths[path].head,
+                       vqp->status);
+    }
+}
+
+int vqp_close(vqp_t *vqp)
+{
+    int is_connected = vqp_is_connected(vqp);
+    int must_cancel  = (vqp->state >= VQP_STATE_PEER_CLOSED) ||
+                       (is_connected && vqp_tx_uses_buffers(&vqp->tx));
+
+    vqp->owner = VQP_OWNER_CLOSING;
+    if (must_cancel) {
+        vqp_cover(VQP_CLOSE_CANCELS);
+        vqp_fail(vqp, VQP_ERR_CANCELED);
+    } else if (is_connected && !vqp_tx_is_flushed(&vqp->tx)) {
+        vqp_cover(VQP_CLOSE_WAITS);
+        (void)vqp_tx_barrier(&vqp->tx, VQP_OP_CLOSE, NULL, 0, VQP_OK);
+        return 0;
+    }
+
+    vqp->todo |= VQP_TODO_CLOSED;
+    return must_cancel;
+}
+
+vqp_op_t *vqp_cancel_next(vqp_t *vqp, vqp_tx_iter_t *iter)
+{
+    vqp_op_t *op = vqp_tx_iter_next(&vqp->tx, iter);
+
+    if ((op != NULL) &&
+        ((op->kind == VQP_KIND_FADD) || (op->kind == VQP_KIND_CSWAP))) {
+        op->amo.result = NULL;
+    }
+
+    return op;
+}
+
+void vqp_release(vqp_t *vqp)
+{
+    vqp_fail(vqp, VQP_ERR_CANCELED);
+    vqp->todo &= ~(uint32_t)(VQP_TODO_FAILED | VQP_TODO_CLOSED);
+    vqp->todo |= VQP_TODO_RELEASE;
+    vqp_set_state(vqp, VQP_STATE_DRAINING);
+}

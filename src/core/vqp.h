@@ -1,0 +1,405 @@
+/*
+ * The vqp: one logical connection over several queue pairs. It owns the sender,
+ * the receiver, the paths and the state of the connection, and makes all decisions
+ * that follow from calls, completions, messages and time. Its owner translates:
+ * it posts the frags that it is given, passes completions on, and does what events
+ * say.
+ * Pure: libc only; time comes in as a parameter, work leaves as frags and events.
+ *
+ * Use:
+ *
+ *     create          vqp_init(), then vqp_connect() when the peer is known, and
+ *                     vqp_set_live() when the peer is connected too
+ *     an operation    vqp_tx_*_begin(), then vqp_tx_send_rma() or vqp_send_am();
+ *                     VQP_SEND_QUEUED: vqp_next_batch()
+ *     a completion    vqp_on_send(), vqp_on_send_error(), vqp_recv()
+ *     after each      vqp_next_done() until 0, vqp_next_batch() if
+ *                     vqp_has_output(), vqp_next_event() until none
+ *     the end         vqp_close(), vqp_release()
+ *
+ * Callbacks of a user run between these calls only, when the state is settled: they
+ * may call anything here. One thread at a time, except vqp_is_connected().
+ */
+#ifndef VQP_CORE_VQP_H
+#define VQP_CORE_VQP_H
+
+#include "core/confirm.h"
+#include "core/fail.h"
+#include "core/rx.h"
+#include "core/send.h"
+
+#define VQP_STATES(_) \
+    _(CONNECTING, "no operation is accepted yet") \
+    _(LIVE, "operations are accepted") \
+    _(PEER_CLOSED, "the peer has ended in order; the next use fails the vqp") \
+    _(FAILED, "nothing is accepted; what is in flight ends") \
+    _(DRAINING, "both sides are done with it; it waits for its WRs")
+
+typedef enum {
+#define VQP_STATE_ENUM(_name, _help) VQP_STATE_##_name,
+    VQP_STATES(VQP_STATE_ENUM)
+#undef VQP_STATE_ENUM
+    VQP_STATE_LAST
+} vqp_state_t;
+
+typedef enum {
+    VQP_OWNER_NONE,   /* passive: the peer uses it */
+    VQP_OWNER_OPEN,   /* an endpoint */
+    VQP_OWNER_CLOSING /* the endpoint is gone, its ops are not */
+} vqp_owner_t;
+
+/** What the owner has to do, see vqp_next_event(). */
+typedef enum {
+    VQP_EVENT_NONE,
+    VQP_EVENT_STATE,     /* log: vqp->logged -> vqp->state; then set logged */
+    VQP_EVENT_BROKEN,    /* log: the peer has broken the protocol, vqp->broken */
+    VQP_EVENT_FIRST_IMM, /* tell the control plane: the peer is connected */
+    VQP_EVENT_RESUME,    /* resources may be back: whoever was refused retries */
+    VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
+                            order; abort it if vqp_is_failed() */
+    VQP_EVENT_FAILED,    /* once: tell the control plane, and report vqp->status
+                            to the user unless vqp->canceled */
+    VQP_EVENT_RELEASE    /* nothing is in flight: it may be destroyed */
+} vqp_event_t;
+
+enum {
+    VQP_TODO_BROKEN    = 1 << 0,
+    VQP_TODO_FIRST_IMM = 1 << 1,
+    VQP_TODO_QPS       = 1 << 2,
+    VQP_TODO_CLOSED    = 1 << 3,
+    VQP_TODO_FAILED    = 1 << 4,
+    VQP_TODO_RESUME    = 1 << 5,
+    VQP_TODO_STATE     = 1 << 6,
+    VQP_TODO_RELEASE   = 1 << 7
+};
+
+/** What vqp_connect() needs beside the sender's configuration. */
+typedef struct vqp_config {
+    vqp_tx_config_t tx;
+    vqp_op_t       *am_ops;     /* num_am_ops, a power of two */
+    vqp_op_t       *rma_ops;    /* num_rma_ops, likewise */
+    uint32_t        num_am_ops;
+    uint32_t        num_rma_ops;
+    uint32_t        num_paths;  /* in use, of those given to vqp_init() */
+    uint32_t        first_path; /* the one that the search begins at */
+    uint32_t        peer_first_fsn;
+    uint32_t        recv_batch; /* receives that are posted again together */
+    uint8_t         am_ids;     /* AM ids are below this */
+    uint8_t        *fsn_path;   /* fsn_window bytes */
+    uint8_t        *map;        /* fsn_window bytes */
+    char           *ring;       /* tx.ring_size bytes, the peer writes them */
+    char           *rx_cells;   /* VQP_CELL_STRIDE for each path, likewise */
+} vqp_config_t;
+
+typedef struct vqp {
+    vqp_tx_t     tx;
+    vqp_rx_t     rx;
+    vqp_path_t  *paths;
+    uint32_t     num_paths;    /* created; tx.num_paths are in use */
+    uint32_t     recv_batch;
+    uint32_t     todo;         /* VQP_TODO_* */
+    uint8_t      connected;    /* tx and rx are valid: vqp_is_connected() */
+    uint8_t      state;        /* vqp_state_t */
+    uint8_t      logged;       /* the state that was last logged */
+    uint8_t      owner;        /* vqp_owner_t */
+    uint8_t      refused;      /* an op was refused since the last RESUME */
+    uint8_t      canceled;     /* by the user, who knows */
+    uint8_t      qps_failed;   /* all queue pairs are in ERR, or lost */
+    uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
+    uint8_t      am_ids;
+    vqp_status_t status;       /* if failed */
+    vqp_credit_t am_credit;
+    struct {
+        const char *what;
+        unsigned    path;
+    } broken;                  /* how the peer has broken the protocol */
+    uint64_t     activity;     /* ams_rx + ops at the last tick */
+    uint64_t     active_since; /* ns: last tick that saw activity */
+    vqp_stats_t  stats;
+} vqp_t;
+
+const char *vqp_state_name(unsigned state);
+
+/**
+ * A vqp that is not connected.
+ *
+ * @param [in] paths  @a num_paths of them, with index set.
+ */
+void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now);
+
+/**
+ * The peer is known: set up sender and receiver. The paths have what vqp_tx_init()
+ * wants. May be called by another thread than the one that sends, before any
+ * completion; vqp_is_connected() then publishes it.
+ */
+void vqp_connect(vqp_t *vqp, const vqp_config_t *config);
+
+/** Are sender and receiver valid? Any thread; who sees it sees them whole. */
+static inline int vqp_is_connected(const vqp_t *vqp)
+{
+    return __atomic_load_n(&vqp->connected, __ATOMIC_ACQUIRE);
+}
+
+/** Both sides are connected: operations are accepted. No effect if it failed. */
+void vqp_set_live(vqp_t *vqp);
+
+/** An endpoint uses it from now on. */
+void vqp_open(vqp_t *vqp);
+
+static inline int vqp_is_failed(const vqp_t *vqp)
+{
+    return vqp->state >= VQP_STATE_FAILED;
+}
+
+/** Note that an op was refused: RESUME follows when something has happened. */
+static inline void vqp_refuse(vqp_t *vqp)
+{
+    ++vqp->stats.no_resource;
+    vqp->refused = 1;
+    vqp->todo   |= VQP_TODO_RESUME;
+}
+
+/** Whoever was refused may try again: nothing else would tell. */
+static inline void vqp_resume(vqp_t *vqp)
+{
+    vqp->refused = 0;
+    vqp->todo   &= ~(uint32_t)VQP_TODO_RESUME;
+}
+
+/**
+ * Somebody uses the vqp: if the peer has closed, it fails now with VQP_ERR_RESET.
+ */
+void vqp_use(vqp_t *vqp);
+
+/* ---- sending ---- */
+
+/** vqp_tx_send_am() with the credit as it stands now, which counts as sent. */
+static VQP_ALWAYS_INLINE vqp_send_t
+vqp_send_am(vqp_t *vqp, const vqp_tx_am_t *am, uint8_t am_id, uint32_t length,
+            uint32_t in_mirror, unsigned nsge, vqp_sge_t *sge,
+            vqp_frag_t *frag)
+{
+    vqp_credit_t credit = vqp_rx_credit(&vqp->rx);
+
+    if (vqp_likely(vqp_tx_send_am(&vqp->tx, am, am_id, length, in_mirror,
+                                  &credit, nsge, sge, frag) ==
+                   VQP_SEND_FRAG)) {
+        vqp_rx_advertise(&vqp->rx, &credit);
+        return VQP_SEND_FRAG;
+    }
+
+    vqp->am_credit = credit;
+    vqp->am_queued = 1;
+    return VQP_SEND_QUEUED;
+}
+
+/** May vqp_next_batch() have something to post? */
+static inline int vqp_has_output(vqp_t *vqp)
+{
+    if (vqp_rx_needs_update(&vqp->rx)) {
+        vqp->tx.slow |= VQP_TX_CONTROL;
+    }
+
+    return vqp_tx_has_work(&vqp->tx);
+}
+
+/**
+ * What is to be posted now. To be called again as long as the batch is full. Of a
+ * failed vqp: nothing until vqp_qps_failed(), then nops that bring the last CQEs.
+ *
+ * @return Number of frags in @a batch.
+ */
+unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch);
+
+/**
+ * Of @a count frags, those with VQP_FRAG_UNPOSTED and the later ones of their paths
+ * were not posted: the vqp fails, and they end with an error.
+ */
+void vqp_post_failed(vqp_t *vqp, const vqp_frag_t *frags, unsigned count);
+
+/** A barrier for somebody who waits. @return 1, or 0 if there is no slot. */
+int vqp_flush(vqp_t *vqp, unsigned flags, void *user, uint8_t user_kind);
+
+/** The path takes frags, or takes none until further notice. */
+void vqp_set_path_up(vqp_t *vqp, unsigned path, int is_up);
+
+/** Is the peer still there? See that something is in flight which tells. */
+void vqp_check(vqp_t *vqp);
+
+/* ---- completions ---- */
+
+/**
+ * A send completion with success.
+ *
+ * @return The number of frags confirmed; 0: it is stale.
+ */
+static VQP_ALWAYS_INLINE unsigned
+vqp_on_send(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
+{
+    return vqp_tx_retire(&vqp->tx, path, slot, VQP_OK);
+}
+
+/** A send completion with @a status: the vqp fails. */
+void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
+                       vqp_status_t status);
+
+/** A receive completed. @return 1 if path->recv_used are to be posted again. */
+static inline int vqp_recv_used(vqp_t *vqp, vqp_path_t *path)
+{
+    return vqp_unlikely(++path->recv_used >= vqp->recv_batch) &&
+           !vqp_is_failed(vqp);
+}
+
+/** path->recv_used receives were to be posted again, and @a posted of them were. */
+void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted);
+
+/** A receive completion with @a status: the vqp fails. */
+void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
+
+/** The peer sent what it must not: nothing of it is believed any more. */
+void vqp_peer_broken(vqp_t *vqp, const vqp_path_t *path, const char *what);
+
+/* Credit that is new, or wrong. Returns 1, or VQP_ERR_PROTOCOL. */
+int vqp_recv_credit(vqp_t *vqp, const vqp_path_t *path, vqp_credit_t credit);
+
+/* The AM that the passed immediate closes, or VQP_ERR_PROTOCOL */
+static VQP_ALWAYS_INLINE int
+vqp_recv_am(vqp_t *vqp, const vqp_path_t *path, uint32_t flags,
+            vqp_rx_am_t *am)
+{
+    if (vqp_unlikely((vqp_rx_record(&vqp->rx, flags, am) != VQP_OK) ||
+                     (am->id >= vqp->am_ids))) {
+        vqp_peer_broken(vqp, path, "malformed active message");
+        return VQP_ERR_PROTOCOL;
+    }
+
+    return vqp_likely(vqp_tx_knows_credit(&vqp->tx, &am->credit)) ?
+                   1 : vqp_recv_credit(vqp, path, am->credit);
+}
+
+/**
+ * An immediate arrived on @a path, which may be the next AM with nothing ahead of
+ * it: the common case.
+ *
+ * @return 1: it is; *am is to be delivered, then vqp_recv_done(). 0: it is not;
+ *         vqp_recv() has to look at it. Below 0: the peer has broken the protocol,
+ *         and the vqp has failed.
+ */
+static VQP_ALWAYS_INLINE int
+vqp_recv_fast(vqp_t *vqp, vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
+{
+    ++path->stats.rx_cqes;
+    return vqp_likely(vqp_rx_next_am(&vqp->rx, imm)) ?
+                   vqp_recv_am(vqp, path, imm, am) : 0;
+}
+
+/** *am was delivered. */
+static inline void vqp_recv_done(vqp_t *vqp, const vqp_rx_am_t *am)
+{
+    vqp_rx_consumed(&vqp->rx, am);
+}
+
+/**
+ * An immediate arrived on @a path, of any kind.
+ *
+ * @return 1: *am is to be delivered, then vqp_recv_done() and vqp_recv_next(). 0:
+ *         nothing is. Below 0: as vqp_recv_fast().
+ */
+int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am);
+
+/** The AM behind one that vqp_recv() gave. @return as vqp_recv(). */
+int vqp_recv_next(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am);
+
+/** Next op to report, see vqp_tx_pop_done(). */
+static inline int vqp_next_done(vqp_t *vqp, vqp_done_t *done)
+{
+    return vqp_tx_pop_done(&vqp->tx, done);
+}
+
+static inline int vqp_has_events(const vqp_t *vqp)
+{
+    return (vqp->todo | vqp->tx.closed) != 0;
+}
+
+/**
+ * Are all queue pairs to be moved to ERR now? Then vqp_qps_failed() follows. To be
+ * asked whenever the vqp may have failed, before its memory may be used again, and
+ * before vqp_next_event().
+ */
+static inline int vqp_take_qps_event(vqp_t *vqp)
+{
+    int is_due = vqp->todo & VQP_TODO_QPS;
+
+    vqp->todo &= ~(uint32_t)VQP_TODO_QPS;
+    return is_due;
+}
+
+/** VQP_EVENT_CLOSED alone, at the end of the call that closes. */
+int vqp_take_closed_event(vqp_t *vqp);
+
+/** Next thing to do. To be called until VQP_EVENT_NONE after anything else. */
+vqp_event_t vqp_next_event(vqp_t *vqp);
+
+/* ---- time ---- */
+
+/**
+ * How long an immediate has been missing. Fails the vqp with VQP_ERR_TIMEOUT if that
+ * is more than @a limit.
+ *
+ * @param [in] limit  ns; 0: none.
+ *
+ * @return ns if it failed, else 0.
+ */
+uint64_t vqp_check_gap(vqp_t *vqp, uint64_t now, uint64_t limit);
+
+/**
+ * To be called about once a second. A passive vqp would never notice that its peer
+ * has died: after @a interval ns without traffic it sends a nop, which the peer's
+ * HCA acknowledges whatever its process does. 0: never.
+ */
+void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval);
+
+/* ---- failure and the end ---- */
+
+/** The connection is broken: nothing is posted any more. No effect if it was. */
+void vqp_fail(vqp_t *vqp, vqp_status_t status);
+
+/**
+ * The control plane says that the connection has failed. After a close of its side
+ * a peer may end its process: an endpoint that waits for nothing is told when it
+ * uses the vqp next.
+ *
+ * @param [in] peer_closed  The peer has closed its side, or ended in order.
+ * @param [in] is_waited    Somebody waits for resources of the vqp.
+ */
+void vqp_conn_failed(vqp_t *vqp, vqp_status_t status, int peer_closed,
+                     int is_waited);
+
+/** End what is under way as canceled; no failure is reported to the user. */
+void vqp_cancel(vqp_t *vqp);
+
+/** All queue pairs are in ERR, or lost: nops may bring what is left. */
+void vqp_qps_failed(vqp_t *vqp);
+
+/** No completion will come on the path: what is in flight there ends now. */
+void vqp_path_lost(vqp_t *vqp, unsigned path);
+
+/**
+ * The endpoint goes. What needs no memory of the user is still delivered; CLOSED
+ * follows. If an op uses memory of the user, or is waited for, the vqp fails, and
+ * the owner ends these ops for the user by vqp_cancel_next().
+ *
+ * @return 1 if the owner has to do so, else 0.
+ */
+int vqp_close(vqp_t *vqp);
+
+/**
+ * Next op whose user goes. Its result is not stored any more, but its memory is the
+ * HCA's until its frags come back. The caller may set user_kind to 0.
+ */
+vqp_op_t *vqp_cancel_next(vqp_t *vqp, vqp_tx_iter_t *iter);
+
+/** Both sides are done with it: RELEASE follows when all of its WRs are back. */
+void vqp_release(vqp_t *vqp);
+
+#endif

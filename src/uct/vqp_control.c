@@ -1,0 +1,169 @@
+/* Events of the core, see vqp_control.h. */
+#include "uct/vqp_control.h"
+
+#include "uct/vqp_cm.h"
+#include "uct/vqp_desc.h"
+#include "uct/vqp_ep.h"
+#include "uct/vqp_pending.h"
+
+#include <ucs/debug/log.h>
+
+static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
+{
+    return vqp->iface->super.worker->async;
+}
+
+/* An immediate proves that the peer is connected. It may arrive before REP. */
+static void uct_vqp_handle_first_imm(uct_vqp_t *vqp)
+{
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    vqp_conn_first_imm(&vqp->conn, uct_vqp_now());
+    uct_vqp_cm_run(vqp->iface);
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+}
+
+void uct_vqp_handle_closed(uct_vqp_t *vqp)
+{
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    if (vqp_is_failed(&vqp->core)) {
+        vqp_conn_abort(&vqp->conn, uct_vqp_now());
+    } else {
+        vqp_conn_close(&vqp->conn, uct_vqp_now());
+    }
+    uct_vqp_cm_run(vqp->iface);
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+}
+
+static void uct_vqp_handle_report(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    ucs_status_t status    = uct_vqp_status(vqp->core.status);
+    ucs_status_t handled;
+    ucs_log_level_t level;
+
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    if ((vqp->conn.state != VQP_CONN_FAILED) &&
+        (vqp->conn.state != VQP_CONN_CLOSED)) {
+        vqp_conn_fail(&vqp->conn, vqp->core.status, uct_vqp_now());
+        uct_vqp_cm_run(iface);
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+
+    if ((vqp->ep == NULL) || vqp->core.canceled) {
+        return;
+    }
+
+    uct_vqp_schedule_pending(vqp);
+    handled = uct_iface_handle_ep_err(&iface->super.super,
+                                      &vqp->ep->super.super, status);
+    level   = uct_base_iface_failure_log_level(&iface->super, handled, status);
+    ucs_log(level, "vqp %u: endpoint to iface 0x%" PRIx64 " failed: %s",
+            vqp->number, vqp->conn.peer_id, ucs_status_string(status));
+}
+
+/* Release a vqp. A scheduled one is run once more first. Returns 1 if it was
+ * released. */
+static int uct_vqp_handle_release(uct_vqp_t *vqp)
+{
+    ucs_async_context_t *async = uct_vqp_async(vqp);
+
+    if (vqp->is_scheduled || vqp->is_deferred) {
+        return 0;
+    }
+
+    UCS_ASYNC_BLOCK(async);
+    uct_vqp_destroy(vqp);
+    UCS_ASYNC_UNBLOCK(async);
+    return 1;
+}
+
+static void uct_vqp_log_state(uct_vqp_t *vqp)
+{
+    ucs_debug("vqp %u: %s -> %s%s%s", vqp->number,
+              vqp_state_name(vqp->core.logged), vqp_state_name(vqp->core.state),
+              (vqp->core.status == VQP_OK) ? "" : ", ",
+              (vqp->core.status == VQP_OK) ?
+                      "" : ucs_status_string(uct_vqp_status(vqp->core.status)));
+    vqp->core.logged = vqp->core.state;
+}
+
+void uct_vqp_handle_core_events(uct_vqp_t *vqp)
+{
+    uct_vqp_handle_failure(vqp); /* first: until then the user's memory is in use */
+    for (;;) {
+        switch (vqp_next_event(&vqp->core)) {
+        case VQP_EVENT_STATE:
+            uct_vqp_log_state(vqp);
+            break;
+        case VQP_EVENT_BROKEN:
+            ucs_error("vqp %u: protocol error on path %u from iface 0x%" PRIx64
+                      ": %s", vqp->number, vqp->core.broken.path,
+                      vqp->conn.peer_id, vqp->core.broken.what);
+            break;
+        case VQP_EVENT_FIRST_IMM:
+            uct_vqp_handle_first_imm(vqp);
+            break;
+        case VQP_EVENT_RESUME:
+            if (vqp->ep != NULL) {
+                uct_vqp_schedule_pending(vqp);
+            }
+            break;
+        case VQP_EVENT_CLOSED:
+            uct_vqp_handle_closed(vqp);
+            break;
+        case VQP_EVENT_FAILED:
+            uct_vqp_handle_report(vqp);
+            break;
+        case VQP_EVENT_RELEASE:
+            (void)uct_vqp_handle_release(vqp);
+            return;
+        default:
+            return;
+        }
+    }
+}
+
+/* ---- canceling ---- */
+
+/* Cancel an op of the user. Its slot and its buffers are in use until its frags
+ * complete. */
+static void uct_vqp_disown(vqp_op_t *op)
+{
+    uct_completion_t *comp = NULL;
+    ucs_status_t status    = UCS_ERR_CANCELED;
+    uct_vqp_desc_t *desc;
+
+    if ((op->user_kind == UCT_VQP_USER_COMP) ||
+        (op->user_kind == UCT_VQP_USER_FLUSH)) {
+        if (op->user_kind == UCT_VQP_USER_FLUSH) {
+            status = UCS_OK; /* an interface's: it waits, and does not judge */
+        }
+
+        comp          = op->user;
+        op->user_kind = UCT_VQP_USER_NONE;
+    } else if (op->user_kind == UCT_VQP_USER_DESC) {
+        desc         = op->user;
+        comp         = desc->comp;
+        desc->comp   = NULL;
+        desc->unpack = NULL;
+    }
+
+    if (comp != NULL) {
+        uct_invoke_completion(comp, status);
+    }
+}
+
+void uct_vqp_cancel_all(uct_vqp_t *vqp)
+{
+    vqp_tx_iter_t iter;
+    vqp_op_t *op;
+
+    if (!vqp_is_connected(&vqp->core)) {
+        return;
+    }
+
+    vqp_tx_iter_init(&vqp->core.tx, &iter);
+    while ((op = vqp_cancel_next(&vqp->core, &iter)) != NULL) {
+        uct_vqp_disown(op);
+    }
+}

@@ -1,0 +1,25 @@
+/* Events of progress that are not completions. */
+#ifndef UCT_VQP_HANDLE_H
+#define UCT_VQP_HANDLE_H
+
+#include "uct/vqp.h"
+
+/** Handle the bits of iface->events. The worker's thread. */
+void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface);
+
+/**
+ * Fail connections that have missed an immediate of the peer for too long. Call
+ * with empty CQs: an immediate in a CQ is not missing.
+ */
+void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface);
+
+/**
+ * Note the time of an empty poll, and from time to time dispatch again ops that
+ * wait for a busy path. Call it after polls while paths are measured, and for a
+ * while after that.
+ *
+ * @param [in] count  Completions of the poll.
+ */
+void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count);
+
+#endif

@@ -1,0 +1,93 @@
+/* How fast a path is: what counts as a measurement and what does not. */
+#include <gtest/gtest.h>
+
+extern "C" {
+#include "core/rate.h"
+}
+
+namespace {
+
+constexpr uint64_t NOW  = 5000000000;
+constexpr uint64_t UNIT = 1ul << VQP_RATE_UNIT_SHIFT;
+
+class rate : public ::testing::Test {
+protected:
+    vqp_rate_t m_rate {};
+};
+
+TEST_F(rate, is_not_known_at_first) {
+    EXPECT_EQ(0u, vqp_rate_cost(&m_rate, NOW));
+}
+
+TEST_F(rate, a_busy_interval_is_a_measurement) {
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, UNIT, 1, 0, NOW + 3000);
+    EXPECT_EQ(3000u, vqp_rate_cost(&m_rate, NOW + 3000));
+    vqp_rate_confirmed(&m_rate, 2 * UNIT, 1, 0, NOW + 3000 + 14000);
+    EXPECT_EQ((3u * 3000 + 7000) / 4, vqp_rate_cost(&m_rate, NOW + 17000));
+}
+
+TEST_F(rate, small_confirmations_add_up) {
+    vqp_rate_begin(&m_rate, NOW);
+    for (unsigned i = 1; i <= 16; ++i) {
+        EXPECT_EQ(0u, vqp_rate_cost(&m_rate, NOW));
+        vqp_rate_confirmed(&m_rate, UNIT / 16, 1, 0, NOW + i * 100);
+    }
+    EXPECT_EQ(1600u, vqp_rate_cost(&m_rate, NOW + 1600));
+}
+
+TEST_F(rate, an_interval_that_ended_idle_can_only_be_an_upper_bound) {
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, UNIT, 0, 0, NOW + 3000);
+    EXPECT_EQ(0u, vqp_rate_cost(&m_rate, NOW + 3000));
+
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, UNIT, 1, 0, NOW + 4000);
+    vqp_rate_begin(&m_rate, NOW + 10000);
+    vqp_rate_confirmed(&m_rate, UNIT, 0, 0, NOW + 90000); /* polled late */
+    EXPECT_EQ(4000u, vqp_rate_cost(&m_rate, NOW + 90000));
+    vqp_rate_begin(&m_rate, NOW + 100000);
+    vqp_rate_confirmed(&m_rate, UNIT, 0, 0, NOW + 102000);
+    EXPECT_EQ(3500u, vqp_rate_cost(&m_rate, NOW + 102000));
+}
+
+/* The first poll found it incomplete, and a later one complete */
+TEST_F(rate, an_idle_interval_lasts_until_the_last_empty_poll) {
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, UNIT, 0, NOW + 3000, NOW + 90000);
+    EXPECT_EQ(3000u, vqp_rate_cost(&m_rate, NOW + 90000));
+
+    /* the latency is in it: it does not outweigh what is known better */
+    vqp_rate_begin(&m_rate, NOW + 200000);
+    vqp_rate_confirmed(&m_rate, UNIT, 0, NOW + 207000, NOW + 290000);
+    EXPECT_EQ(3000u, vqp_rate_cost(&m_rate, NOW + 290000));
+}
+
+TEST_F(rate, an_empty_poll_before_the_interval_does_not_count) {
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, UNIT, 0, NOW, NOW + 90000);
+    EXPECT_EQ(0u, vqp_rate_cost(&m_rate, NOW + 90000));
+    vqp_rate_begin(&m_rate, NOW + 100000);
+    vqp_rate_confirmed(&m_rate, UNIT, 0, NOW + 90000, NOW + 190000);
+    EXPECT_EQ(0u, vqp_rate_cost(&m_rate, NOW + 190000));
+}
+
+TEST_F(rate, is_forgotten) {
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, UNIT, 1, 0, NOW + 3000);
+    EXPECT_EQ(3000u, vqp_rate_cost(&m_rate, NOW + VQP_RATE_FORGET));
+    EXPECT_EQ(0u, vqp_rate_cost(&m_rate, NOW + 3000 + VQP_RATE_FORGET));
+}
+
+TEST_F(rate, bounds) {
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, 1ul << 40, 1, 0, NOW); /* no time at all */
+    EXPECT_EQ(1u, vqp_rate_cost(&m_rate, NOW));
+    m_rate.cost = 0;
+    vqp_rate_begin(&m_rate, NOW);
+    vqp_rate_confirmed(&m_rate, UNIT, 1, 0, NOW + (1ul << 40));
+    EXPECT_EQ(UINT32_MAX, vqp_rate_cost(&m_rate, NOW + (1ul << 40)));
+    EXPECT_EQ(10ul * UINT32_MAX, vqp_rate_finish(UINT32_MAX, 10 * UNIT));
+}
+
+} /* namespace */

@@ -1,0 +1,259 @@
+/*
+ * Asynchronous events of a device: which endpoints fail by an event of a queue
+ * pair, a completion queue, a port or the device, and which go on. The software
+ * fabric raises them, by the number of a queue pair.
+ */
+#include "uct_fixture.h"
+
+#include "test/fabric/fabric.h"
+
+#include <infiniband/verbs.h>
+#include <set>
+#include <stdlib.h>
+#include <unistd.h>
+
+class async_event : public uct_test {
+protected:
+    typedef std::set<uint32_t> numbers;
+
+    void SetUp() override
+    {
+        uct_test::SetUp();
+        if (!IsSkipped() && (vqp_fabric() == NULL)) {
+            GTEST_SKIP() << "events are raised by the software fabric";
+        }
+        if (!IsSkipped() && (devices()[0].find("bond") == 0)) {
+            GTEST_SKIP() << "needs unbonded devices";
+        }
+    }
+
+    void TearDown() override
+    {
+        eps.clear();
+        unsetenv("UCX_VQP_RAILS");
+        uct_test::TearDown();
+    }
+
+    /* Numbers of all queue pairs that a device has */
+    static numbers qpns(const std::string &device)
+    {
+        vqp_fabric_traffic_t traffic;
+        numbers all;
+
+        for (uint32_t qpn = 17; qpn < 20000; ++qpn) {
+            if (vqp_fabric()->qp_traffic(device.c_str(), qpn, &traffic) == 0) {
+                all.insert(qpn);
+            }
+        }
+        return all;
+    }
+
+    static numbers less(const numbers &all, const numbers &some)
+    {
+        numbers rest;
+
+        for (uint32_t qpn : all) {
+            if (some.count(qpn) == 0) {
+                rest.insert(qpn);
+            }
+        }
+        return rest;
+    }
+
+    /* Connect one more endpoint. @return the numbers of its queue pairs on this
+     * device, at both ends. */
+    numbers connect(node &from, node &to, const std::string &device)
+    {
+        numbers before = qpns(device);
+
+        eps.push_back(std::make_unique<endpoint>(from, to));
+        EXPECT_EQ(UCS_OK, eps.back()->flush());
+        return less(qpns(device), before);
+    }
+
+    static void raise(const std::string &device, uint32_t qpn, int type)
+    {
+        ASSERT_EQ(0, vqp_fabric()->qp_event(device.c_str(), qpn, type));
+    }
+
+    /* So many failures in all, and no more */
+    bool failed(endpoint &ep, unsigned count = 1)
+    {
+        EXPECT_TRUE(until([&] { return ep.errors >= count; }, 5));
+        run_for(0.02);
+        return ep.errors == count;
+    }
+
+    static bool works(endpoint &ep)
+    {
+        return (ep.retry([&] {
+            return uct_ep_am_short(ep, settle_id, 0, NULL, 0);
+        }) == UCS_OK) && (ep.flush() == UCS_OK) && (ep.errors == 0);
+    }
+
+    std::vector<std::unique_ptr<endpoint>> eps;
+};
+
+class async_qp_event : public async_event,
+                       public ::testing::WithParamInterface<int> {
+};
+
+TEST_P(async_qp_event, fails_the_endpoint_that_uses_it_and_no_other)
+{
+    open({{"NUM_PATHS", "3"}});
+    numbers first  = connect(*a, *b, a->name);
+    numbers second = connect(*a, *b, a->name);
+
+    ASSERT_GE(first.size(), 3u);
+    raise(a->name, *first.rbegin(), GetParam());
+    EXPECT_TRUE(failed(*eps[0]));
+    EXPECT_TRUE(works(*eps[1]));
+    raise(a->name, *second.begin(), GetParam());
+    EXPECT_TRUE(failed(*eps[1]));
+    EXPECT_TRUE(works(*ab));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+        vqp, async_qp_event,
+        ::testing::Values(IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+                          IBV_EVENT_QP_ACCESS_ERR),
+        [](const ::testing::TestParamInfo<int> &info) {
+            return (info.param == IBV_EVENT_QP_FATAL) ? "fatal" :
+                   (info.param == IBV_EVENT_QP_REQ_ERR) ? "request_error" :
+                                                          "access_error";
+        });
+
+TEST_F(async_event, of_a_completion_queue_fails_all_endpoints)
+{
+    open();
+    numbers first = connect(*a, *b, a->name);
+
+    EXPECT_EQ(UCS_OK, ab->flush());
+    raise(a->name, *first.begin(), IBV_EVENT_CQ_ERR);
+    EXPECT_TRUE(failed(*eps[0]));
+    EXPECT_TRUE(failed(*ab));
+}
+
+TEST_F(async_event, of_the_device_fails_all_endpoints)
+{
+    open();
+    numbers first = connect(*a, *b, a->name);
+
+    EXPECT_EQ(UCS_OK, ab->flush());
+    raise(a->name, *first.begin(), IBV_EVENT_DEVICE_FATAL);
+    EXPECT_TRUE(failed(*eps[0]));
+    EXPECT_TRUE(failed(*ab));
+}
+
+TEST_F(async_event, that_is_harmless_fails_nothing)
+{
+    open();
+    numbers first = connect(*a, *b, a->name);
+
+    for (int type : {IBV_EVENT_COMM_EST, IBV_EVENT_PORT_ACTIVE,
+                     IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE,
+                     IBV_EVENT_PKEY_CHANGE, IBV_EVENT_PATH_MIG}) {
+        raise(a->name, *first.begin(), type);
+    }
+    usleep(20000); /* the async thread takes them */
+    run_for(0.02);
+    EXPECT_TRUE(works(*eps[0]));
+    EXPECT_TRUE(works(*ab));
+}
+
+TEST_F(async_event, a_port_that_is_back_at_once_fails_nothing)
+{
+    open();
+    settle();
+    ASSERT_EQ(0, vqp_fabric()->port(a->name.c_str(), 1, 0));
+    ASSERT_EQ(0, vqp_fabric()->port(a->name.c_str(), 1, 1));
+    usleep(50000); /* the async thread takes both events */
+    run_for(0.02);
+    EXPECT_EQ(0u, a->errors);
+    EXPECT_TRUE(works(*ab));
+}
+
+TEST_F(async_event, of_the_control_queue_pair_rebuilds_it)
+{
+    {
+        log_capture log(UCS_LOG_LEVEL_DIAG);
+
+        a = std::make_unique<node>(0);
+        for (uint32_t qpn : qpns(a->name)) { /* there are no others yet */
+            raise(a->name, qpn, IBV_EVENT_QP_FATAL);
+        }
+        EXPECT_TRUE(until([] { return log_capture::has("is rebuilt"); }, 5))
+                << log_capture::text();
+    }
+    b = std::make_unique<node>(1);
+    b->on_am(settle_id, [](const char *, size_t) { return UCS_OK; });
+    connect(*a, *b, a->name);
+    EXPECT_TRUE(works(*eps[0]));
+}
+
+/* Two devices number their queue pairs alike */
+TEST_F(async_event, of_a_rail_is_not_taken_for_one_of_another_rail)
+{
+    std::map<uint32_t, unsigned> on_first; /* number -> endpoint */
+    unsigned tried = 0;
+
+    if (devices().size() < 2) {
+        GTEST_SKIP() << "needs two devices";
+    }
+
+    std::string first = devices()[0], second = devices()[1];
+    auto single        = std::make_unique<node>(0); /* numbers of the first only */
+    setenv("UCX_VQP_RAILS", (first + ":1," + second + ":1").c_str(), 1);
+    a = std::make_unique<node>("bond0", options{{"NUM_PATHS", "2"}});
+    b = std::make_unique<node>("bond0", options{{"NUM_PATHS", "2"}});
+    b->on_am(settle_id, [](const char *, size_t) { return UCS_OK; });
+    std::vector<numbers> on_second;
+    for (unsigned i = 0; i < 8; ++i) {
+        numbers before = qpns(second);
+
+        for (uint32_t qpn : connect(*a, *b, first)) {
+            on_first[qpn] = i;
+        }
+        on_second.push_back(less(qpns(second), before));
+    }
+
+    for (unsigned i = 0; (i < on_second.size()) && (tried == 0); ++i) {
+        for (uint32_t qpn : on_second[i]) {
+            auto twin = on_first.find(qpn);
+
+            if ((tried == 0) && (twin != on_first.end()) &&
+                (twin->second != i)) {
+                raise(second, qpn, IBV_EVENT_QP_FATAL);
+                EXPECT_TRUE(failed(*eps[i]));
+                EXPECT_TRUE(works(*eps[twin->second]));
+                ++tried;
+            }
+        }
+    }
+    EXPECT_EQ(1u, tried);
+    eps.clear();
+    single.reset();
+}
+
+TEST_F(async_event, a_rail_that_a_connection_does_not_use_may_go_down)
+{
+    if (devices().size() < 2) {
+        GTEST_SKIP() << "needs two devices";
+    }
+
+    std::string first = devices()[0], second = devices()[1];
+    setenv("UCX_VQP_RAILS", (first + ":1," + second + ":1").c_str(), 1);
+    a = std::make_unique<node>("bond0", options{{"NUM_PATHS", "1"}});
+    b = std::make_unique<node>("bond0", options{{"NUM_PATHS", "1"}});
+    b->on_am(settle_id, [](const char *, size_t) { return UCS_OK; });
+    connect(*a, *b, first);
+    EXPECT_TRUE(works(*eps[0]));
+    ASSERT_EQ(0, vqp_fabric()->port(second.c_str(), 1, 0));
+    usleep(50000); /* the async thread takes the event */
+    run_for(0.02);
+    EXPECT_TRUE(works(*eps[0]));
+    ASSERT_EQ(0, vqp_fabric()->port(second.c_str(), 1, 1));
+    ASSERT_EQ(0, vqp_fabric()->port(first.c_str(), 1, 0));
+    EXPECT_TRUE(failed(*eps[0]));
+    ASSERT_EQ(0, vqp_fabric()->port(first.c_str(), 1, 1));
+}
