@@ -8,6 +8,35 @@
 #include "core/fail.h"
 #include "core/place.h"
 
+#include <string.h>
+
+void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
+                         const vqp_inflight_t *entry, vqp_status_t status)
+{
+    uint16_t slot = (uint16_t)(entry - path->inflight);
+    vqp_op_t *op;
+
+    switch (entry->kind) {
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        op = vqp_tx_op_of(tx, entry->op);
+        if ((status == VQP_OK) && (op->amo.result != NULL)) {
+            memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, slot),
+                   sizeof(uint64_t));
+        }
+        /* fall through */
+    case VQP_KIND_GET:
+        --path->reads;
+        --path->rma;
+        break;
+    case VQP_KIND_CONTROL:
+        --tx->controls;
+        break;
+    default:
+        break;
+    }
+}
+
 /* Nothing of the op is in flight and nothing will be. Its slot comes free with
  * vqp_tx_advance(), which is left to the caller. */
 void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)

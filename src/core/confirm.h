@@ -8,8 +8,6 @@
 #include "core/cover.h"
 #include "core/tx.h"
 
-#include <string.h>
-
 /** What is left of an op when it has ended. */
 typedef struct vqp_done {
     void        *user;
@@ -24,6 +22,10 @@ typedef struct vqp_done {
 /* A frag that is not all of its op is confirmed, or one without an op */
 void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry,
                       vqp_status_t status);
+
+/* What a frag that is neither of an AM nor of a put has taken from its path */
+void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
+                         const vqp_inflight_t *entry, vqp_status_t status);
 
 /* Barriers exist: end the one at the head of the RMA ring if it may end */
 void vqp_tx_try_barriers(vqp_tx_t *tx);
@@ -92,35 +94,6 @@ static inline void vqp_tx_advance_both(vqp_tx_t *tx)
     vqp_tx_advance(tx, &tx->rma);
     if (vqp_unlikely(tx->barriers != 0)) {
         vqp_tx_try_barriers(tx);
-    }
-}
-
-/* What a frag that is neither of an AM nor of a put has taken from its path */
-static inline void
-vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
-                    const vqp_inflight_t *entry, vqp_status_t status)
-{
-    uint16_t slot = (uint16_t)(entry - path->inflight);
-    vqp_op_t *op;
-
-    switch (entry->kind) {
-    case VQP_KIND_FADD:
-    case VQP_KIND_CSWAP:
-        op = vqp_tx_op_of(tx, entry->op);
-        if ((status == VQP_OK) && (op->amo.result != NULL)) {
-            memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, slot),
-                   sizeof(uint64_t));
-        }
-        /* fall through */
-    case VQP_KIND_GET:
-        --path->reads;
-        --path->rma;
-        break;
-    case VQP_KIND_CONTROL:
-        --tx->controls;
-        break;
-    default:
-        break;
     }
 }
 

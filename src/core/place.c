@@ -54,6 +54,13 @@ unsigned vqp_tx_force_am_signal(const vqp_tx_t *tx, vqp_path_t *path,
     return VQP_FRAG_SIGNALED | VQP_FRAG_FORCE_SIGNAL;
 }
 
+int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
+                  const vqp_path_t *path, const vqp_op_t *op)
+{
+    return (frag >= batch->frags) && (frag < &batch->frags[batch->count]) &&
+           (frag->path == path) && (frag->op == op);
+}
+
 vqp_frag_t *vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                         vqp_op_t *op, uint16_t id, uint8_t kind,
                         uint64_t offset, uint32_t length, int signal)

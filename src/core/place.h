@@ -119,18 +119,8 @@ static inline uint32_t vqp_tx_last_flags(const vqp_op_t *op)
     return VQP_IMM_LAST | ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0);
 }
 
-/** Frags of an op of @a length bytes. */
-static inline uint32_t vqp_tx_frags(uint64_t length, unsigned shift)
-{
-    return (uint32_t)((length + (1ul << shift) - 1) >> shift);
-}
-
 /** Immediates that a tail AM may take: one for each path it can use. */
-static inline uint32_t
-vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op)
-{
-    return vqp_min(vqp_tx_frags(op->length, op->frag_shift), tx->num_paths);
-}
+uint32_t vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op);
 
 /** Give the op its number; the caller moves the cursors of its ring. */
 static inline void
@@ -151,12 +141,8 @@ static inline int vqp_batch_is_full(const vqp_batch_t *batch)
 }
 
 /** Is this the newest frag of the path, of that op, and in this batch? */
-static inline int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
-                                const vqp_path_t *path, const vqp_op_t *op)
-{
-    return (frag >= batch->frags) && (frag < &batch->frags[batch->count]) &&
-           (frag->path == path) && (frag->op == op);
-}
+int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
+                  const vqp_path_t *path, const vqp_op_t *op);
 
 /**
  * Add a WRITE without a source to the batch, which is not full.

@@ -165,6 +165,17 @@ uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length)
                                            (uint8_t)shift;
 }
 
+/* Frags of an op of @a length bytes */
+static inline uint32_t vqp_tx_frags(uint64_t length, unsigned shift)
+{
+    return (uint32_t)((length + (1ul << shift) - 1) >> shift);
+}
+
+uint32_t vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return vqp_min(vqp_tx_frags(op->length, op->frag_shift), tx->num_paths);
+}
+
 /* AMs are bounded so that their frags never get larger than devices take */
 static inline void vqp_tx_grow_frags(const vqp_tx_t *tx, vqp_op_t *op)
 {
