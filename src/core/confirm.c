@@ -130,13 +130,14 @@ void vqp_tx_rate_changed(vqp_tx_t *tx)
 /* The newest control frag of the path with an AM before @a am_tail behind it: that
  * AM has a later fsn, and the peer can not deliver it without the frag. NULL if
  * there is none. */
-static vqp_inflight_t *vqp_tx_needed_control(vqp_path_t *path, uint32_t am_tail)
+static vqp_inflight_t *
+vqp_tx_needed_in(vqp_path_t *path, uint16_t begin, uint16_t end,
+                 uint32_t am_tail)
 {
     vqp_inflight_t *entry;
-    uint16_t slot;
 
-    for (slot = path->tail; slot != path->head; --slot) {
-        entry = vqp_path_at(path, (uint16_t)(slot - 1));
+    for (; end != begin; --end) {
+        entry = vqp_path_at(path, (uint16_t)(end - 1));
         if ((entry->kind == VQP_KIND_CONTROL) &&
             (vqp_seq_diff(am_tail, entry->am_post) > 0)) {
             return entry;
@@ -144,6 +145,15 @@ static vqp_inflight_t *vqp_tx_needed_control(vqp_path_t *path, uint32_t am_tail)
     }
 
     return NULL;
+}
+
+static vqp_inflight_t *vqp_tx_needed_control(vqp_path_t *path, uint32_t am_tail)
+{
+    vqp_inflight_t *entry = vqp_tx_needed_in(path, path->head, path->tail,
+                                             am_tail);
+
+    return (entry != NULL) ? entry :
+           vqp_tx_needed_in(path, path->fo.replay, path->fo.replay_end, am_tail);
 }
 
 /* All ops before the barrier have ended. The AMs among them may wait at the peer

@@ -111,7 +111,7 @@ vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
         vqp_tx_retire_other(tx, path, entry, status);
     }
 
-    if (vqp_unlikely(entry->flags != VQP_INFLIGHT_COMPLETES)) {
+    if (vqp_unlikely(!(entry->flags & VQP_INFLIGHT_COMPLETES))) {
         vqp_tx_frag_done(tx, entry, status);
         return 1;
     }

@@ -290,8 +290,13 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
             vqp_conn_recv_rst(conn, msg);
         }
         break;
-    default:
-        ++conn->tab->stats.ignored;
+    default: /* PATH_DOWN, PATH_UP */
+        if ((conn->state >= VQP_CONN_READY) &&
+            (conn->state <= VQP_CONN_CLOSING) && !conn->broken) {
+            conn->tab->rx_path = conn;
+        } else {
+            ++conn->tab->stats.ignored;
+        }
         break;
     }
 }

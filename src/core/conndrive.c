@@ -50,12 +50,12 @@ static void vqp_conntab_send_action(vqp_conntab_t *tab,
                                     vqp_conntab_action_t *action,
                                     const vqp_wire_header_t *hdr,
                                     const vqp_conn_dest_t *to,
-                                    const vqp_wire_info_t *info)
+                                    const void *body)
 {
     action->type     = VQP_CONNTAB_SEND;
     action->msg_type = hdr->type;
     action->to       = *to;
-    action->len      = vqp_wire_encode(hdr, info, action->data);
+    action->len      = vqp_wire_encode(hdr, body, action->data);
     ++tab->stats.sent;
     if (hdr->type == VQP_WIRE_RST) {
         ++tab->stats.rst_sent;
@@ -134,6 +134,32 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     }
 }
 
+int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
+                             uint16_t flags, uint32_t generation,
+                             const void *body, vqp_conntab_action_t *action)
+{
+    vqp_conntab_t *tab = conn->tab;
+    unsigned turn      = conn->path_turn++;
+    vqp_conn_dest_t to = conn->dests[turn % conn->num_dests];
+    vqp_wire_header_t hdr;
+
+    if ((conn->state != VQP_CONN_LIVE) && (conn->state != VQP_CONN_CLOSING)) {
+        return 0; /* the peer may not know the cookie yet, or any more */
+    }
+
+    to.rail = (uint8_t)(turn % tab->config.num_rails);
+    vqp_conn_header(conn, VQP_CONN_ACT_BYE, &hdr);
+    hdr.type       = type;
+    hdr.flags      = flags;
+    hdr.serial     = generation;
+    action->conn   = conn;
+    action->peer   = NULL;
+    action->status = VQP_OK;
+    ++tab->stats.path_sent;
+    vqp_conntab_send_action(tab, action, &hdr, &to, body);
+    return 1;
+}
+
 int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action)
 {
     vqp_conn_t *conn;
@@ -147,6 +173,14 @@ int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action)
         tab->rx_create = 0;
         action->type   = VQP_CONNTAB_CREATE_PASSIVE;
         action->peer   = &tab->rx;
+        return 1;
+    }
+
+    if (tab->rx_path != NULL) {
+        action->type = VQP_CONNTAB_PATH_MSG;
+        action->conn = tab->rx_path;
+        action->peer = &tab->rx;
+        tab->rx_path = NULL;
         return 1;
     }
 
@@ -329,7 +363,8 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
     int taken;
 
     vqp_conntab_set_now(tab, now);
-    if (tab->rx_create || tab->rx_rst || (tab->rx_conn != NULL)) {
+    if (tab->rx_create || tab->rx_rst || (tab->rx_conn != NULL) ||
+        (tab->rx_path != NULL)) {
         ++tab->stats.overruns;
         return VQP_ERR_NO_RESOURCE;
     }

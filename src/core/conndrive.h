@@ -21,6 +21,7 @@
     _(CONNECT_QPS) \
     _(SEND) \
     _(LIVE) \
+    _(PATH_MSG) \
     _(PEER_CLOSED) \
     _(FAILED) \
     _(DESTROY)
@@ -35,6 +36,7 @@
  *                 vqp_conn_qps_ready() or vqp_conn_fail().
  * SEND            to, data, len, msg_type; conn or NULL: send the datagram.
  *                 Where that fails it counts as lost.
+ * PATH_MSG        conn, peer: a path message for vqp_on_path_message().
  * LIVE            conn: operations may be posted.
  * PEER_CLOSED     conn, owned: the peer's endpoint has gone; its passive side
  *                 still receives. For information.
@@ -96,6 +98,19 @@ uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab);
 
 /** Do what is due at @a now. */
 void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now);
+
+/**
+ * Make a path message: @a action is a SEND. It goes to each rail in turn, and is not
+ * repeated from here.
+ *
+ * @param [in] flags  VQP_WIRE_FLAG_*.
+ * @param [in] body   vqp_wire_path_down_t or vqp_wire_path_up_t.
+ *
+ * @return 1, or 0 if the connection is not set up on both sides.
+ */
+int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
+                             uint16_t flags, uint32_t generation,
+                             const void *body, vqp_conntab_action_t *action);
 
 /**
  * Take the next action. The caller may call any function of this header and of

@@ -380,6 +380,9 @@ void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn)
 
     vqp_conntab_delist(conn->peer, conn);
     vqp_conntab_stop_timer(tab, conn);
+    if (tab->rx_path == conn) {
+        tab->rx_path = NULL;
+    }
     conn->linked = 0;
     --tab->num_conns;
     vqp_conntab_put_peer(tab, conn);

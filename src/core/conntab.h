@@ -85,6 +85,7 @@ typedef struct vqp_conn {
     uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
     uint8_t               rst_flags;   /* of the RST to be sent */
     uint16_t              attempt;     /* messages repeated; selects the rail */
+    uint16_t              path_turn;   /* path messages sent; likewise */
     uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
     uint32_t              serial;      /* of the newest own BYE */
     uint32_t              peer_serial; /* of the newest BYE of the peer */
@@ -136,7 +137,8 @@ enum {
     _(malformed, "control messages that are not valid") \
     _(unknown_type, "control messages of an unknown type or version") \
     _(unknown_feature, "control messages with a feature bit not known here") \
-    _(ignored, "path control messages, reserved, ignored") \
+    _(ignored, "path messages of a connection that is not set up, ignored") \
+    _(path_sent, "path messages sent") \
     _(rst_sent, "resets sent") \
     _(rst_received, "resets of a known connection received") \
     _(timeouts, "connections that the peer did not answer in time") \
@@ -184,6 +186,7 @@ typedef struct vqp_conntab {
     uint64_t             next_due;    /* no timer is due earlier */
     uint64_t             now;         /* newest time that was told */
     vqp_conn_t          *rx_conn;     /* its CONNECT_QPS, pending, needs rx */
+    vqp_conn_t          *rx_path;     /* whose path message rx is, pending */
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
     uint8_t              rx_rst;      /* a RST that belongs to no connection */
     vqp_conn_dest_t      rx_from;     /* the sender of rx */

@@ -44,12 +44,32 @@ vqp_tx_fill_cell(vqp_tx_t *tx, const vqp_path_t *path,
     return cell;
 }
 
+void vqp_tx_fill_control(vqp_tx_t *tx, vqp_frag_t *frag,
+                         const vqp_credit_t *credit)
+{
+    vqp_path_t *path = frag->path;
+    vqp_cell_t *cell = vqp_tx_fill_cell(tx, path, credit);
+
+    frag->raddr         = tx->cfg.cells_raddr +
+                          ((uint64_t)path->index * VQP_CELL_STRIDE);
+    frag->rkey          = tx->cfg.ring_rkeys[path->peer_rail];
+    frag->nsge          = 1;
+    frag->sge[0].addr   = (uintptr_t)cell;
+    frag->sge[0].length = sizeof(*cell);
+    frag->sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
+    if (sizeof(*cell) <= tx->cfg.inline_max) {
+        frag->flags |= VQP_FRAG_INLINE;
+    }
+
+    tx->fc.control     = *credit;
+    tx->fc.am_outdated = tx->am.tail - tx->am.post;
+}
+
 void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
                              const vqp_credit_t *credit)
 {
     vqp_path_t *path;
     vqp_frag_t *frag;
-    vqp_cell_t *cell;
 
     /* accepted AMs keep the fsns that were reserved for them */
     if (vqp_tx_fsns_out(tx) + tx->fc.fsn_reserved >= tx->cfg.fsn_window) {
@@ -63,32 +83,18 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
         return;
     }
 
-    cell = vqp_tx_fill_cell(tx, path, credit);
     frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL, 0,
-                       sizeof(*cell), 0);
+                       sizeof(vqp_cell_t), 0);
+    vqp_tx_fill_control(tx, frag, credit);
     vqp_path_at(path, frag->slot)->am_post = tx->am.post;
     vqp_tx_add_imm(tx, frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
-    frag->raddr         = tx->cfg.cells_raddr +
-                          ((uint64_t)path->index * VQP_CELL_STRIDE);
-    frag->rkey          = tx->cfg.ring_rkeys[path->peer_rail];
-    frag->nsge          = 1;
-    frag->sge[0].addr   = (uintptr_t)cell;
-    frag->sge[0].length = sizeof(*cell);
-    frag->sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
-    if (sizeof(*cell) <= tx->cfg.inline_max) {
-        frag->flags |= VQP_FRAG_INLINE;
-    }
-
-    tx->fc.am_credits  = 0; /* its fsn is reserved nowhere */
-    tx->fc.control     = *credit;
-    tx->fc.am_outdated = tx->am.tail - tx->am.post;
-    tx->slow          &= ~(uint32_t)VQP_TX_CONTROL;
+    tx->fc.am_credits = 0; /* its fsn is reserved nowhere */
+    tx->slow         &= ~(uint32_t)VQP_TX_CONTROL;
     ++tx->controls;
     ++tx->stats->controls_tx;
 }
 
-static void
-vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
+void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
 {
     vqp_tx_emit_empty(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_NOP, 1);
     ++tx->stats->nops;

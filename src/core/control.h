@@ -14,6 +14,10 @@
 void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
                              const vqp_credit_t *credit);
 
+/** Fill a control frag that was emitted: where from and to, and the cell. */
+void vqp_tx_fill_control(vqp_tx_t *tx, vqp_frag_t *frag,
+                         const vqp_credit_t *credit);
+
 /** Send the notifies of sprayed messages whose data is confirmed. */
 void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch);
 
@@ -22,6 +26,9 @@ void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch);
  * VQP_TX_PROBE one on any path if nothing is in flight.
  */
 void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch);
+
+/** A nop on the path, in the batch, which is not full. */
+void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path);
 
 /**
  * Nops for the queue pairs of a failed sender, after they were moved to the error

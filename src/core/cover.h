@@ -35,6 +35,31 @@
     _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
     _(DISPATCH_LAST_READ, "a READ that takes the path's last credit") \
     _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \
+    _(TRIM_STALE, "a count that can not be one: the immediates are believed") \
+    _(TRIM_ATOMIC, "an atomic was executed, and its answer is lost") \
+    _(TRIM_FENCED, "answers that had come, for a frag behind their fence was executed") \
+    _(TRIM_AGAIN, "a path dies again before all of it was replayed") \
+    _(TRIM_KEPT, "a path dies, and something has to be replayed") \
+    _(TRIM_EXECUTED, "a path dies, and the peer has executed something") \
+    _(REPLAY_MOVES_BIT, "a fence or tail AM goes on on another path") \
+    _(REPLAY_JOINS, "a replay joins that of the path it went to, which died") \
+    _(REPLAY_NO_PATH, "a replay finds no path") \
+    _(REPLAY_NO_ROOM, "a replay waits for room") \
+    _(REPLAY_SELF, "a replay on the path that died") \
+    _(PATH_DOWN, "a path is given up") \
+    _(PATH_DOWN_READY, "a path is given up before the peer's side was known to be connected") \
+    _(PATH_DOWN_CONNECT, "a path is given up before it was connected") \
+    _(PATH_DOWN_BY_PEER, "a path is given up for the peer says so") \
+    _(PATH_LOST, "a path is given up, and its queue pair does not answer") \
+    _(PATH_POST_FAILED, "a path is given up for a post that failed") \
+    _(PATH_DRAIN_NOP, "a nop brings the last completion of a path") \
+    _(PATH_NOT_REBUILT, "no new queue pair could be made") \
+    _(PATH_NOT_CONNECTED, "a new queue pair could not be connected") \
+    _(PATH_OLD_MESSAGE, "a path message of another generation") \
+    _(PATH_HELD_LONGER, "a path that flaps is rebuilt later") \
+    _(PATH_REPEATS, "a path message is repeated") \
+    _(PATH_OUTAGE, "no path came back in time") \
+    _(PATH_FAIL_ALL, "a vqp fails while a path is not UP") \
     _(BATCH_FULL, "dispatch stops at a full batch") \
     _(CONTROL_NO_FSN, "a control message waits for an fsn") \
     _(CONTROL_NO_PATH, "a control message waits for a path") \

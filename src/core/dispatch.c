@@ -58,7 +58,7 @@ static void vqp_tx_start_fence(vqp_tx_t *tx)
     tx->fence.started = 1;
     tx->fence.paths   = 0;
     for (i = 0; i < tx->num_paths; ++i) {
-        if (tx->paths[i].rma > 0) {
+        if ((tx->paths[i].rma > 0) || vqp_path_has_replay(&tx->paths[i])) {
             tx->fence.paths |= 1ul << i;
         }
     }
@@ -107,6 +107,7 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         if (path->reads > 0) {
             vqp_cover(DISPATCH_FENCE_READS);
             frag->flags |= VQP_FRAG_FENCE;
+            vqp_path_note_fence(path, frag->slot);
         }
 
         ++op->pending;
@@ -126,6 +127,7 @@ static void vqp_tx_fence_frag(vqp_op_t *op, vqp_frag_t *frag)
 {
     if (frag->path->reads > 0) {
         frag->flags |= VQP_FRAG_FENCE;
+        vqp_path_note_fence(frag->path, frag->slot);
     }
     op->flags &= (uint16_t)~VQP_OP_FENCE;
 }
@@ -225,8 +227,9 @@ static vqp_frag_t *
 vqp_tx_tail_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op,
                  vqp_path_t *path)
 {
-    if (vqp_batch_has(batch, path->batch_last, path, op)) {
-        return path->batch_last;
+    if (vqp_batch_has(batch, path->batch_last, path, op) &&
+        (path->batch_last->opcode == VQP_WR_WRITE)) {
+        return path->batch_last; /* else its fence is sent again in this batch */
     }
 
     if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX)) {
@@ -257,7 +260,7 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     do {
         path = &tx->paths[__builtin_ctzl(*paths)];
-        if (!vqp_path_has_imm(path) ||
+        if (!path->up || !vqp_path_has_imm(path) ||
             ((frag = vqp_tx_tail_frag(tx, batch, op, path)) == NULL)) {
             return 0;
         }
@@ -455,7 +458,6 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
 {
     uint32_t post;
 
-    batch->count       = 0;
     tx->clock.deferred = 0;
     if (vqp_unlikely(tx->slow & VQP_TX_CONTROL)) {
         vqp_tx_dispatch_control(tx, batch, credit);

@@ -27,6 +27,20 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
     vqp_path_stop(path);
 }
 
+void vqp_tx_end_failed(vqp_tx_t *tx, vqp_path_t *path, uint16_t end,
+                       vqp_status_t status)
+{
+    if ((uint16_t)(end - path->head) > vqp_path_outstanding(path)) {
+        return;
+    }
+
+    for (; path->head != end; ++path->head) {
+        path->bytes -= vqp_path_at(path, path->head)->length;
+        (void)vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head), status);
+    }
+    vqp_tx_advance_both(tx);
+}
+
 /* Can the op still succeed, with what is in flight of it? */
 static int vqp_tx_may_succeed(const vqp_op_t *op)
 {

@@ -20,6 +20,13 @@ void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status);
 void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
                     vqp_status_t status);
 
+/**
+ * The frags of a path before @a end have come back, some of them with an error that
+ * was not looked at: they end with @a status. After vqp_tx_fail().
+ */
+void vqp_tx_end_failed(vqp_tx_t *tx, vqp_path_t *path, uint16_t end,
+                       vqp_status_t status);
+
 /** Number of the oldest op not reported; equal to tx->seq if there is none. */
 uint32_t vqp_tx_oldest(const vqp_tx_t *tx);
 

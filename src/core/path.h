@@ -16,14 +16,24 @@
 enum {
     VQP_INFLIGHT_COMPLETES = 1 << 0, /* all of its op, which ends with it and
                                         may be reported at once */
-    VQP_INFLIGHT_BARRIER   = 1 << 1  /* control: the oldest barrier waits */
+    VQP_INFLIGHT_BARRIER   = 1 << 1, /* control: the oldest barrier waits */
+    VQP_INFLIGHT_IMM       = 1 << 2, /* it carries the immediate imm */
+    VQP_INFLIGHT_REPLAYED  = 1 << 3, /* another path died with it */
+    VQP_INFLIGHT_FENCED    = 1 << 4  /* it waits for READs and atomics before it */
 };
 
 /** Which slice of which op a slot of the send queue carries. */
 typedef struct vqp_inflight {
     union {
-        uint64_t offset;  /* in the op */
-        uint32_t am_post; /* control: position of the first AM behind it */
+        uint64_t         offset;    /* put, get, atomic: in the op */
+        struct {
+            union {
+                uint32_t am_offset; /* AM: in the record */
+                uint32_t am_post;   /* control: position of the first AM behind
+                                       it */
+            };
+            uint32_t     imm;       /* with VQP_INFLIGHT_IMM */
+        };
     };
     uint32_t length;
     uint16_t op;    /* its id (op.h), or VQP_OP_NONE */
@@ -42,6 +52,83 @@ typedef struct vqp_budget {
     uint32_t frags;
     uint32_t bytes;
 } vqp_budget_t;
+
+#define VQP_PATH_STATES(_) \
+    _(UP, "it takes frags") \
+    _(QUIESCE, "its queue pair is in ERR: completions come back") \
+    _(DRAINED, "nothing comes any more, the peer's executed count is awaited") \
+    _(DOWN, "both sides know what was executed; its queue pair waits to be rebuilt") \
+    _(CONNECT, "it has a new queue pair, the peer's is awaited") \
+    _(READY, "connected to the peer's queue pair, which is not known to be")
+
+typedef enum {
+#define VQP_PATH_STATE_ENUM(_name, _help) VQP_PATH_##_name,
+    VQP_PATH_STATES(VQP_PATH_STATE_ENUM)
+#undef VQP_PATH_STATE_ENUM
+    VQP_PATH_STATE_LAST
+} vqp_path_state_t;
+
+/** What a number of executed work requests was taken from. */
+typedef enum {
+    VQP_SOURCE_IMM, /* immediates that were received: what is in front of the last
+                       one was executed, of what follows nothing is known */
+    VQP_SOURCE_PSN, /* packets: the responder's next PSN */
+    VQP_SOURCE_MSN, /* requests: the responder's MSN */
+    VQP_SOURCE_LAST
+} vqp_source_t;
+
+/** How much of the peer's requests was executed here, in this incarnation. */
+typedef struct vqp_executed {
+    uint32_t source;  /* vqp_source_t */
+    uint32_t count;   /* 24 bits; of SOURCE_IMM the same as imms */
+    uint32_t imms;    /* immediates that came; always known */
+} vqp_executed_t;
+
+#define VQP_PATH_NONE UINT8_MAX
+
+/** The failover of a path; nothing of it is touched while all paths are UP. */
+typedef struct vqp_failover {
+    uint8_t        state;       /* vqp_path_state_t */
+    uint8_t        logged;      /* the state that was last logged */
+    uint8_t        todo;        /* VQP_PATH_TODO_* */
+    uint8_t        messages;    /* VQP_PATH_MSG_*: to be sent */
+    uint8_t        parked;      /* by the owner: it takes no frags */
+    uint8_t        quiesced;    /* its queue pair is in ERR, or lost */
+    uint8_t        has_nop;     /* a nop brings the last send completion */
+    uint8_t        is_lost;     /* no completion comes, nobody can be asked */
+    uint8_t        sends_back;  /* no send completion is to come */
+    uint8_t        counted;     /* own is valid */
+    uint8_t        peer_counted;/* peer is valid */
+    uint8_t        peer_has;    /* the peer has said that it knows own, or what it
+                                   connects its queue pair to */
+    uint8_t        peer_is_up;  /* peer_qpn, peer_psn, peer_rail are valid */
+    uint8_t        peer_rail;
+    uint8_t        trimmed;     /* what the peer has executed has ended */
+    uint8_t        target;      /* path that the replay goes to, or NONE */
+    uint16_t       failed;      /* slot behind the newest error completion */
+    uint16_t       end;         /* slot behind the newest one that comes back */
+    uint16_t       posted;      /* slot behind the newest frag that was posted */
+    uint16_t       replay;      /* slots [replay, replay_end): of the last */
+    uint16_t       replay_end;  /* incarnation, to be replayed */
+    uint16_t       wrs_seen;    /* path->tail when wrs was brought up to date */
+    uint32_t       wrs;         /* posted in this incarnation */
+    uint32_t       packets;     /* beyond one for each of them */
+    uint64_t       imms_sent;   /* stats.imms at its begin */
+    uint64_t       imms_came;   /* stats.rx_cqes at its begin */
+    uint32_t       generation;  /* of the path, the same on both sides */
+    uint32_t       qpn;         /* own, of CONNECT and READY */
+    uint32_t       psn;
+    uint32_t       peer_qpn;
+    uint32_t       peer_psn;
+    int            status;      /* vqp_status_t: why it went down */
+    vqp_executed_t own;         /* executed here */
+    vqp_executed_t peer;        /* executed there */
+    uint64_t       due;         /* ns: of the next repetition, or rebuild */
+    uint64_t       interval;    /* ns: until the next but one */
+    uint64_t       hold;        /* ns from DOWN to the rebuild */
+    uint64_t       held_at;     /* ns: when that began */
+    uint32_t       downs;
+} vqp_failover_t;
 
 typedef struct vqp_path {
     vqp_inflight_t  *inflight;
@@ -67,10 +154,12 @@ typedef struct vqp_path {
     uint8_t          next;        /* index of the next path in turn */
     uint8_t          rail;        /* local rail */
     uint8_t          peer_rail;
-    uint8_t          up;
+    uint8_t          up;          /* it takes new frags */
+    uint8_t          mtu_shift;   /* log2 of the bytes of a packet */
     vqp_rate_t       rate;        /* measured; for sched left only */
     struct vqp_frag *batch_last;  /* newest frag of the batch on this path */
     vqp_path_stats_t stats;
+    vqp_failover_t   fo;
 } vqp_path_t;
 
 static inline uint16_t vqp_path_outstanding(const vqp_path_t *path)
@@ -81,6 +170,35 @@ static inline uint16_t vqp_path_outstanding(const vqp_path_t *path)
 static inline vqp_inflight_t *vqp_path_at(vqp_path_t *path, uint16_t slot)
 {
     return &path->inflight[slot & path->mask];
+}
+
+/** Bring the number of work requests of this incarnation up to date. */
+static inline void vqp_path_count_wrs(vqp_path_t *path)
+{
+    path->fo.wrs     += (uint16_t)(path->tail - path->fo.wrs_seen);
+    path->fo.wrs_seen = path->tail;
+}
+
+/** The frag in @a slot carries an immediate: a replay needs it again. */
+static inline void
+vqp_path_note_imm(vqp_path_t *path, uint16_t slot, uint32_t imm)
+{
+    vqp_inflight_t *entry = vqp_path_at(path, slot);
+
+    entry->imm    = imm;
+    entry->flags |= VQP_INFLIGHT_IMM;
+}
+
+/** The frag in @a slot waits for the READs and atomics before it. */
+static inline void vqp_path_note_fence(vqp_path_t *path, uint16_t slot)
+{
+    vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_FENCED;
+}
+
+/** Is there something of an earlier incarnation that waits for its replay? */
+static inline int vqp_path_has_replay(const vqp_path_t *path)
+{
+    return path->fo.replay != path->fo.replay_end;
 }
 
 /** May a frag of data go out now? @a cap limits the bytes in flight. */

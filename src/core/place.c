@@ -10,6 +10,7 @@ void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
                                   tx->cfg.signal_every - unsignaled : 1;
     uint64_t bytes;
 
+    vqp_path_count_wrs(path); /* at least once in a round of tail */
     if (!path->up || (slots >= path->depth) || (imms >= path->imms_max) ||
         (path->bytes >= tx->cfg.path_cap)) {
         vqp_path_stop(path);
@@ -121,6 +122,7 @@ void vqp_tx_add_imm(vqp_tx_t *tx, vqp_frag_t *frag, uint32_t fsn, uint32_t flags
 
     frag->opcode = VQP_WR_WRITE_IMM;
     frag->imm    = fsn | flags;
+    vqp_path_note_imm(path, frag->slot, frag->imm);
     vqp_tx_spend_imm(tx, path, fsn);
 
     /* The budget may have been given before the receive was spent. The frag took

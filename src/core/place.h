@@ -54,6 +54,10 @@ vqp_tx_place(const vqp_tx_t *tx, vqp_path_t *path, uint16_t id, uint8_t kind,
     entry->flags  = (uint8_t)flags;
     path->bytes  += length;
     *signaled     = 0;
+    if (vqp_unlikely(length >> path->mtu_shift)) {
+        path->fo.packets += (length - 1) >> path->mtu_shift;
+    }
+
     if (vqp_likely((path->budget.frags > 1) &&
                    (length < path->budget.bytes))) {
         --path->budget.frags;

@@ -183,7 +183,7 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
     }
 
     vqp_record_fill(am->record, am_id, length, credit);
-    op->niov         = 0;
+    op->niov         = (uint8_t)nsge;
     op->length       = total;
     op->am.ring_end  = am->begin + vqp_record_size(length);
     tx->fc.ring_head = op->am.ring_end;
@@ -197,8 +197,10 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
     frag->slot = vqp_tx_place(tx, path,
                               vqp_opring_index(&tx->am, op) | VQP_OP_AM,
                               VQP_KIND_AM, 0, total,
-                              tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES,
+                              VQP_INFLIGHT_IMM |
+                              (tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES),
                               op->flags & VQP_OP_SIGNAL, &signaled);
+    vqp_path_at(path, frag->slot)->imm = frag->imm;
     vqp_tx_fill_frag(frag, path, op, VQP_KIND_AM, VQP_WR_WRITE_IMM,
                      tx->cfg.ring_raddr +
                      (uint64_t)((char*)am->record - tx->cfg.mirror), total, sge);

@@ -29,6 +29,11 @@
     _(duplicates, "late or duplicate immediates, dropped") \
     _(ooo_max, "largest distance an immediate ran ahead of its order") \
     _(hs_retransmits, "handshake messages that were repeated") \
+    _(path_downs, "paths that were given up") \
+    _(path_ups, "paths that came back") \
+    _(replayed, "frags that were sent again on another queue pair") \
+    _(replayed_bytes, "bytes of these") \
+    _(undecided, "atomics that ended in an error, for nobody knows their result") \
     _(gap_usec, "longest time an immediate was waited for, microseconds")
 
 #define VQP_COUNTER_FIELD(_name, _help) uint64_t _name;

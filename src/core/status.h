@@ -27,7 +27,8 @@ typedef enum {
     VQP_ERR_RESET              = -10, /* the peer closed or lost its side */
     VQP_ERR_CANCELED           = -11, /* ended by the local side */
     VQP_ERR_REMOTE             = -12, /* the remote memory was not accessible */
-    VQP_ERR_EXCEEDS_LIMIT      = -13  /* a limit of device or system is met */
+    VQP_ERR_EXCEEDS_LIMIT      = -13, /* a limit of device or system is met */
+    VQP_ERR_LOST               = -14  /* the path died with the result */
 } vqp_status_t;
 
 #define vqp_likely(_x)   __builtin_expect(!!(_x), 1)

@@ -25,6 +25,8 @@ static void vqp_tx_init_paths(vqp_tx_t *tx)
         vqp_assert(path->imms_max >= tx->cfg.fsn_window + VQP_CONTROL_RESERVE);
         path->next     = (uint8_t)((i + 1 == tx->num_paths) ? 0 : i + 1);
         path->signaled = path->tail;
+        path->fo.wrs_seen = path->tail;
+        path->fo.target   = VQP_PATH_NONE;
         vqp_tx_refill(tx, path);
     }
 }
@@ -399,7 +401,9 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
         if (vqp_unlikely(*path == VQP_TX_NO_PATH)) {
             return VQP_ERR_PROTOCOL; /* of a sprayed AM, not notified yet */
         }
-        --tx->paths[*path].imms;
+        if (vqp_likely(*path != VQP_TX_LOST_PATH)) {
+            --tx->paths[*path].imms;
+        }
         *path = VQP_TX_NO_PATH;
     }
 

@@ -52,15 +52,18 @@ enum {
     VQP_TX_NOTIFY     = 1 << 1, /* sprayed AMs wait for their notify */
     VQP_TX_NOP        = 1 << 2, /* unsignaled frags have to be confirmed */
     VQP_TX_PROBE      = 1 << 3, /* something has to be in flight */
+    VQP_TX_REPLAY     = 1 << 7, /* a path is not UP */
     VQP_TX_WORK       = VQP_TX_CONTROL | VQP_TX_NOTIFY | VQP_TX_NOP |
-                        VQP_TX_PROBE,
+                        VQP_TX_PROBE | VQP_TX_REPLAY,
     VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the scheduler's choice */
     VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
     VQP_TX_FENCE_RMA  = 1 << 6  /* the next put, get or atomic is behind a
                                    fence; no concern of AMs */
 };
 
-#define VQP_TX_NO_PATH UINT8_MAX /* in fsn_path: no immediate carried it yet */
+/* In fsn_path: no immediate has carried it yet; the queue pair that did is gone */
+#define VQP_TX_NO_PATH   UINT8_MAX
+#define VQP_TX_LOST_PATH (UINT8_MAX - 1)
 
 typedef struct vqp_tx {
     /* used by every op */
@@ -334,7 +337,7 @@ static inline void vqp_tx_fence(vqp_tx_t *tx)
  * posted when this returns.
  *
  * @param [in]  credit  What a control message advertises.
- * @param [out] batch   Filled from its start; post all of it, path by path in
+ * @param [inout] batch Filled behind what is in it; post all of it, path by path in
  *                      order. If it is full there may be more to send, else
  *                      nothing more can go before something else happens.
  */

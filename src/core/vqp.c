@@ -2,25 +2,11 @@
 #include "core/vqp.h"
 
 #include "core/control.h"
+#include "core/failover.h"
+#include "core/replay.h"
+#include "core/vqpstate.h"
 
 #include <string.h>
-
-const char *vqp_state_name(unsigned state)
-{
-    static const char *const names[] = {
-#define VQP_STATE_NAME(_name, _help) #_name,
-        VQP_STATES(VQP_STATE_NAME)
-#undef VQP_STATE_NAME
-    };
-
-    return (state < VQP_STATE_LAST) ? names[state] : "unknown";
-}
-
-static void vqp_set_state(vqp_t *vqp, vqp_state_t state)
-{
-    vqp->state = (uint8_t)state;
-    vqp->todo |= VQP_TODO_STATE;
-}
 
 void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now)
 {
@@ -44,6 +30,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->tx.next_path = config->first_path;
     vqp->recv_batch   = config->recv_batch;
     vqp->am_ids       = config->am_ids;
+    vqp->failover     = config->failover;
     /* From here on completions may arrive: what is above must be seen first */
     __atomic_store_n(&vqp->connected, 1, __ATOMIC_RELEASE);
 }
@@ -76,6 +63,7 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
 {
     vqp_credit_t credit;
     uint32_t control;
+    int is_sent = 0;
 
     batch->count = 0;
     if (vqp_unlikely(!vqp_is_connected(vqp))) {
@@ -91,8 +79,13 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
 
     credit  = vqp_rx_credit(&vqp->rx);
     control = vqp->tx.slow & VQP_TX_CONTROL;
+    if (vqp_unlikely(vqp->tx.slow & VQP_TX_REPLAY)) {
+        vqp_path_drain(vqp, batch);
+        is_sent = vqp_tx_replay(&vqp->tx, batch, &credit);
+    }
+
     vqp_tx_dispatch(&vqp->tx, batch, &credit);
-    if (vqp_unlikely(control & ~vqp->tx.slow)) {
+    if (vqp_unlikely((control & ~vqp->tx.slow) || is_sent)) {
         vqp_rx_advertise(&vqp->rx, &credit);
     }
 
@@ -109,15 +102,18 @@ void vqp_post_failed(vqp_t *vqp, const vqp_frag_t *frags, unsigned count)
     int is_drain = vqp_is_failed(vqp);
     unsigned i;
 
-    vqp_fail(vqp, VQP_ERR_IO);
     for (i = 0; i < count; ++i) {
-        if (frags[i].flags & VQP_FRAG_UNPOSTED) {
-            vqp_cover_if(is_drain, VQP_DRAIN_POST_FAILED);
-            vqp_cover_if(!is_drain, VQP_POST_FAILED);
-            vqp_tx_abandon(&vqp->tx, frags[i].path,
-                           is_drain ? frags[i].path->head : frags[i].slot,
-                           vqp->status);
+        if (!(frags[i].flags & VQP_FRAG_UNPOSTED) ||
+            vqp_path_on_post_error(vqp, frags[i].path, frags[i].slot)) {
+            continue;
         }
+
+        vqp_fail(vqp, VQP_ERR_IO);
+        vqp_cover_if(is_drain, VQP_DRAIN_POST_FAILED);
+        vqp_cover_if(!is_drain, VQP_POST_FAILED);
+        vqp_tx_abandon(&vqp->tx, frags[i].path,
+                       is_drain ? frags[i].path->head : frags[i].slot,
+                       vqp->status);
     }
 }
 
@@ -129,8 +125,8 @@ int vqp_flush(vqp_t *vqp, unsigned flags, void *user, uint8_t user_kind)
 
 void vqp_set_path_up(vqp_t *vqp, unsigned path, int is_up)
 {
-    vqp->paths[path].up = (uint8_t)is_up;
-    vqp_path_stop(&vqp->paths[path]);
+    vqp->paths[path].fo.parked = !is_up;
+    vqp_tx_link_paths(&vqp->tx);
 }
 
 void vqp_check(vqp_t *vqp)
@@ -152,6 +148,10 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
         vqp->status = status;
     }
 
+    if (vqp_path_on_send_error(vqp, path, slot, status)) {
+        return;
+    }
+
     /* A flush without a reason that is known: the device moved the QP to ERR */
     vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
     (void)vqp_tx_retire(&vqp->tx, path, slot, vqp->status);
@@ -160,6 +160,10 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
 void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 {
     ++path->recv_used;
+    if (vqp_path_on_recv_error(vqp, path, status)) {
+        return;
+    }
+
     /* A flush: the device moved the QP to ERR, for a request of the peer that it
      * refused; only the peer is told what was wrong with it */
     vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
@@ -173,7 +177,7 @@ void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted)
     path->recv_posted = (uint16_t)(path->recv_posted - used + posted);
     if (vqp_unlikely(used != posted)) {
         vqp_cover(VQP_REPOST_FAILED);
-        vqp_fail(vqp, VQP_ERR_IO);
+        vqp_path_down(vqp, path, VQP_ERR_IO);
     }
 }
 
@@ -302,6 +306,7 @@ vqp_event_t vqp_next_event(vqp_t *vqp)
         {VQP_TODO_CLOSED, VQP_EVENT_CLOSED},
         {VQP_TODO_FAILED, VQP_EVENT_FAILED}
     };
+    vqp_event_t event;
     unsigned i;
 
     vqp_check_closed(vqp);
@@ -318,6 +323,11 @@ vqp_event_t vqp_next_event(vqp_t *vqp)
             vqp->owner = VQP_OWNER_NONE;
         }
         return events[i].event;
+    }
+
+    event = vqp_path_next_event(vqp);
+    if (event != VQP_EVENT_NONE) {
+        return event;
     }
 
     if (!(vqp->todo & VQP_TODO_RELEASE)) {
@@ -338,7 +348,8 @@ uint64_t vqp_check_gap(vqp_t *vqp, uint64_t now, uint64_t limit)
 {
     uint64_t gap = vqp_rx_gap(&vqp->rx, now);
 
-    if ((limit == 0) || (gap <= limit) || vqp_is_failed(vqp)) {
+    if ((limit == 0) || (gap <= limit) || vqp_is_failed(vqp) ||
+        (vqp->tx.slow & VQP_TX_REPLAY)) {
         return 0;
     }
 
@@ -363,25 +374,6 @@ void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval)
 }
 
 /* ---- failure and the end ---- */
-
-void vqp_fail(vqp_t *vqp, vqp_status_t status)
-{
-    if (vqp_is_failed(vqp)) {
-        return;
-    }
-
-    vqp->status = status;
-    vqp->todo  |= VQP_TODO_QPS | VQP_TODO_FAILED;
-    if (vqp->owner == VQP_OWNER_CLOSING) {
-        vqp_cover(VQP_FAIL_CLOSING);
-        vqp->todo |= VQP_TODO_CLOSED;
-    }
-
-    if (vqp_is_connected(vqp)) {
-        vqp_tx_fail(&vqp->tx, status);
-    }
-    vqp_set_state(vqp, VQP_STATE_FAILED);
-}
 
 void vqp_conn_failed(vqp_t *vqp, vqp_status_t status, int peer_closed,
                      int is_waited)

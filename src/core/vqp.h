@@ -55,6 +55,17 @@ typedef enum {
     VQP_EVENT_BROKEN,    /* log: the peer has broken the protocol, vqp->broken */
     VQP_EVENT_FIRST_IMM, /* tell the control plane: the peer is connected */
     VQP_EVENT_RESUME,    /* resources may be back: whoever was refused retries */
+    VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
+                               Of vqp->event_path, as all that follow */
+    VQP_EVENT_PATH_QUIESCE, /* move its queue pair to ERR, and post one receive;
+                               then vqp_path_quiesced() */
+    VQP_EVENT_PATH_COUNT,   /* all is back: find out what was executed; then
+                               vqp_path_counted() */
+    VQP_EVENT_PATH_REBUILD, /* destroy its queue pair, create another one; then
+                               vqp_path_rebuilt() */
+    VQP_EVENT_PATH_CONNECT, /* connect it to path->fo.peer_*, post receives; then
+                               vqp_path_connected() */
+    VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
     VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
                             order; abort it if vqp_is_failed() */
     VQP_EVENT_FAILED,    /* once: tell the control plane, and report vqp->status
@@ -70,8 +81,19 @@ enum {
     VQP_TODO_FAILED    = 1 << 4,
     VQP_TODO_RESUME    = 1 << 5,
     VQP_TODO_STATE     = 1 << 6,
-    VQP_TODO_RELEASE   = 1 << 7
+    VQP_TODO_RELEASE   = 1 << 7,
+    VQP_TODO_PATHS     = 1 << 8  /* path->fo.todo of some path */
 };
+
+/** How paths are given up and rebuilt; all times in ns. */
+typedef struct vqp_failover_config {
+    uint8_t  is_on;       /* both sides do it; else the vqp fails with a path */
+    uint64_t retry_first; /* until a path message is first repeated; it doubles */
+    uint64_t retry_max;
+    uint64_t hold_first;  /* until a path is rebuilt for the second time; it doubles */
+    uint64_t hold_max;    /* while the path does not stay up that long */
+    uint64_t outage;      /* without a path until the vqp fails */
+} vqp_failover_config_t;
 
 /** What vqp_connect() needs beside the sender's configuration. */
 typedef struct vqp_config {
@@ -89,6 +111,7 @@ typedef struct vqp_config {
     uint8_t        *map;        /* fsn_window bytes */
     char           *ring;       /* tx.ring_size bytes, the peer writes them */
     char           *rx_cells;   /* VQP_CELL_STRIDE for each path, likewise */
+    vqp_failover_config_t failover;
 } vqp_config_t;
 
 typedef struct vqp {
@@ -107,6 +130,9 @@ typedef struct vqp {
     uint8_t      qps_failed;   /* all queue pairs are in ERR, or lost */
     uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
     uint8_t      am_ids;
+    uint8_t      event_path;   /* of the last VQP_EVENT_PATH_* */
+    uint8_t      in_outage;    /* no path is UP, since outage_since */
+    uint8_t      probe_paths;  /* paths that are UP and idle get a nop */
     vqp_status_t status;       /* if failed */
     vqp_credit_t am_credit;
     struct {
@@ -115,6 +141,8 @@ typedef struct vqp {
     } broken;                  /* how the peer has broken the protocol */
     uint64_t     activity;     /* ams_rx + ops at the last tick */
     uint64_t     active_since; /* ns: last tick that saw activity */
+    uint64_t     outage_since; /* ns */
+    vqp_failover_config_t failover;
     vqp_stats_t  stats;
 } vqp_t;
 

@@ -14,7 +14,7 @@
 #define VQP_WIRE_RAIL_LEN      32
 #define VQP_WIRE_PATH_LEN      8
 #define VQP_WIRE_INFO_LEN      40
-#define VQP_WIRE_PATH_DOWN_LEN 24
+#define VQP_WIRE_PATH_DOWN_LEN 16
 #define VQP_WIRE_PATH_UP_LEN   16
 #define VQP_WIRE_24_BITS       0xffffffu
 
@@ -192,49 +192,30 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
 static void vqp_wire_put_path_down(uint8_t **pos,
                                    const vqp_wire_path_down_t *down)
 {
-    unsigned i;
-
     vqp_le_put(pos, down->path, 1);
-    vqp_le_put(pos, 0, 1);
-    vqp_le_put(pos, down->num_words, 2);
-    vqp_le_put(pos, down->window_base, 4);
-    vqp_le_put(pos, down->path_fsn, 4);
-    vqp_le_put(pos, down->path_psn, 4);
-    vqp_le_put(pos, down->ring_consumed, 8);
-
-    for (i = 0; i < down->num_words; ++i) {
-        vqp_le_put(pos, down->map[i], 8);
-    }
+    vqp_le_put(pos, down->source, 1);
+    vqp_le_put(pos, 0, 2);
+    vqp_le_put(pos, down->count, 4);
+    vqp_le_put(pos, down->imms, 4);
+    vqp_le_put(pos, 0, 4);
 }
 
 static vqp_status_t vqp_wire_get_path_down(const uint8_t *pos, size_t len,
                                            vqp_wire_path_down_t *down)
 {
-    unsigned i;
-
-    if (len < VQP_WIRE_PATH_DOWN_LEN) {
+    if (len != VQP_WIRE_PATH_DOWN_LEN) {
         return VQP_ERR_PROTOCOL;
     }
 
-    down->path          = (uint8_t)vqp_le_get(&pos, 1);
-    pos                += 1;
-    down->num_words     = (uint16_t)vqp_le_get(&pos, 2);
-    down->window_base   = (uint32_t)vqp_le_get(&pos, 4);
-    down->path_fsn      = (uint32_t)vqp_le_get(&pos, 4);
-    down->path_psn      = (uint32_t)vqp_le_get(&pos, 4);
-    down->ring_consumed = vqp_le_get(&pos, 8);
+    down->path   = (uint8_t)vqp_le_get(&pos, 1);
+    down->source = (uint8_t)vqp_le_get(&pos, 1);
+    pos         += 2;
+    down->count  = (uint32_t)vqp_le_get(&pos, 4);
+    down->imms   = (uint32_t)vqp_le_get(&pos, 4);
 
-    if ((down->path >= VQP_MAX_PATHS) ||
-        (down->num_words > VQP_WIRE_MAP_WORDS) ||
-        (len != (VQP_WIRE_PATH_DOWN_LEN + ((size_t)down->num_words * 8))) ||
-        (down->window_base > VQP_FSN_MASK) ||
-        (down->path_fsn > VQP_FSN_MASK) ||
-        (down->path_psn > VQP_WIRE_24_BITS)) {
+    if ((down->path >= VQP_MAX_PATHS) || (down->source >= VQP_WIRE_SOURCES) ||
+        (down->count > VQP_WIRE_24_BITS) || (down->imms > VQP_WIRE_24_BITS)) {
         return VQP_ERR_PROTOCOL;
-    }
-
-    for (i = 0; i < down->num_words; ++i) {
-        down->map[i] = vqp_le_get(&pos, 8);
     }
 
     return VQP_OK;
@@ -300,7 +281,6 @@ size_t vqp_wire_encode(const vqp_wire_header_t *hdr, const void *body,
         vqp_wire_put_info(&pos, body);
         break;
     case VQP_WIRE_PATH_DOWN:
-    case VQP_WIRE_PATH_DOWN_ACK:
         vqp_wire_put_path_down(&pos, body);
         break;
     case VQP_WIRE_PATH_UP:
@@ -388,7 +368,6 @@ vqp_status_t vqp_wire_decode(const void *buf, size_t len, vqp_wire_msg_t *msg)
     case VQP_WIRE_REP:
         return vqp_wire_get_info(pos, len, &msg->info);
     case VQP_WIRE_PATH_DOWN:
-    case VQP_WIRE_PATH_DOWN_ACK:
         return vqp_wire_get_path_down(pos, len, &msg->path_down);
     case VQP_WIRE_PATH_UP:
         return vqp_wire_get_path_up(pos, len, &msg->path_up);

@@ -19,7 +19,7 @@
  *   48  u16 flags          VQP_WIRE_FLAG_*
  *   50  u16 reserved
  *   52  u32 serial         BYE, BYE_ACK: which close of the closer it is;
- *                          PATH_*: epoch of the path; RST: highest used number,
+ *                          PATH_*: generation of the path; RST: highest used number,
  *                          with the flag that says so; else zero
  *   56
  *
@@ -53,21 +53,22 @@
  *        4  u24 psn        first packet that the sender will send
  *        7  u8  rail       index into the rails
  *
- * PATH_DOWN, PATH_DOWN_ACK go on with the sender's receive state, taken when
- * no packet of the path's old incarnation can land any more:
+ * PATH_DOWN says that a path is to be given up, and with the flag DRAINED how much
+ * of the requests of its old incarnation the sender has executed, and that no more
+ * will be:
  *
- *   56  u8  path           slot
- *   57  u8  reserved
- *   58  u16 num_words      64-bit words of the bitmap, 0 .. 64
- *   60  u32 window_base    24 bits: next expected fsn
- *   64  u32 path_fsn       24 bits: last fsn that came on this path
- *   68  u32 path_psn       24 bits: next expected PSN of this path
- *   72  u64 ring_consumed  AM ring bytes consumed, cumulative
- *   80  num_words times u64: bit i is set when window_base + i has arrived
+ *   56  u8  path
+ *   57  u8  source         vqp_source_t: what count counts
+ *   58  u16 reserved
+ *   60  u32 count          24 bits: requests or packets executed since the queue
+ *                          pairs were connected
+ *   64  u32 imms           24 bits: immediates received, likewise
+ *   68  u32 reserved
+ *   72
  *
  * PATH_UP announces the path's new queue pair:
  *
- *   56  u8  path           slot
+ *   56  u8  path
  *   57  u8  rail           index into the rails of REQ or REP
  *   58  u16 reserved
  *   60  u32 qpn            24 bits
@@ -75,8 +76,8 @@
  *   68  u32 reserved
  *   72
  *
- * The longest message is PATH_DOWN with 592 bytes, or REQ with 4 rails and 64
- * paths with 736 bytes: both fit an MTU of 1024.
+ * The longest message is REQ with 4 rails and 64 paths, 736 bytes: it fits an MTU
+ * of 1024.
  */
 #ifndef VQP_CORE_WIRE_H
 #define VQP_CORE_WIRE_H
@@ -88,12 +89,11 @@
 #define VQP_WIRE_HEADER_LEN  56
 #define VQP_WIRE_MAX_LEN     1024        /* no message is longer */
 #define VQP_WIRE_NUMBER_MAX  0x7fffffffu
-#define VQP_WIRE_MAX_WINDOW  4096        /* fsns; PATH_DOWN must hold a bit of
-                                            each */
+#define VQP_WIRE_MAX_WINDOW  4096        /* fsns */
 #define VQP_WIRE_MAX_RX_DEPTH 32768
 #define VQP_WIRE_MIN_RING    4096
 #define VQP_WIRE_MAX_RING    (1u << 30)
-#define VQP_WIRE_MAP_WORDS   (VQP_WIRE_MAX_WINDOW / 64)
+#define VQP_WIRE_SOURCES     3           /* vqp_source_t */
 #define VQP_GID_LEN          16
 
 /* Message types: value and name */
@@ -103,18 +103,19 @@
     _(BYE, 3)           /* "my side closed", repeated until answered */ \
     _(BYE_ACK, 4)       /* the answer: do I still use the connection? */ \
     _(RST, 5)           /* "I do not know that connection" */ \
-    _(PATH_DOWN, 6)     /* reserved for failover, as are the following */ \
-    _(PATH_DOWN_ACK, 7) \
-    _(PATH_UP, 8)
+    _(PATH_DOWN, 6)     /* "I have given that path up", repeated until answered */ \
+    _(PATH_UP, 7)       /* "connect its new queue pair to mine", likewise */
 
 typedef enum {
+    VQP_WIRE_TYPE_NONE = 0, /* of no message */
 #define VQP_WIRE_TYPE_ENUM(_name, _value) VQP_WIRE_##_name = _value,
     VQP_WIRE_TYPES(VQP_WIRE_TYPE_ENUM)
 #undef VQP_WIRE_TYPE_ENUM
     VQP_WIRE_TYPE_LAST
 } vqp_wire_type_t;
 
-/* REQ, REP: my queue pairs are connected to yours, with receives posted */
+/* REQ, REP, PATH_UP: my queue pairs are connected to yours, with receives posted.
+ * PATH_DOWN: I know what you have executed */
 #define VQP_WIRE_FLAG_HAVE_YOURS   0x1
 /* BYE_ACK: an endpoint uses my side of the connection and is not closing */
 #define VQP_WIRE_FLAG_STILL_ACTIVE 0x2
@@ -123,13 +124,20 @@ typedef enum {
 #define VQP_WIRE_FLAG_ORDERLY      0x4
 /* RST: the number in the REQ has been used; serial is the highest used one */
 #define VQP_WIRE_FLAG_NUMBER_USED  0x8
+/* PATH_DOWN: no packet of the old incarnation can land any more; count is final */
+#define VQP_WIRE_FLAG_DRAINED      0x10
+/* PATH_DOWN, PATH_UP: the answer to one, never answered itself */
+#define VQP_WIRE_FLAG_ANSWER       0x20
 
 /* Features; unknown ones are counted and ignored.
  * SPRAY: the sender announces messages when it has seen all of their frags
  * acknowledged. It may be busy elsewhere meanwhile, with later messages on the
- * way: an immediate of it that is missing says nothing of its paths */
+ * way: an immediate of it that is missing says nothing of its paths.
+ * FAILOVER: the sender gives up single paths, and rebuilds them */
 #define VQP_WIRE_FEATURE_SPRAY     0x1u
-#define VQP_WIRE_FEATURES_KNOWN    VQP_WIRE_FEATURE_SPRAY
+#define VQP_WIRE_FEATURE_FAILOVER  0x2u
+#define VQP_WIRE_FEATURES_KNOWN    (VQP_WIRE_FEATURE_SPRAY | \
+                                    VQP_WIRE_FEATURE_FAILOVER)
 
 typedef enum {
     VQP_LINK_IB  = 1,
@@ -174,15 +182,12 @@ typedef struct vqp_wire_info {
     vqp_wire_path_t paths[VQP_MAX_PATHS]; /* the last member */
 } vqp_wire_info_t;
 
-/** Receive state behind the barrier: the body of PATH_DOWN, PATH_DOWN_ACK. */
+/** What was executed of a path's old incarnation: the body of PATH_DOWN. */
 typedef struct vqp_wire_path_down {
     uint8_t  path;
-    uint16_t num_words;
-    uint32_t window_base;
-    uint32_t path_fsn;
-    uint32_t path_psn;
-    uint64_t ring_consumed;
-    uint64_t map[VQP_WIRE_MAP_WORDS];
+    uint8_t  source; /* vqp_source_t of path.h */
+    uint32_t count;  /* 24 bits */
+    uint32_t imms;   /* 24 bits */
 } vqp_wire_path_down_t;
 
 /** A path's new queue pair: the body of PATH_UP. */
@@ -211,7 +216,7 @@ typedef struct vqp_wire_msg {
     vqp_wire_header_t        hdr;
     union {
         vqp_wire_info_t      info;      /* REQ, REP */
-        vqp_wire_path_down_t path_down; /* PATH_DOWN, PATH_DOWN_ACK */
+        vqp_wire_path_down_t path_down; /* PATH_DOWN */
         vqp_wire_path_up_t   path_up;   /* PATH_UP */
     };
 } vqp_wire_msg_t;

@@ -1,6 +1,7 @@
 /* Creation, release, posting and failure of a vqp; see vqp.h. */
 #include "uct/vqp.h"
 #include "uct/vqp_log.h"
+#include "uct/vqp_qps.h"
 #include "uct/vqp_stats.h"
 
 #include <ucs/debug/log.h>
@@ -67,83 +68,6 @@ static void uct_vqp_delist(uct_vqp_t *vqp)
             NULL;
     ucs_list_del(&vqp->list);
     --iface->num_vqps;
-}
-
-static void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
-{
-    uct_vqp_iface_t *iface = vqp->iface;
-    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
-    vqp_ib_path_t *path;
-    unsigned i;
-
-    for (i = 0; i < count; ++i) {
-        path = &vqp->ib_paths[i];
-        vqp_ib_qp_destroy(&path->rc);
-        vqp_ib_cq_pool_release(&iface->rails[vqp->paths[i].rail].cqs,
-                               path->cq_index, slots);
-    }
-}
-
-static ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
-{
-    uct_vqp_iface_t *iface    = vqp->iface;
-    unsigned rail_index       = index % iface->num_rails;
-    uct_vqp_rail_t *rail      = &iface->rails[rail_index];
-    vqp_path_t *path          = &vqp->paths[index];
-    vqp_ib_path_t *ib         = &vqp->ib_paths[index];
-    vqp_ib_qp_params_t params = {
-        .send_depth   = iface->set.send_depth,
-        .recv_depth   = iface->set.recv_depth,
-        .max_inline   = (uint32_t)iface->inline_max,
-        .max_send_sge = (uint32_t)iface->max_iov + 1
-    };
-    unsigned cq_index;
-    vqp_status_t status;
-
-    status = vqp_ib_cq_pool_reserve(&rail->cqs,
-                                    params.send_depth + params.recv_depth,
-                                    &cq_index);
-    if (status != VQP_OK) {
-        return uct_vqp_status(status);
-    }
-
-    uct_vqp_iface_add_cqs(iface);
-    status = vqp_ib_qp_create(&ib->rc, rail->dev, rail->cqs.cqs[cq_index].cq,
-                              &params);
-    if (status != VQP_OK) {
-        goto err_release;
-    }
-
-    if (ib->rc.granted.max_inline < iface->inline_max) {
-        ucs_error("%s: a queue pair was granted %u inline bytes, an earlier one "
-                  "%zu", ib->rc.dev_name, ib->rc.granted.max_inline,
-                  iface->inline_max);
-        status = VQP_ERR_NO_MEMORY;
-        goto err_destroy;
-    }
-
-    status = vqp_ib_qp_to_init(&ib->rc, rail->port.num, rail->pkey_index);
-    if (status != VQP_OK) {
-        goto err_destroy;
-    }
-
-    path->index    = (uint8_t)index;
-    path->rail     = (uint8_t)rail_index;
-    path->epoch    = iface->epoch++;
-    path->depth    = (uint16_t)(iface->set.send_depth - 1); /* drain nop */
-    path->mask     = (uint16_t)(iface->set.inflight - 1);
-    path->up       = 1;
-    ib->qp         = ib->rc.qp;
-    ib->cq_index   = (uint8_t)cq_index;
-    ib->wrid       = vqp_ib_wrid(vqp->number, path->index, path->epoch);
-    return UCS_OK;
-
-err_destroy:
-    vqp_ib_qp_destroy(&ib->rc);
-err_release:
-    vqp_ib_cq_pool_release(&rail->cqs, cq_index,
-                           params.send_depth + params.recv_depth);
-    return uct_vqp_status(status);
 }
 
 /* Fill the data about this side for REQ and REP */
@@ -226,16 +150,31 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
 
     vqp->local = ucs_calloc(1, vqp_wire_info_size(num), "uct_vqp_local");
     if (vqp->local == NULL) {
-        ucs_free(vqp->ops);
-        return UCS_ERR_NO_MEMORY;
+        goto err_free_ops;
+    }
+
+    if (set->failover) {
+        vqp->path_msgs = ucs_calloc(2 * num, sizeof(*vqp->path_msgs),
+                                    "uct_vqp_path_msgs");
+        if (vqp->path_msgs == NULL) {
+            goto err_free_local;
+        }
     }
 
     return UCS_OK;
+
+err_free_local:
+    ucs_free(vqp->local);
+err_free_ops:
+    ucs_free(vqp->ops);
+    return UCS_ERR_NO_MEMORY;
 }
 
 static void uct_vqp_free_tables(uct_vqp_t *vqp)
 {
     ucs_free(vqp->iov_ext);
+    ucs_free(vqp->peer_info);
+    ucs_free(vqp->path_msgs);
     ucs_free(vqp->local);
     ucs_free(vqp->ops);
 }
@@ -342,6 +281,7 @@ static void uct_vqp_post_failed(uct_vqp_t *vqp, const vqp_frag_t *frags,
 {
     vqp_post_failed(&vqp->core, frags, count);
     uct_vqp_handle_failure(vqp);
+    uct_vqp_schedule_wake(vqp);
 }
 
 void uct_vqp_tx_progress(uct_vqp_t *vqp)
@@ -412,7 +352,8 @@ void uct_vqp_handle_failure(uct_vqp_t *vqp)
 
     vqp->ready = 0;
     for (i = 0; i < vqp->core.num_paths; ++i) {
-        if (vqp_unlikely(vqp_ib_qp_to_error(&vqp->ib_paths[i].rc) != VQP_OK)) {
+        if (vqp_unlikely((vqp->ib_paths[i].rc.qp == NULL) ||
+                         (vqp_ib_qp_to_error(&vqp->ib_paths[i].rc) != VQP_OK))) {
             vqp_path_lost(&vqp->core, i);
         }
     }

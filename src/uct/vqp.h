@@ -11,7 +11,7 @@
 
 #include "uct/vqp_iface.h"
 
-#include "core/vqp.h"
+#include "core/failover.h"
 
 struct uct_vqp_ep;
 
@@ -19,7 +19,8 @@ struct uct_vqp_ep;
 enum {
     UCT_VQP_CM_LIVE    = 1 << 0, /* operations may be posted */
     UCT_VQP_CM_FAILED  = 1 << 1, /* cm_status: the connection is over */
-    UCT_VQP_CM_DESTROY = 1 << 2  /* both sides are done with it */
+    UCT_VQP_CM_DESTROY = 1 << 2, /* both sides are done with it */
+    UCT_VQP_CM_PATHS   = 1 << 3  /* path_msgs has some */
 };
 
 typedef struct uct_vqp {
@@ -34,7 +35,9 @@ typedef struct uct_vqp {
     uint32_t             number;      /* in iface->vqps */
     unsigned             fences;      /* value of iface->fences at the last check */
     struct uct_vqp      *scheduled_next;
+    uint8_t              is_watched;  /* in iface->watched */
     struct uct_vqp      *deferred_next;
+    struct uct_vqp      *watched_next;
     vqp_path_t          *paths;
     vqp_iov_t           *iov_ext;
     uint8_t             *window_map;
@@ -52,6 +55,11 @@ typedef struct uct_vqp {
     uint32_t             ring_rkeys[VQP_MAX_RAILS]; /* of the peer */
     uint32_t             key_layout;  /* required of the keys of its memory */
     uint8_t              peer_rails;  /* bits: rails that paths go to */
+    uint8_t              peer_reads;  /* READs and atomics that it serves on a path */
+    vqp_wire_rail_t     *peer_info;   /* its rails, for new queue pairs; or NULL: no
+                                         failover */
+    vqp_path_msg_t      *path_msgs;   /* of the peer: the newest PATH_DOWN and PATH_UP
+                                         of each path; under the async block */
     ucs_list_link_t      list;        /* in iface->vqp_list */
     uct_vqp_chunk_t      chunk;
 } uct_vqp_t;
@@ -111,6 +119,13 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p);
  * @return VQP_OK, or an error (logged).
  */
 vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer);
+
+/**
+ * Connect the queue pair of a path, which is in INIT, to @a peer, and post receives.
+ * Under the async block.
+ */
+vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
+                                  const vqp_wire_path_t *peer);
 
 /** Release everything. No posted WR may be outstanding. Async block. */
 void uct_vqp_destroy(uct_vqp_t *vqp);

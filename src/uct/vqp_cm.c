@@ -46,8 +46,7 @@ uct_vqp_t *uct_vqp_cm_pop_marked(uct_vqp_iface_t *iface, uint32_t *marks)
     return vqp;
 }
 
-static void
-uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
+void uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
 {
     vqp_ib_ud_addr_t to = {.qpn = action->to.qpn, .lid = action->to.lid};
     uct_vqp_rail_t *rail;
@@ -109,6 +108,19 @@ uct_vqp_cm_connect_qps(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     }
 }
 
+/* For progress: the newest one says all that an older one has said */
+static void
+uct_vqp_cm_keep_path_message(uct_vqp_t *vqp, const vqp_wire_msg_t *msg)
+{
+    int is_up      = msg->hdr.type == VQP_WIRE_PATH_UP;
+    unsigned index = is_up ? msg->path_up.path : msg->path_down.path;
+
+    if ((vqp->path_msgs != NULL) && (index < vqp->core.num_paths)) {
+        vqp->path_msgs[(2 * index) + is_up] = vqp_path_msg_of(msg);
+        uct_vqp_cm_mark(vqp, UCT_VQP_CM_PATHS);
+    }
+}
+
 static void uct_vqp_cm_act(uct_vqp_iface_t *iface,
                            const vqp_conntab_action_t *action)
 {
@@ -124,6 +136,9 @@ static void uct_vqp_cm_act(uct_vqp_iface_t *iface,
         break;
     case VQP_CONNTAB_SEND:
         uct_vqp_cm_send(iface, action);
+        break;
+    case VQP_CONNTAB_PATH_MSG:
+        uct_vqp_cm_keep_path_message(vqp, action->peer);
         break;
     case VQP_CONNTAB_LIVE:
         uct_vqp_cm_mark(vqp, UCT_VQP_CM_LIVE);
@@ -143,14 +158,20 @@ static void uct_vqp_cm_act(uct_vqp_iface_t *iface,
 
 static void uct_vqp_cm_timer_cb(int id, ucs_event_set_types_t events, void *arg)
 {
-    uct_vqp_cm_tick(arg);
+    uct_vqp_iface_t *iface = arg;
+
+    uct_vqp_cm_tick(iface);
+    if (iface->watched != NULL) {
+        uct_vqp_iface_signal(iface, UCT_VQP_EVENT_LOCAL); /* timers of paths */
+    }
 }
 
 /* The timer runs only while a message is due */
 static void uct_vqp_cm_set_timer(uct_vqp_iface_t *iface)
 {
     ucs_async_context_t *async = iface->super.worker->async;
-    int wanted = vqp_conntab_next_timeout(&iface->conntab) != VQP_CONNTAB_NEVER;
+    int wanted = (vqp_conntab_next_timeout(&iface->conntab) !=
+                  VQP_CONNTAB_NEVER) || (iface->watched != NULL);
     ucs_status_t status;
 
     if (iface->is_closing) {

@@ -11,6 +11,9 @@
 /** Execute the actions of the connection table until it has none. */
 void uct_vqp_cm_run(uct_vqp_iface_t *iface);
 
+/** Send the datagram of a SEND action. */
+void uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action);
+
 /** Handle datagrams that have arrived, up to a limit, then execute actions. The
  *  async context calls again for the rest. */
 void uct_vqp_cm_poll(uct_vqp_iface_t *iface);

@@ -105,8 +105,10 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
         .connect_timeout = iface->set.connect_timeout,
         .close_timeout   = UCT_VQP_CM_CLOSE,
         .num_rails       = (uint8_t)iface->num_rails,
-        .features        = (iface->set.notify == VQP_NOTIFY_SPRAY) ?
-                                   VQP_WIRE_FEATURE_SPRAY : 0,
+        .features        = ((iface->set.notify == VQP_NOTIFY_SPRAY) ?
+                                    VQP_WIRE_FEATURE_SPRAY : 0) |
+                           (iface->set.failover ?
+                                    VQP_WIRE_FEATURE_FAILOVER : 0),
         .max_unproven    = UCT_VQP_CM_UNPROVEN,
         .hash_order      = UCT_VQP_CM_HASH_ORDER,
         .num_idle        = UCT_VQP_CM_IDLE_PEERS

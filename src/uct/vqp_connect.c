@@ -6,6 +6,12 @@
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
 
+/* ns; a peer that polls answers within some us */
+#define UCT_VQP_PATH_RETRY     (2ull * 1000 * 1000)
+#define UCT_VQP_PATH_RETRY_MAX (200ull * 1000 * 1000)
+#define UCT_VQP_PATH_HOLD      (10ull * 1000 * 1000)
+#define UCT_VQP_PATH_HOLD_MAX  (500ull * 1000 * 1000)
+
 /* Check that both sides' parameters fit. Logs differences. */
 static vqp_status_t
 uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
@@ -59,13 +65,12 @@ static uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index)
 }
 
 static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
-                              const vqp_wire_info_t *peer,
+                              const vqp_wire_path_t *path,
+                              const vqp_wire_rail_t *far_rail,
                               vqp_ib_qp_conn_t *conn)
 {
-    const uct_vqp_settings_t *set   = &vqp->iface->set;
-    const uct_vqp_rail_t *rail      = &vqp->iface->rails[vqp->paths[index].rail];
-    const vqp_wire_path_t *path     = &peer->paths[index];
-    const vqp_wire_rail_t *far_rail = &peer->rails[path->rail];
+    const uct_vqp_settings_t *set = &vqp->iface->set;
+    const uct_vqp_rail_t *rail    = &vqp->iface->rails[vqp->paths[index].rail];
 
     memset(conn, 0, sizeof(*conn));
     memcpy(conn->av.dgid, far_rail->gid, sizeof(conn->av.dgid));
@@ -86,12 +91,12 @@ static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
     conn->retry_cnt     = set->retry_count;
     conn->rnr_retry     = set->rnr_retry;
     conn->min_rnr_timer = set->rnr_timer;
-    conn->max_rd_atomic = ucs_min(rail->max_reads, peer->max_reads);
+    conn->max_rd_atomic = ucs_min(rail->max_reads, vqp->peer_reads);
     conn->max_dest_rd_atomic = rail->serve_reads;
 }
 
-static vqp_status_t
-uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer)
+vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
+                                  const vqp_wire_path_t *peer)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     vqp_ib_path_t *ib             = &vqp->ib_paths[index];
@@ -99,7 +104,9 @@ uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_info_t *peer
     vqp_status_t status;
     uint32_t posted;
 
-    uct_vqp_fill_conn(vqp, index, peer, &conn);
+    uct_vqp_fill_conn(vqp, index, peer, &vqp->peer_info[peer->rail], &conn);
+    ib->rq_psn                  = conn.rq_psn;
+    vqp->paths[index].mtu_shift = (uint8_t)(7 + conn.mtu);
     status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
                                   set->recv_depth, &posted);
     vqp->paths[index].recv_posted = (uint16_t)posted;
@@ -151,13 +158,23 @@ static void uct_vqp_log_notify(const uct_vqp_t *vqp, unsigned num_paths)
 }
 
 /* Store the peer's rails and paths */
-static void uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
-                              unsigned num_paths)
+static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                                      unsigned num_paths)
 {
     uct_vqp_iface_t *iface = vqp->iface;
     const uct_vqp_rail_t *rail;
     unsigned i;
 
+    vqp->peer_reads = peer->max_reads;
+    vqp->peer_info  = ucs_calloc(peer->num_rails, sizeof(*vqp->peer_info),
+                                 "uct_vqp_peer_info");
+    if (vqp->peer_info == NULL) {
+        ucs_error("failed to allocate the rails of a peer");
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    memcpy(vqp->peer_info, peer->rails,
+           peer->num_rails * sizeof(*vqp->peer_info));
     vqp->key_layout = uct_vqp_layout_id(peer->num_rails, peer->key_layout);
     for (i = 0; i < peer->num_rails; ++i) {
         vqp->ring_rkeys[i] = peer->rails[i].ring_rkey;
@@ -170,6 +187,8 @@ static void uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
         vqp->paths[i].peer_rail = peer->paths[i].rail;
         vqp->peer_rails        |= (uint8_t)UCS_BIT(peer->paths[i].rail);
     }
+
+    return UCS_OK;
 }
 
 static void
@@ -226,6 +245,13 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.map            = vqp->window_map;
     config.ring           = vqp->chunk.remote;
     config.rx_cells       = vqp->chunk.remote + layout.rx_cells;
+    config.failover.is_on       = set->failover && (vqp->conn.peer_features &
+                                                    VQP_WIRE_FEATURE_FAILOVER);
+    config.failover.retry_first = UCT_VQP_PATH_RETRY;
+    config.failover.retry_max   = UCT_VQP_PATH_RETRY_MAX;
+    config.failover.hold_first  = UCT_VQP_PATH_HOLD;
+    config.failover.hold_max    = UCT_VQP_PATH_HOLD_MAX;
+    config.failover.outage      = set->outage_timeout;
     /* connections start on different paths */
     config.first_path     = vqp->number % num_paths;
     vqp_connect(&vqp->core, &config);
@@ -242,10 +268,13 @@ vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return status;
     }
 
-    uct_vqp_init_peer(vqp, peer, num_paths);
+    if (uct_vqp_init_peer(vqp, peer, num_paths) != UCS_OK) {
+        return VQP_ERR_NO_MEMORY;
+    }
+
     uct_vqp_init_core(vqp, peer, num_paths);
     for (i = 0; i < num_paths; ++i) {
-        status = uct_vqp_connect_path(vqp, i, peer);
+        status = uct_vqp_connect_path(vqp, i, &peer->paths[i]);
         if (status != VQP_OK) {
             return status;
         }

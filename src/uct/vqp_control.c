@@ -4,6 +4,7 @@
 #include "uct/vqp_cm.h"
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
+#include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 
 #include <ucs/debug/log.h>
@@ -67,7 +68,7 @@ static int uct_vqp_handle_release(uct_vqp_t *vqp)
 {
     ucs_async_context_t *async = uct_vqp_async(vqp);
 
-    if (vqp->is_scheduled || vqp->is_deferred) {
+    if (vqp->is_scheduled || vqp->is_deferred || vqp->is_watched) {
         return 0;
     }
 
@@ -89,9 +90,12 @@ static void uct_vqp_log_state(uct_vqp_t *vqp)
 
 void uct_vqp_handle_core_events(uct_vqp_t *vqp)
 {
+    vqp_event_t event;
+
     uct_vqp_handle_failure(vqp); /* first: until then the user's memory is in use */
     for (;;) {
-        switch (vqp_next_event(&vqp->core)) {
+        event = vqp_next_event(&vqp->core);
+        switch (event) {
         case VQP_EVENT_STATE:
             uct_vqp_log_state(vqp);
             break;
@@ -117,8 +121,11 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
         case VQP_EVENT_RELEASE:
             (void)uct_vqp_handle_release(vqp);
             return;
-        default:
+        case VQP_EVENT_NONE:
             return;
+        default:
+            uct_vqp_handle_path_event(vqp, event);
+            break;
         }
     }
 }

@@ -6,6 +6,7 @@
 
 #include "uct/vqp_cm.h"
 #include "uct/vqp_ep.h"
+#include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 
 #include <ucs/debug/log.h>
@@ -60,6 +61,9 @@ static void uct_vqp_handle_marks(uct_vqp_iface_t *iface)
         if (marks & UCT_VQP_CM_LIVE) {
             uct_vqp_handle_live(vqp);
         }
+        if (marks & UCT_VQP_CM_PATHS) {
+            uct_vqp_handle_path_messages(vqp);
+        }
         if (marks & UCT_VQP_CM_FAILED) {
             uct_vqp_handle_failed(vqp, vqp->cm_status);
         }
@@ -109,17 +113,15 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     }
 }
 
-static int uct_vqp_uses_qp(const uct_vqp_t *vqp, uint32_t id)
+static void uct_vqp_fail_qp(uct_vqp_t *vqp, uint32_t id)
 {
     unsigned i;
 
     for (i = 0; i < vqp->core.num_paths; ++i) {
         if (uct_vqp_qp_id(vqp->paths[i].rail, vqp->ib_paths[i].rc.qpn) == id) {
-            return 1;
+            uct_vqp_path_fault(vqp, i, VQP_ERR_IO);
         }
     }
-
-    return 0;
 }
 
 static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
@@ -143,25 +145,27 @@ static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
         }
 
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (uct_vqp_uses_qp(vqp, id)) {
-                uct_vqp_fail(vqp, VQP_ERR_IO);
-            }
+            uct_vqp_fail_qp(vqp, id);
         }
         UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
     }
 }
 
-static int uct_vqp_uses_rail(const uct_vqp_t *vqp, unsigned rail)
+static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail, int is_device)
 {
     unsigned i;
 
     for (i = 0; i < vqp->core.tx.num_paths; ++i) {
-        if (vqp->paths[i].rail == rail) {
-            return 1;
+        if (vqp->paths[i].rail != rail) {
+            continue;
+        }
+
+        if (is_device) {
+            uct_vqp_fail(vqp, VQP_ERR_IO);
+        } else {
+            uct_vqp_path_fault(vqp, i, VQP_ERR_IO);
         }
     }
-
-    return 0;
 }
 
 /* The transport's retries cover a port that is down for a short time */
@@ -179,8 +183,8 @@ static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (vqp_is_connected(&vqp->core) && uct_vqp_uses_rail(vqp, i)) {
-                uct_vqp_fail(vqp, VQP_ERR_IO);
+            if (vqp_is_connected(&vqp->core)) {
+                uct_vqp_fail_rail(vqp, i, !!(events & UCT_VQP_EVENT_DEVICE));
             }
         }
         UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));

@@ -47,6 +47,7 @@ typedef struct uct_vqp_rail {
     uint8_t          tclass;
     uint8_t          max_reads;    /* as requester, per path */
     uint8_t          serve_reads;  /* as responder, per path */
+    uint8_t          source;       /* vqp_source_t: of executed counts */
     unsigned         polled_cqs;   /* of its pool, in uct_vqp_iface_t::cqs */
     vqp_ib_cq_pool_t cqs;
     vqp_ib_ud_t      ud;
@@ -83,6 +84,8 @@ typedef struct uct_vqp_iface {
     struct uct_vqp      *scheduled;    /* vqps to be run by progress */
     struct uct_vqp      *deferred;     /* vqps whose dispatch waits for a busy
                                           path */
+    struct uct_vqp      *watched;      /* vqps with paths that are not UP */
+    uint64_t             path_due;     /* ns: the first of their timers */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
     unsigned             num_deferred_wcs; /* completions polled by event_arm */
     unsigned             next_deferred_wc;

@@ -44,6 +44,8 @@ ucs_status_t uct_vqp_status(vqp_status_t status)
         /* A lost peer has one status, however it was detected: UCP completes later
          * requests with it, too */
         return UCS_ERR_ENDPOINT_TIMEOUT;
+    case VQP_ERR_LOST:
+        return UCS_ERR_IO_ERROR; /* of one operation */
     case VQP_ERR_REMOTE:
     case VQP_ERR_PROTOCOL:
         return UCS_ERR_CONNECTION_RESET;

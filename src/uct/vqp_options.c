@@ -236,6 +236,19 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "depend on its progress calls. 0: wait for ever.",
      UCT_VQP_OPTION(gap_timeout), UCS_CONFIG_TYPE_TIME},
 
+    {"FAILOVER", "n",
+     "An endpoint whose path fails goes on with its other paths. What the path had\n"
+     "under way and the peer has not executed is sent again on one of them, and the\n"
+     "path is rebuilt. docs/failover.md says what is executed once on which device.\n"
+     "Must be on at both sides to have an effect.\n"
+     "n: the endpoint fails with its first path.",
+     UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_BOOL},
+
+    {"OUTAGE_TIMEOUT", "5s",
+     "With FAILOVER=y: time without any path, and without an answer of the peer,\n"
+     "after which the endpoint fails.",
+     UCT_VQP_OPTION(outage_timeout), UCS_CONFIG_TYPE_TIME},
+
     {"TRACE", "n",
      "Log each posted frag, each received immediate and each control message, at\n"
      "log level \"debug\". Disables the fast path.",

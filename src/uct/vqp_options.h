@@ -45,6 +45,8 @@ typedef struct uct_vqp_iface_config {
     double                   connect_timeout;
     double                   probe_interval;
     double                   gap_timeout;
+    int                      failover;
+    double                   outage_timeout;
     int                      trace;
     char                    *stats_file;
 } uct_vqp_iface_config_t;
@@ -75,6 +77,7 @@ typedef struct uct_vqp_settings {
     uint8_t  comp_post;
     uint8_t  order_all;
     uint8_t  trace;
+    uint8_t  failover;
     uint8_t  timeout;      /* 4.096 us << n */
     uint8_t  rnr_timer;    /* code of the InfiniBand table */
     uint8_t  retry_count;
@@ -88,6 +91,7 @@ typedef struct uct_vqp_settings {
     uint64_t connect_timeout; /* ns */
     uint64_t probe_interval;  /* ns, 0 = never */
     uint64_t gap_timeout;     /* ns, 0 = never */
+    uint64_t outage_timeout;  /* ns */
 } uct_vqp_settings_t;
 
 /**

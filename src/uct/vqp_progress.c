@@ -8,6 +8,7 @@
 #include "uct/vqp_desc.h"
 #include "uct/vqp_handle.h"
 #include "uct/vqp_log.h"
+#include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 
 #include <ucs/debug/log.h>
@@ -31,7 +32,7 @@ uct_vqp_recv_failed(uct_vqp_t *vqp, vqp_path_t *path, const struct ibv_wc *wc)
 {
     const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
 
-    if (!vqp_is_failed(&vqp->core)) {
+    if (!vqp_is_failed(&vqp->core) && (path->fo.state == VQP_PATH_UP)) {
         ucs_diag("vqp %u: receive completion with error on path %u, %s qp "
                  "0x%x, vendor error 0x%x: %s", vqp->number, path->index,
                  qp->dev_name, qp->qpn, wc->vendor_err,
@@ -113,7 +114,7 @@ uct_vqp_send_failed(uct_vqp_t *vqp, vqp_path_t *path, const struct ibv_wc *wc)
 {
     const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
 
-    if (!vqp_is_failed(&vqp->core)) {
+    if (!vqp_is_failed(&vqp->core) && (path->fo.state == VQP_PATH_UP)) {
         ucs_diag("vqp %u: send completion with error on path %u, %s qp 0x%x, "
                  "vendor error 0x%x: %s", vqp->number, path->index,
                  qp->dev_name, qp->qpn, wc->vendor_err,
@@ -349,6 +350,10 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
     /* After all completions that had arrived */
     if (vqp_unlikely(iface->check_gaps) && (count < iface->set.poll_max)) {
         uct_vqp_iface_check_gaps(iface);
+    }
+
+    if (vqp_unlikely(iface->watched != NULL)) {
+        uct_vqp_iface_path_timers(iface);
     }
 
     if (iface->scheduled != NULL) {

@@ -2,6 +2,8 @@
 #include "uct/vqp_iface.h"
 
 #include <ucs/sys/string.h>
+#include "verbs/executed.h"
+
 #include <ucs/debug/log.h>
 
 /* Traffic class that UCX's own transports use on RoCEv2 */
@@ -88,6 +90,39 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
     return uct_vqp_status(vqp_ib_cq_pool_init(&rail->cqs, dev, &cq_params));
 }
 
+/* Find out whether the device counts what it executes: it writes to itself */
+static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail)
+{
+    vqp_ib_qp_conn_t conn = {
+        .av = {
+            .dlid       = rail->port.lid,
+            .port       = rail->port.num,
+            .sgid_index = rail->gid.index,
+            .is_global  = (rail->port.link == VQP_IB_LINK_ETH) ||
+                          rail->port.grh_required,
+            .sl         = iface->set.sl,
+            .tclass     = rail->tclass,
+            .hop_limit  = iface->set.hop_limit
+        },
+        .mtu                = (enum ibv_mtu)rail->mtu,
+        .timeout            = iface->set.timeout,
+        .retry_cnt          = iface->set.retry_count,
+        .rnr_retry          = iface->set.rnr_retry,
+        .min_rnr_timer      = iface->set.rnr_timer,
+        .max_rd_atomic      = 1,
+        .max_dest_rd_atomic = 1
+    };
+
+    memcpy(conn.av.dgid, rail->gid.raw, sizeof(conn.av.dgid));
+    rail->source = (uint8_t)vqp_ib_probe_executed(rail->dev, rail->pkey_index,
+                                                  &conn);
+    if (rail->source == VQP_SOURCE_IMM) {
+        ucs_diag("%s does not count what it executes: after a failure of a path "
+                 "puts may be written twice, and atomics end in an error",
+                 rail->dev->name);
+    }
+}
+
 /* Find the limits of a queue pair of this rail by a trial one */
 ucs_status_t
 uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
@@ -115,6 +150,9 @@ uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                                 ucs_min(qp.granted.max_send_sge,
                                         params.max_send_sge) - 1);
     vqp_ib_qp_destroy(&qp);
+    if (iface->set.failover) {
+        uct_vqp_probe_source(iface, rail);
+    }
     return UCS_OK;
 }
 

@@ -158,7 +158,9 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
     set->send_depth = (uint32_t)uct_vqp_send_depth(config);
-    set->inflight   = ucs_roundup_pow2(set->send_depth);
+    set->failover   = (uint8_t)config->failover;
+    /* What waits for a replay, and what is replayed, may meet on one path */
+    set->inflight   = ucs_roundup_pow2(set->send_depth) << set->failover;
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
     set->poll_max   = config->poll_max;
     set->seg_size   = (uint32_t)config->seg_size;
@@ -249,6 +251,7 @@ uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
     UCT_VQP_CHECK_TIME(config->connect_timeout, "CONNECT_TIMEOUT");
     UCT_VQP_CHECK_TIME(config->probe_interval, "PROBE_INTERVAL");
     UCT_VQP_CHECK_TIME(config->gap_timeout, "GAP_TIMEOUT");
+    UCT_VQP_CHECK_TIME(config->outage_timeout, "OUTAGE_TIMEOUT");
     return UCS_OK;
 }
 
@@ -294,5 +297,6 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
     set->connect_timeout = (uint64_t)(config->connect_timeout * 1e9);
     set->probe_interval  = (uint64_t)(config->probe_interval * 1e9);
     set->gap_timeout     = (uint64_t)(config->gap_timeout * 1e9);
+    set->outage_timeout  = (uint64_t)(config->outage_timeout * 1e9);
     return UCS_OK;
 }

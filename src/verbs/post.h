@@ -18,6 +18,7 @@ typedef struct vqp_ib_path {
     uint64_t            wrid;        /* of this incarnation, slot 0 */
     struct ibv_send_wr *chain;       /* while a batch is posted: last WR */
     uint8_t             cq_index;
+    uint32_t            rq_psn;      /* first one of the peer */
     vqp_ib_qp_t         rc;
 } vqp_ib_path_t;
 

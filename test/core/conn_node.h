@@ -43,6 +43,7 @@ struct Vqp {
     unsigned        live       = 0;
     unsigned        failed     = 0;
     unsigned        peer_closed = 0;
+    unsigned        path_msgs  = 0;
     vqp_status_t    status     = VQP_OK;
 
     bool is_live() const { return conn.state == VQP_CONN_LIVE; }
@@ -391,6 +392,10 @@ private:
         case VQP_CONNTAB_LIVE:
             EXPECT_EQ(0u, vqp->live++);
             EXPECT_NE(0u, vqp->peer_qpn);
+            break;
+        case VQP_CONNTAB_PATH_MSG:
+            EXPECT_GE(action.peer->hdr.type, VQP_WIRE_PATH_DOWN);
+            ++vqp->path_msgs;
             break;
         case VQP_CONNTAB_PEER_CLOSED:
             EXPECT_TRUE(vqp->ep);

@@ -1521,20 +1521,63 @@ TEST_F(conn_stray, unknown_features_are_ignored)
     EXPECT_EQ(0x80000000u, other(x)->conn.peer_features);
 }
 
-TEST_F(conn_stray, path_messages_are_counted_and_ignored)
+/* A path message from a connection, as it would send it */
+Datagram path_message(Vqp *from, const vqp_conn_dest_t &source)
 {
-    Vqp *x                  = connected();
-    vqp_wire_path_up_t up   = {0, 0, 1, 0};
-    vqp_wire_header_t hdr {};
+    vqp_wire_path_up_t up = {0, 0, 1, 0};
+    vqp_conntab_action_t action;
 
-    vqp_conn_header(&x->conn, VQP_CONN_ACT_REQ, &hdr);
-    hdr.type       = VQP_WIRE_PATH_UP;
-    Datagram dgram = {b.ud_qpn, a.dest(), std::vector<uint8_t>(1024),
-                      VQP_WIRE_PATH_UP};
-    dgram.data.resize(vqp_wire_encode(&hdr, &up, dgram.data.data()));
-    EXPECT_EQ(VQP_OK, b.recv(dgram));
-    EXPECT_EQ(1u, b.tab.stats.ignored);
-    expect_paired(x, other(x));
+    EXPECT_EQ(1, vqp_conntab_path_message(&from->conn, VQP_WIRE_PATH_UP,
+                                          VQP_WIRE_FLAG_ANSWER, 7, &up,
+                                          &action));
+    EXPECT_EQ(VQP_CONNTAB_SEND, action.type);
+    return {action.to.qpn, source, {action.data, action.data + action.len},
+            action.msg_type};
+}
+
+TEST_F(conn_stray, path_messages_go_to_their_connection)
+{
+    Vqp *x = connected();
+    Vqp *y = other(x);
+
+    EXPECT_EQ(VQP_OK, b.recv(path_message(x, a.dest())));
+    EXPECT_EQ(1u, y->path_msgs);
+    EXPECT_EQ(0u, b.tab.stats.ignored);
+
+    /* of a connection that is not there: it is over on this side */
+    Datagram late = path_message(x, a.dest());
+    b.abort(y);
+    net.queue.clear();
+    EXPECT_EQ(VQP_ERR_RESET, b.recv(late));
+    EXPECT_EQ(VQP_WIRE_RST, in_flight().at(0).type);
+}
+
+TEST_F(conn_stray, path_messages_are_of_connections_that_are_set_up)
+{
+    Vqp *x = a.connect(b);
+    vqp_wire_path_down_t down {};
+    vqp_conntab_action_t action;
+
+    EXPECT_EQ(0, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN, 0, 0,
+                                          &down, &action));
+}
+
+TEST_F(conn_stray, path_messages_take_each_rail_in_turn)
+{
+    Vqp *x = connected();
+    vqp_conntab_action_t action;
+    vqp_wire_path_down_t down {};
+    unsigned last = 99;
+
+    for (unsigned i = 0; i < 2 * VQP_MAX_RAILS; ++i) {
+        ASSERT_EQ(1, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN, 0,
+                                              0, &down, &action));
+        if (a.tab.config.num_rails > 1) {
+            EXPECT_NE(last, action.to.rail);
+        }
+        last = action.to.rail;
+    }
+    EXPECT_EQ(2u * VQP_MAX_RAILS, a.tab.stats.path_sent);
 }
 
 TEST_F(conn_stray, a_message_before_the_actions_were_drained_is_dropped)

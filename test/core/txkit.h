@@ -158,6 +158,7 @@ protected:
     std::vector<vqp_frag_t> batch() {
         std::vector<vqp_frag_t> frags;
 
+        m_batch.count = 0;
         vqp_tx_dispatch(&m_tx, &m_batch, &m_credit);
         for (unsigned i = 0; i < m_batch.count; ++i) {
             vqp_frag_t frag = m_batch.frags[i];

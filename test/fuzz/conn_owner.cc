@@ -225,7 +225,8 @@ void Owner::recv_undrained(const uint8_t *data, size_t len)
     status = vqp_wire_decode(exact.get(), len, &msg);
     from   = sender(msg, status == VQP_OK);
     vqp_conntab_recv(&m_tab, &from, exact.get(), len, m_now);
-    pending  = m_tab.rx_create || m_tab.rx_rst || (m_tab.rx_conn != nullptr);
+    pending  = m_tab.rx_create || m_tab.rx_rst || (m_tab.rx_conn != nullptr) ||
+               (m_tab.rx_path != nullptr);
     is_full  = m_tab.num_unproven >= m_config.max_unproven;
     status   = vqp_conntab_recv(&m_tab, &from, exact.get(), len, m_now);
     FUZZ_CHECK((status == VQP_ERR_NO_RESOURCE) ? (pending || is_full) :
@@ -368,6 +369,9 @@ void Owner::act(const vqp_conntab_action_t &action)
     case VQP_CONNTAB_LIVE:
         FUZZ_CHECK(vqp->ready && !vqp->live);
         vqp->live = true;
+        break;
+    case VQP_CONNTAB_PATH_MSG:
+        FUZZ_CHECK(action.conn->linked && (action.conn->peer_cookie != 0));
         break;
     case VQP_CONNTAB_PEER_CLOSED:
         FUZZ_CHECK(vqp->ep && action.conn->peer_closed);

@@ -65,12 +65,10 @@ static const void *body(const vqp_wire_msg_t &msg)
         check_info(msg.info);
         return &msg.info;
     case VQP_WIRE_PATH_DOWN:
-    case VQP_WIRE_PATH_DOWN_ACK:
         FUZZ_CHECK(msg.path_down.path < 64);
-        FUZZ_CHECK(msg.path_down.num_words <= VQP_WIRE_MAP_WORDS);
-        FUZZ_CHECK((msg.path_down.window_base <= MAX_24) &&
-                   (msg.path_down.path_fsn <= MAX_24) &&
-                   (msg.path_down.path_psn <= MAX_24));
+        FUZZ_CHECK(msg.path_down.source < VQP_WIRE_SOURCES);
+        FUZZ_CHECK((msg.path_down.count <= MAX_24) &&
+                   (msg.path_down.imms <= MAX_24));
         return &msg.path_down;
     case VQP_WIRE_PATH_UP:
         FUZZ_CHECK((msg.path_up.path < 64) && (msg.path_up.rail < 4));
@@ -92,9 +90,6 @@ static void clear_reserved(uint8_t *msg, unsigned type)
         memset(msg + 94, 0, 2);
         break;
     case VQP_WIRE_PATH_DOWN:
-    case VQP_WIRE_PATH_DOWN_ACK:
-        msg[57] = 0;
-        break;
     case VQP_WIRE_PATH_UP:
         memset(msg + 58, 0, 2);
         memset(msg + 68, 0, 4);

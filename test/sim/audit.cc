@@ -17,6 +17,22 @@ void vqp::broke(const char *what, uint64_t is, uint64_t should)
                            ", should be " + std::to_string(should));
 }
 
+/* The slots that are in flight, or wait for a replay */
+std::vector<uint16_t> vqp::in_flight(vqp_path_t &path)
+{
+    std::vector<uint16_t> slots;
+
+    for (uint16_t pos = path.fo.replay; pos != path.fo.replay_end; ++pos) {
+        if (vqp_path_at(&path, pos)->kind != VQP_KIND_FREE) {
+            slots.push_back(pos);
+        }
+    }
+    for (uint16_t pos = path.head; pos != path.tail; ++pos) {
+        slots.push_back(pos);
+    }
+    return slots;
+}
+
 /* Bytes, READs and frags in flight, path by path */
 void vqp::audit_paths()
 {
@@ -25,6 +41,9 @@ void vqp::audit_paths()
         uint64_t bytes   = 0;
         unsigned reads = 0, rma = 0;
 
+        if (path.fo.state != VQP_PATH_UP) {
+            continue; /* what it has is on its way to another one */
+        }
         if (vqp_path_outstanding(&path) > path.depth) {
             broke("send queue", vqp_path_outstanding(&path), path.depth);
         }
@@ -67,7 +86,7 @@ void vqp::audit_ops()
     unsigned controls = 0;
 
     for (unsigned i = 0; i < core.tx.num_paths; ++i) {
-        for (uint16_t pos = paths[i].head; pos != paths[i].tail; ++pos) {
+        for (uint16_t pos : in_flight(paths[i])) {
             const vqp_inflight_t *entry = vqp_path_at(&paths[i], pos);
             uint16_t name               = entry->op;
 
@@ -153,7 +172,9 @@ void vqp::audit_fsns()
          fsn = vqp_fsn_add(fsn, 1)) {
         uint8_t path = m_fsn_path[fsn & (core.tx.cfg.fsn_window - 1)];
 
-        if (path == VQP_TX_NO_PATH) {
+        if (path == VQP_TX_LOST_PATH) {
+            continue;
+        } else if (path == VQP_TX_NO_PATH) {
             ++unnamed;
         } else {
             ++imms[path];

@@ -74,7 +74,7 @@ void world::check_agreement()
                                   vqp_conn_state_name(v->slot.conn.state) +
                                   ", and its peer is not LIVE too");
             } else if ((peer->slot.conn.number != v->slot.conn.number) ||
-                       (peer->path_qp(0).qpn != v->peer_info.paths[0].qpn)) {
+                       !v->path_qp(0).is_connected_to(peer->path_qp(0).qpn)) {
                 fail("handshake", v->name() + " is paired with another one");
             } else if ((v->user == nullptr) && (peer->user == nullptr)) {
                 fail("handshake", v->name() + " is used by nobody");

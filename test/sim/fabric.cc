@@ -15,9 +15,10 @@ const uint64_t RETRY_TIME = 400000000; /* ns until nobody has answered */
 
 } /* namespace */
 
-qp::qp(world &w, vqp &owner, uint32_t a_qpn, unsigned path, unsigned rail) :
+qp::qp(world &w, vqp &owner, uint32_t a_qpn, unsigned path, unsigned rail,
+       uint16_t first_slot) :
     qpn(a_qpn), m_world(w), m_owner(owner), m_path(path), m_rail(rail),
-    m_next_slot(vqp::FIRST_SLOT)
+    m_next_slot(first_slot)
 {
     m_world.qps[qpn] = this;
 }
@@ -94,7 +95,7 @@ void qp::check_frag(const vqp_frag_t &frag)
     const vqp_tx_t &tx     = m_owner.core.tx;
     uint64_t sum           = 0;
 
-    if (frag.slot != m_next_slot++) {
+    if ((frag.slot != m_next_slot++) && (state != ERROR)) {
         m_world.fail("slots", "slots of a path are not consecutive");
     }
     if (vqp_path_outstanding(&path) > path.depth + tx.failed) {
@@ -271,6 +272,18 @@ void qp::write(wr &w, qp &to)
     }
 }
 
+uint32_t qp::executed(vqp_source_t source) const
+{
+    return (source == VQP_SOURCE_MSN) ? m_msn : m_packets;
+}
+
+void qp::count(const wr &w)
+{
+    ++m_msn;
+    m_packets += std::max(1u, (w.length + (1u << vqp::MTU_SHIFT) - 1) >>
+                              vqp::MTU_SHIFT);
+}
+
 /* The frag arrives at the peer */
 void qp::execute(wr &w, qp &to, bool is_late)
 {
@@ -278,6 +291,9 @@ void qp::execute(wr &w, qp &to, bool is_late)
     if (m_world.failed()) {
         return;
     }
+
+    to.count(w);
+    m_owner.note_executed(m_path, w.slot);
 
     if ((w.opcode != VQP_WR_READ) && (w.owner != nullptr)) {
         w.from->executed(w.owner, w.length, is_late);
@@ -323,6 +339,7 @@ void qp::acknowledge(wr &w)
     check_source(w);
     if (w.opcode == VQP_WR_READ) {
         w.from->executed(w.owner, w.length, false);
+        m_owner.note_read(m_path, w.slot);
         for (const vqp_sge_t &sge : w.sge) {
             memcpy((char*)(uintptr_t)sge.addr, remote, sge.length);
             remote += sge.length;

@@ -48,7 +48,8 @@ class qp {
 public:
     enum states { INIT, CONNECTED, ERROR };
 
-    qp(world &w, vqp &owner, uint32_t qpn, unsigned path, unsigned rail);
+    qp(world &w, vqp &owner, uint32_t qpn, unsigned path, unsigned rail,
+       uint16_t first_slot);
     ~qp();
 
     void connect(uint32_t peer_qpn);
@@ -68,6 +69,10 @@ public:
      * or of a byzantine peer */
     void receive_extra(uint32_t imm);
 
+    /* What a driver may know of what the peer's requests did here */
+    uint32_t executed(vqp_source_t source) const;
+    bool is_connected_to(uint32_t peer_qpn) const { return m_peer == peer_qpn; }
+
     uint32_t qpn;
     states   state    = INIT;
     unsigned receives = 0;
@@ -78,6 +83,7 @@ private:
     void check_frag(const vqp_frag_t &frag);
     void check_remote(const wr &w, const vqp &target);
     void check_source(const wr &w);
+    void count(const wr &w);
     void gather(const wr &w, char *to);
     void snapshot(wr &w);
     void execute(wr &w, qp &to, bool is_late);
@@ -101,6 +107,7 @@ private:
                    m_retry_until = 0;
     uint64_t       m_scheduled    = UINT64_MAX;
     uint16_t       m_next_slot;
+    uint32_t       m_msn = 0, m_packets = 0; /* executed for the peer */
 };
 
 } /* namespace sim */

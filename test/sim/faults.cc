@@ -117,6 +117,7 @@ void world::disturb(uint64_t which)
     uint64_t until = now + fault.below(fault.below(2) ? 10 * base.delay :
                                                         2000000);
     unsigned path;
+    bool is_path;
     vqp *v;
 
     if (which == CALM) {
@@ -137,12 +138,14 @@ void world::disturb(uint64_t which)
     }
 
     path = (unsigned)fault.below(v->core.tx.num_paths);
-    if ((which != FLAP) && (which != PARK)) {
+    is_path = v->core.failover.is_on && (base.outage >= 1000000000) && ((which == KILL) || (which == POST_FAIL));
+    if ((which != FLAP) && (which != PARK) && !is_path) {
         hard_fault();
     }
     switch (which) {
     case KILL:
-        v->path_qp(path).fail(fault.below(2) ? VQP_ERR_TIMEOUT : VQP_ERR_IO);
+        v->path_qp(path).fail((fault.below(2) || is_path) ? VQP_ERR_TIMEOUT :
+                                                            VQP_ERR_IO);
         break;
     case POST_FAIL:
         (fault.chance(20) ? v->fail_repost : v->fail_post) = true;

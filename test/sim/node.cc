@@ -25,6 +25,7 @@ node::node(world &a_w, unsigned a_index, const params &a_p) :
     config.max_unproven    = (uint32_t)p.unproven;
     config.hash_order      = 2; /* chains */
     config.num_idle        = (uint32_t)p.idle_peers;
+    config.features        = p.failover ? VQP_WIRE_FEATURE_FAILOVER : 0;
     init_table();
 }
 
@@ -202,10 +203,23 @@ void node::on_qps(uint32_t vqp_id)
     run_actions();
 }
 
+void node::send(const vqp_conntab_action_t &action)
+{
+    datagram d;
+
+    if (action.len > 1024) {
+        w.fail("handshake", "a datagram is too long");
+    }
+    d.to   = action.to.qpn;
+    d.from = address(action.to.rail);
+    d.data.assign(action.data, action.data + action.len);
+    d.type = action.msg_type;
+    w.ud.send(d);
+}
+
 void node::act(const vqp_conntab_action_t &action)
 {
     vqp *v = (action.conn != nullptr) ? vqp::of(action.conn) : nullptr;
-    datagram d;
 
     w.trace("node %u: action %s%s%s", index,
             vqp_conntab_action_name(action.type),
@@ -228,14 +242,10 @@ void node::act(const vqp_conntab_action_t &action)
         }
         break;
     case VQP_CONNTAB_SEND:
-        if (action.len > 1024) {
-            w.fail("handshake", "a datagram is too long");
-        }
-        d.to   = action.to.qpn;
-        d.from = address(action.to.rail);
-        d.data.assign(action.data, action.data + action.len);
-        d.type        = action.msg_type;
-        w.ud.send(d);
+        send(action);
+        break;
+    case VQP_CONNTAB_PATH_MSG:
+        v->on_path_message(*action.peer);
         break;
     case VQP_CONNTAB_LIVE:
         if (!v->is_connected() || v->cm_live ||

@@ -35,12 +35,14 @@ public:
     /* Queue pairs that took long are there */
     void on_qps(uint32_t vqp_id);
     void run_actions();
+    void send(const vqp_conntab_action_t &action);
     /* The process dies; another one gets the same control queue pair */
     void restart();
     uint64_t iface_id() const { return config.iface_id; }
 
     /* ---- completions ---- */
     void push_cqe(unsigned rail, const cqe &c);
+    bool has_cqe(const vqp &v, unsigned path) const;
     void wake();
     void progress();
     void defer(vqp &v);

@@ -140,14 +140,17 @@ void channel::report(op *o, const vqp_done_t &done, bool failed)
         flush_ended(o);
     }
     if (done.status != VQP_OK) {
-        if (!broken) {
+        if (!broken && !(o->may_fail && (done.status == VQP_ERR_LOST))) {
             fail("once", "an op ended with status " +
                          std::to_string(done.status) + " without a cause");
         }
     } else {
         if (!tainted && (o->kind != VQP_KIND_BARRIER) &&
-            (o->executed != o->total)) {
-            fail("late-write", "an op was reported before it was executed");
+            !o->is_executed(o->total)) {
+            fail("late-write", "op " + std::to_string(o->index) +
+                 " was reported, " + std::to_string(o->executed) + " bytes of " +
+                 std::to_string(o->total) + " are executed, " +
+                 std::to_string(o->twice) + " may be again");
         }
         if (!o->is_complete()) {
             fail("once", "an op was reported before its last completion");
@@ -194,10 +197,16 @@ void channel::cancel(op *o)
 
 /* ---- its queue pairs ---- */
 
-void channel::posted(op *o, const vqp_frag_t &frag)
+void channel::posted(op *o, const vqp_frag_t &frag, bool is_replay)
 {
     o->posted += frag.length;
-    ++o->frags;
+    if (is_replay) {
+        if (o->again-- == 0) {
+            fail("once", "a frag is sent again that was not lost");
+        }
+    } else {
+        ++o->frags;
+    }
     if ((frag.opcode == VQP_WR_WRITE_IMM) && (frag.imm & VQP_IMM_LAST)) {
         if (o->announced) {
             fail("once", "an AM was announced twice");
@@ -208,6 +217,24 @@ void channel::posted(op *o, const vqp_frag_t &frag)
     if (o->posted > o->total) {
         fail("once", "frags carry more than their op has");
     }
+}
+
+void channel::unposted(op *o, uint64_t length, bool announced, bool executed)
+{
+    o->posted -= length;
+    ++o->again;
+    if (announced) {
+        o->announced = false;
+    }
+    if (executed) {
+        o->twice += length;
+    }
+}
+
+void channel::delayed(op *o)
+{
+    ++o->frags;
+    ++o->again;
 }
 
 void channel::confirmed(op *o)
@@ -221,8 +248,9 @@ void channel::confirmed(op *o)
 bool channel::effects_done(size_t count)
 {
     while ((m_effects_done < effects.size()) &&
-           (effects[m_effects_done]->executed >=
-            effects[m_effects_done]->length)) {
+           ((effects[m_effects_done]->executed >=
+             effects[m_effects_done]->length) ||
+            effects[m_effects_done]->may_fail)) {
         ++m_effects_done;
     }
     return m_effects_done >= count;
@@ -308,7 +336,8 @@ void channel::check_reports(const vqp_tx_t &tx)
     for (const op *o : m_fresh) {
         if (o->awaited && (o->reported == 0) &&
             (!m_comp_post || (o->index <= m_oldest))) {
-            fail("once", "an op is confirmed and was not reported");
+            fail("once", "op " + std::to_string(o->index) +
+                         " is confirmed and was not reported");
         }
     }
 
@@ -319,9 +348,12 @@ void channel::check_reports(const vqp_tx_t &tx)
 
     /* the barrier of a close is the core's own */
     oldest = tx.seq - (uint32_t)(m_ops.size() - m_oldest) - closing;
-    if ((vqp_tx_oldest(&tx) != oldest) &&
+    if (!tainted && (vqp_tx_oldest(&tx) != oldest) &&
         !(closing && (vqp_tx_oldest(&tx) == tx.seq))) {
-        fail("flush", "the oldest unconfirmed op is not what the core says");
+        fail("flush", "the oldest unconfirmed op is number " +
+                      std::to_string(oldest) + ", not " +
+                      std::to_string(vqp_tx_oldest(&tx)) +
+                      " as the core says");
     }
 }
 
@@ -399,8 +431,8 @@ void channel::check_memory()
     for (op *o : effects) {
         uint64_t found = 0;
 
-        if (o->executed != o->length) {
-            if (!broken) {
+        if (!o->is_executed(o->length)) {
+            if (!broken && !o->may_fail) {
                 fail("memory", "something was never executed");
             }
         } else if (o->kind == VQP_KIND_PUT) {

@@ -41,6 +41,8 @@ struct op {
     char             *remote    = nullptr;
     uint64_t          length    = 0;
     uint64_t          executed  = 0;      /* bytes that are at the peer */
+    uint64_t          twice     = 0;      /* bytes that may be executed again, for
+                                             nobody knew that they were */
     size_t            after     = 0;      /* effects that come first */
     size_t            after_ams = 0;      /* AMs whose bytes come first; of a
                                              flush, that can be delivered */
@@ -55,9 +57,16 @@ struct op {
     uint64_t          total     = 0;      /* bytes that frags carry */
     uint64_t          posted    = 0;
     unsigned          frags     = 0;
+    unsigned          again     = 0;      /* of the frags: to be posted again */
     unsigned          confirmed = 0;
+    bool              may_fail  = false;  /* nobody knows whether it was executed */
     bool              announced = false;  /* AM: its last immediate is posted */
     uint32_t          fsn       = 0;      /* of that */
+
+    bool is_executed(uint64_t bytes) const
+    {
+        return (executed >= bytes) && (executed <= bytes + twice);
+    }
 
     bool is_complete() const
     {
@@ -84,8 +93,13 @@ public:
     void cancel(op *o);
 
     /* ---- its queue pairs ---- */
-    void posted(op *o, const vqp_frag_t &frag);
+    void posted(op *o, const vqp_frag_t &frag, bool is_replay);
     void confirmed(op *o);
+    /* A post failed, and will be made on another queue pair */
+    void delayed(op *o);
+    /* It will be posted again: its queue pair has died before it was executed, or
+     * before anybody knew */
+    void unposted(op *o, uint64_t length, bool announced, bool executed);
     void executed(op *o, uint64_t bytes, bool is_late);
     void number_landed(uint32_t fsn);
 

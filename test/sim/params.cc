@@ -37,6 +37,12 @@ const named_config scenarios[] = {
                     "delay=5000,poll=500,think=2000,stall=0,hasty=0,fsn_before_wrap=500,"
                     "min_shift=9,frag_shift=12,heap=65536,audit=64,slow_qps=0",
      "100 senders of 1000 batches over 4 paths into one receiver"},
+    {"paths", "batches=40,batch=16,kills=20,post_fails=5,cancel=0,refuse=0,aborts=0,"
+              "byzantine=0,crashes=0,garble=0,gap_timeout=0,failover=1,hasty=0,"
+              "late_packets=50,fault_time=20000000,ud_loss=20,ud_jitter=1000000",
+     "paths that die while much is under way"},
+    {"outage", "paths,outage=3000000,ud_loss=70,kills=30",
+     "paths that do not come back in time"},
     {"handshake", "batches=1,batch=2,nodes=3,eps=6,sessions=6,kills=0,byzantine=0,"
                   "post_fails=0,garble=0",
      "mostly connecting and closing"},
@@ -179,6 +185,15 @@ void params::draw_scans(rng &random)
     probe       = may_fail() ? each : 0;
 }
 
+/* From a copy: what is drawn behind stays as it is without */
+void params::draw_failover(rng random)
+{
+    failover = random.below(2);
+    source   = random.pick<uint64_t>({0, 1, 1, 2, 2, 3});
+    qp_fails = random.pick<uint64_t>({0, 0, 10, 40});
+    outage   = 5 * SEC;
+}
+
 params params::draw(rng &random)
 {
     params p {};
@@ -189,6 +204,7 @@ params params::draw(rng &random)
     p.draw_faults(random);
     p.unproven = random.pick<uint64_t>({4, 32, 256});
     p.draw_scans(random);
+    p.draw_failover(random);
     p.fit();
     return p;
 }

@@ -60,6 +60,10 @@ namespace sim {
     _(gap_timeout, "ns until a missing immediate fails a connection; 0: never") \
     _(probe, "ns until a passive side probes its peer; 0: never") \
     _(fault_time, "ns in which all these faults happen") \
+    _(failover, "1: a path that fails is given up and rebuilt") \
+    _(source, "of executed counts: 0 immediates, 1 PSN, 2 MSN, 3 a PSN that can not be one") \
+    _(qp_fails, "percent of rebuilds, or of moves to ERR, that fail") \
+    _(outage, "ns without a path until a connection fails") \
     _(heap, "KiB of each node's memory for puts and gets") \
     _(audit, "events between two full audits of a connection")
 
@@ -107,8 +111,9 @@ struct params {
     /* Might a connection fail, by what the run does on purpose? */
     bool may_fail() const
     {
-        return kills + post_fails + aborts + byzantine + crashes + cancel +
-               refuse + gap_timeout > 0 || loses_messages();
+        return aborts + byzantine + crashes + cancel + refuse + gap_timeout > 0 ||
+               ((!failover || (outage < 1000000000)) &&
+                (kills + post_fails > 0)) || loses_messages();
     }
 
     /* Might a handshake fail for want of messages? */
@@ -128,6 +133,7 @@ private:
     void draw_network(rng &random);
     void draw_faults(rng &random);
     void draw_scans(rng &random);
+    void draw_failover(rng random);
     bool set_one(const std::string &name, uint64_t value);
     bool scenario(const std::string &name);
 };

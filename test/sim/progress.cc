@@ -23,6 +23,19 @@ void node::push_cqe(unsigned rail, const cqe &c)
     wake();
 }
 
+bool node::has_cqe(const vqp &v, unsigned path) const
+{
+    for (const auto &cq : m_cqs) {
+        for (const cqe &c : cq) {
+            if ((c.vqp_id == v.id) && (c.path == path) &&
+                (c.epoch == v.paths[path].epoch)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void node::wake()
 {
     uint64_t delay = w.net.below(w.base.poll);

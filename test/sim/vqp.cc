@@ -26,6 +26,8 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
     m_cells_out.resize(num_paths * VQP_CELL_STRIDE);
     m_inflight.resize(num_paths);
     m_covers.resize(num_paths);
+    m_trimmed.resize(num_paths);
+    m_lost.resize(num_paths);
     paths.resize(num_paths);
     owner.w.new_channel(p.comp_post, p.order_all, &sent);
     for (unsigned i = 0; i < num_paths; ++i) {
@@ -33,7 +35,7 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
         paths[i].rail  = (uint8_t)((i + owner.index) % RAILS);
         paths[i].epoch = (uint16_t)(id * 7);
         m_qps.emplace_back(new qp(owner.w, *this, owner.w.next_qpn++, i,
-                                  paths[i].rail));
+                                  paths[i].rail, FIRST_SLOT));
     }
     vqp_init(&core, paths.data(), num_paths, owner.w.now);
     make_info();
@@ -83,7 +85,8 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
     unsigned count   = std::min<unsigned>(num_paths, peer.num_paths);
     uint16_t entries = 1;
 
-    while (entries <= owner.p.depth) {
+    /* what waits for a replay, and what is replayed, may meet on one path */
+    while (entries <= 2 * owner.p.depth) {
         entries = (uint16_t)(entries * 2);
     }
 
@@ -100,6 +103,7 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
         path.imms_max  = (uint16_t)peer.rx_depth;
         path.peer_rail = peer.paths[i].rail;
         path.up        = 1;
+        path.mtu_shift = MTU_SHIFT;
         path.head      = path.tail = FIRST_SLOT;
     }
 }
@@ -157,6 +161,14 @@ void vqp::init_core(const vqp_wire_info_t &peer)
     cfg.map            = m_map.data();
     cfg.ring           = m_ring.data();
     cfg.rx_cells       = m_cells_in.data();
+    cfg.failover.is_on       = slot.conn.peer_features &
+                               owner.config.features &
+                               VQP_WIRE_FEATURE_FAILOVER;
+    cfg.failover.retry_first = 2000000;
+    cfg.failover.retry_max   = 100000000;
+    cfg.failover.hold_first  = 5000000;
+    cfg.failover.hold_max    = 200000000;
+    cfg.failover.outage      = owner.w.base.outage;
     vqp_connect(&core, &cfg);
     sent->next_fsn = tx.fc.fsn_next;
     m_iov_ext.resize(vqp_tx_iov_ext_count(&tx, MAX_IOV));
@@ -330,12 +342,14 @@ void vqp::post(vqp_batch_t &batch)
         } else {
             frag.flags |= is_bad ? 0 : VQP_FRAG_UNPOSTED;
             is_bad      = true;
+            note_unposted(frag);
         }
     }
 
     if (is_bad) {
         vqp_post_failed(&core, batch.frags, batch.count);
         handle_failure();
+        schedule();
     }
 }
 
@@ -344,8 +358,10 @@ void vqp::post_one(vqp_frag_t &frag)
     if (fail_post) {
         fail_post   = false;
         frag.flags |= VQP_FRAG_UNPOSTED;
+        note_unposted(frag);
         vqp_post_failed(&core, &frag, 1);
         handle_failure();
+        schedule();
     } else {
         m_qps[frag.path->index]->post(frag);
     }
@@ -354,9 +370,24 @@ void vqp::post_one(vqp_frag_t &frag)
 void vqp::note_posted(const vqp_frag_t &frag, op *o)
 {
     if (o != nullptr) {
-        sent->posted(o, frag);
+        sent->posted(o, frag, vqp_path_at(frag.path, frag.slot)->flags &
+                              VQP_INFLIGHT_REPLAYED);
     }
-    m_covers[frag.path->index].push_back({frag.slot, o});
+    m_covers[frag.path->index].push_back({frag.slot, o, frag.length, frag.imm,
+                                          (uint8_t)frag.kind, frag.opcode,
+                                          !!(frag.flags & VQP_FRAG_FENCE),
+                                          false, false});
+}
+
+void vqp::note_unposted(const vqp_frag_t &frag)
+{
+    owner.w.trace("%s: not posted: path %u slot %u %s length %u", name().c_str(),
+                  frag.path->index, frag.slot, kind_name(frag.kind),
+                  frag.length);
+    if (core.failover.is_on && (frag.op != nullptr) &&
+        !(vqp_path_at(frag.path, frag.slot)->flags & VQP_INFLIGHT_REPLAYED)) {
+        sent->delayed((op*)frag.op->user);
+    }
 }
 
 void vqp::tx_progress()
@@ -545,13 +576,28 @@ std::string vqp::str() const
        << tx.fc.ring_head - tx.fc.ring_local << ", window base "
        << core.rx.window.base << " ahead " << core.rx.window.ahead
        << ", barriers " << tx.barriers << "; " << sent->str();
+    for (const vqp_opring_t *ring : {&tx.am, &tx.rma}) {
+        for (uint32_t pos = ring->head; is_connected() && (pos != ring->tail) &&
+                                        (pos - ring->head < 8); ++pos) {
+            const vqp_op_t *o = &ring->ops[pos & ring->mask];
+
+            os << "\n    " << ((ring == &tx.am) ? "AM" : "RMA") << " op " << pos
+               << ": " << kind_name(o->kind) << " seq " << o->seq << " pending "
+               << o->pending << " flags 0x" << std::hex << o->flags << std::dec
+               << " offset " << o->offset << " of " << o->length;
+        }
+    }
     for (unsigned i = 0; is_connected() && (i < tx.num_paths); ++i) {
         const vqp_path_t &path = paths[i];
 
-        if ((vqp_path_outstanding(&path) == 0) && (path.imms == 0)) {
+        if ((vqp_path_outstanding(&path) == 0) && (path.imms == 0) &&
+            (path.fo.state == VQP_PATH_UP) && !vqp_path_has_replay(&path)) {
             continue;
         }
-        os << "\n    path " << i << (path.up ? "" : " parked")
+        os << "\n    path " << i << " " << vqp_path_state_name(path.fo.state)
+           << (path.up ? "" : " not up") << " replays "
+           << (uint16_t)(path.fo.replay_end - path.fo.replay) << " to "
+           << (unsigned)path.fo.target
            << ": outstanding " << vqp_path_outstanding(&path)
            << " unsignaled "
            << (uint16_t)(path.tail - path.signaled) << " bytes " << path.bytes

@@ -14,6 +14,7 @@
 
 extern "C" {
 #include "core/conndrive.h"
+#include "core/failover.h"
 #include "core/vqp.h"
 }
 
@@ -34,6 +35,7 @@ public:
     static const uint16_t FIRST_SLOT = (uint16_t)-20;
     static const unsigned MAX_IOV   = 7;
     static const unsigned RAILS     = 2;
+    static const unsigned MTU_SHIFT = 9; /* log2 of the bytes of a packet */
 
     vqp(node &owner, uint32_t id);
     ~vqp();
@@ -66,6 +68,13 @@ public:
     void tx_progress();
     void post_one(vqp_frag_t &frag);
     void note_posted(const vqp_frag_t &frag, op *owner);
+    void note_unposted(const vqp_frag_t &frag);
+    void note_executed(unsigned path, uint16_t slot);
+    /* The data of a READ is here */
+    void note_read(unsigned path, uint16_t slot);
+    /* A path message has come, or is due */
+    void on_path_message(const vqp_wire_msg_t &msg);
+    void on_path_timer();
     void check();
     /* Once a second */
     void scan(uint64_t probe);
@@ -107,6 +116,9 @@ private:
     struct cover {
         uint16_t slot;
         op      *owner;
+        uint32_t length, imm;
+        uint8_t  kind, opcode;
+        bool     fence, executed, read;
     };
 
     void make_info();
@@ -123,12 +135,23 @@ private:
     void drain();
     void handle_failure();
     void handle_events();
+    bool handle_path_event(vqp_event_t event);
+    void quiesce(vqp_path_t &path);
+    void count(vqp_path_t &path);
+    void rebuild(vqp_path_t &path);
+    void reconnect(vqp_path_t &path);
+    void send_path_messages(vqp_path_t &path);
+    void set_path_timer();
+    void check_lost();
+    void check_trims();
+    void trim(unsigned path);
     void check_cause();
     void cancel_all();
     void closed();
     void report();
     void report_failure();
     /* audit.cc */
+    std::vector<uint16_t> in_flight(vqp_path_t &path);
     void audit_paths();
     void audit_ops();
     void audit_fsns();
@@ -151,6 +174,8 @@ private:
     std::unique_ptr<vqp_batch_t>             m_batch;
     std::shared_ptr<channel>                 m_received; /* the other way */
     unsigned                                 m_events  = 0;
+    uint64_t                                 m_path_timer = UINT64_MAX;
+    std::vector<bool>                        m_trimmed, m_lost;
     bool                                     m_is_lost = false; /* a queue pair */
 };
 

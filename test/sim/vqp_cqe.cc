@@ -52,8 +52,15 @@ void vqp::on_send(const cqe &c)
     unsigned count;
 
     if (c.status != VQP_OK) {
-        cover_failed(c.path, c.slot);
-        vqp_on_send_error(&core, &paths[c.path], c.slot, c.status);
+        if (core.failover.is_on && !is_failed()) {
+            vqp_on_send_error(&core, &paths[c.path], c.slot, c.status);
+            if (is_failed()) {
+                cover_failed(c.path, c.slot);
+            }
+        } else {
+            cover_failed(c.path, c.slot);
+            vqp_on_send_error(&core, &paths[c.path], c.slot, c.status);
+        }
         handle_failure();
         return;
     }
@@ -125,6 +132,10 @@ void vqp::on_recv(const cqe &c)
         return;
     }
 
+    if (c.extra) {
+        ++paths[c.path].fo.imms_came; /* no queue pair brings one twice */
+    }
+
     has_am = vqp_recv_fast(&core, &paths[c.path], c.imm, &am);
     if (has_am > 0) {
         deliver(am);
@@ -187,7 +198,9 @@ void vqp::handle_events()
     bool is_resumed = false;
 
     for (;;) {
-        switch (vqp_next_event(&core)) {
+        vqp_event_t event = vqp_next_event(&core);
+
+        switch (event) {
         case VQP_EVENT_STATE:
             owner.w.trace("%s: %s -> %s", name().c_str(),
                           vqp_state_name(core.logged),
@@ -217,6 +230,14 @@ void vqp::handle_events()
                 owner.destroy(this); /* we are gone */
             }
             return;
+        case VQP_EVENT_PATH_STATE:
+        case VQP_EVENT_PATH_QUIESCE:
+        case VQP_EVENT_PATH_COUNT:
+        case VQP_EVENT_PATH_REBUILD:
+        case VQP_EVENT_PATH_CONNECT:
+        case VQP_EVENT_PATH_SEND:
+            handle_path_event(event);
+            break;
         default:
             if (is_resumed && (user != nullptr)) {
                 user->resume();
@@ -247,6 +268,8 @@ void vqp::run()
     }
 
     handle_failure();
+    check_lost();
+    set_path_timer();
     handle_events();
 }
 

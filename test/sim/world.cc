@@ -207,6 +207,13 @@ void world::dispatch(const event &e)
     case EV_DEFERRED:
         nodes[e.id]->run_deferred();
         break;
+    case EV_PATHS: {
+        vqp *v = find_vqp(e.id);
+        if (v != nullptr) {
+            v->on_path_timer();
+        }
+        break;
+    }
     case EV_UNPARK:
         unpark(e.id, (unsigned)e.arg);
         break;

@@ -34,6 +34,7 @@ enum event_kind : uint8_t {
     EV_FAULT,
     EV_UNPARK,
     EV_SCAN,      /* once a second: missing immediates, passive probes */
+    EV_PATHS,     /* a timer of the paths of a vqp */
     EV_DEFERRED   /* dispatch that waits for a busy path is tried again */
 };
 

@@ -94,6 +94,7 @@ public:
         const vqp_credit_t credit = vqp_credit_t();
 
         do {
+            m_batch.count = 0;
             vqp_tx_dispatch(&m_tx, &m_batch, &credit);
             for (unsigned i = 0; i < m_batch.count; ++i) {
                 const vqp_frag_t &frag = m_batch.frags[i];

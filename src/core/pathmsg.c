@@ -1,0 +1,268 @@
+/* The messages of paths, and their timers; see failover.h. Pure: libc only. */
+#include "core/pathstate.h"
+
+#include "core/replay.h"
+
+/* ---- messages ---- */
+
+int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
+                     vqp_path_msg_t *msg)
+{
+    vqp_failover_t *fo = &path->fo;
+    int is_request     = fo->messages & VQP_PATH_MSG_REQUEST;
+
+    (void)vqp;
+    if (fo->messages == 0) {
+        return 0;
+    }
+
+    fo->messages   &= is_request ? (uint8_t)~VQP_PATH_MSG_REQUEST : 0;
+    msg->generation = fo->generation;
+    msg->flags      = is_request ? 0 : VQP_WIRE_FLAG_ANSWER;
+    if (is_request) {
+        fo->due = now + fo->interval;
+    }
+
+    if ((fo->state == VQP_PATH_QUIESCE) || (fo->state == VQP_PATH_DRAINED) ||
+        (fo->state == VQP_PATH_DOWN)) {
+        msg->type        = VQP_WIRE_PATH_DOWN;
+        msg->flags      |= (fo->counted ? VQP_WIRE_FLAG_DRAINED : 0) |
+                           (fo->peer_counted ? VQP_WIRE_FLAG_HAVE_YOURS : 0);
+        msg->down.path   = path->index;
+        msg->down.source = fo->counted ? (uint8_t)fo->own.source : 0;
+        msg->down.count  = fo->counted ? fo->own.count : 0;
+        msg->down.imms   = fo->counted ? fo->own.imms : 0;
+    } else {
+        msg->type     = VQP_WIRE_PATH_UP;
+        msg->flags   |= (fo->state != VQP_PATH_CONNECT) ?
+                                VQP_WIRE_FLAG_HAVE_YOURS : 0;
+        msg->up.path  = path->index;
+        msg->up.rail  = path->rail;
+        msg->up.qpn   = fo->qpn;
+        msg->up.psn   = fo->psn;
+    }
+
+    return 1;
+}
+
+static void vqp_path_answer(vqp_t *vqp, vqp_path_t *path,
+                            const vqp_path_msg_t *msg)
+{
+    if (!(msg->flags & VQP_WIRE_FLAG_ANSWER) &&
+        !(path->fo.messages & VQP_PATH_MSG_REQUEST)) {
+        path->fo.messages |= VQP_PATH_MSG_ANSWER;
+        vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
+    }
+}
+
+static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
+                             const vqp_path_msg_t *msg)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    /* It has rebuilt the path, and it went down again: it knows both counts */
+    if ((msg->generation == fo->generation + 1) &&
+        (fo->state >= VQP_PATH_DRAINED) && (fo->state <= VQP_PATH_DOWN)) {
+        fo->peer_has = 1;
+        vqp_path_agree(vqp, path);
+        return;
+    }
+
+    if (msg->generation != fo->generation) {
+        vqp_cover(PATH_OLD_MESSAGE);
+        /* Of the generation before: the peer lacks what says that it may go on */
+        if (msg->generation + 1 == fo->generation) {
+            vqp_path_answer(vqp, path, msg);
+        }
+        return;
+    }
+
+    vqp_cover_if(fo->state == VQP_PATH_UP, PATH_DOWN_BY_PEER);
+    vqp_path_down(vqp, path, VQP_ERR_RESET);
+    if (vqp_is_failed(vqp) || (fo->state > VQP_PATH_DOWN)) {
+        return;
+    }
+
+    if ((msg->flags & VQP_WIRE_FLAG_DRAINED) && !fo->peer_counted) {
+        fo->peer_counted = 1;
+        fo->peer.source  = msg->down.source;
+        fo->peer.count   = msg->down.count;
+        fo->peer.imms    = msg->down.imms;
+    }
+    if (fo->counted && (msg->flags & VQP_WIRE_FLAG_HAVE_YOURS)) {
+        fo->peer_has = 1;
+    }
+
+    vqp_path_agree(vqp, path);
+    vqp_path_answer(vqp, path, msg);
+}
+
+static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
+                           const vqp_path_msg_t *msg)
+{
+    vqp_failover_t *fo = &path->fo;
+    int is_next        = msg->generation == fo->generation + 1;
+
+    /* It is ahead: whoever rebuilds knows both counts */
+    if (is_next && (fo->state >= VQP_PATH_DRAINED) &&
+        (fo->state <= VQP_PATH_DOWN)) {
+        fo->peer_has = 1;
+    } else if (msg->generation != fo->generation) {
+        vqp_cover(PATH_OLD_MESSAGE);
+        return;
+    } else if (fo->state < VQP_PATH_CONNECT) {
+        if (fo->state == VQP_PATH_UP) {
+            vqp_path_answer(vqp, path, msg);
+        }
+        return;
+    }
+
+    if (!fo->peer_is_up) {
+        if (msg->up.rail != path->peer_rail) {
+            return; /* no such change is known here */
+        }
+        fo->peer_is_up = 1;
+        fo->peer_rail  = msg->up.rail;
+        fo->peer_qpn   = msg->up.qpn;
+        fo->peer_psn   = msg->up.psn;
+        if (fo->state == VQP_PATH_CONNECT) {
+            vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
+        } else if (fo->state == VQP_PATH_DOWN) {
+            vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
+        }
+    }
+
+    if (is_next) {
+        vqp_path_agree(vqp, path);
+        return;
+    }
+
+    if (msg->flags & VQP_WIRE_FLAG_HAVE_YOURS) {
+        fo->peer_has = 1;
+        vqp_path_go_up(vqp, path);
+    }
+    vqp_path_answer(vqp, path, msg);
+}
+
+void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now)
+{
+    unsigned index = (msg->type == VQP_WIRE_PATH_DOWN) ?
+                             msg->down.path : msg->up.path;
+
+    if (!vqp->failover.is_on || !vqp_is_connected(vqp) || vqp_is_failed(vqp) ||
+        (index >= vqp->tx.num_paths)) {
+        return;
+    }
+
+    vqp->outage_since = now; /* the peer is there */
+    if (msg->type == VQP_WIRE_PATH_DOWN) {
+        vqp_path_on_down(vqp, &vqp->tx.paths[index], msg);
+    } else {
+        vqp_path_on_up(vqp, &vqp->tx.paths[index], msg);
+    }
+}
+
+/* ---- time ---- */
+
+int vqp_has_path_up(const vqp_t *vqp)
+{
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.num_paths; ++i) {
+        if (vqp->tx.paths[i].fo.state == VQP_PATH_UP) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+uint64_t vqp_path_next_timeout(const vqp_t *vqp)
+{
+    uint64_t next = UINT64_MAX;
+    const vqp_failover_t *fo;
+    uint32_t i;
+
+    if (!vqp->failover.is_on || !vqp_is_connected(vqp) || vqp_is_failed(vqp) ||
+        (vqp->state == VQP_STATE_PEER_CLOSED) ||
+        !(vqp->tx.slow & VQP_TX_REPLAY)) {
+        return UINT64_MAX;
+    }
+
+    for (i = 0; i < vqp->tx.num_paths; ++i) {
+        fo = &vqp->tx.paths[i].fo;
+        if (fo->state != VQP_PATH_UP) {
+            next = vqp_min(next, fo->due);
+        }
+    }
+
+    return vqp->in_outage ?
+           vqp_min(next, vqp->outage_since + vqp->failover.outage) : next;
+}
+
+/* How long the path waits for its rebuild: longer each time, while it flaps */
+static void vqp_path_hold(vqp_t *vqp, vqp_path_t *path, uint64_t now)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    if ((fo->held_at != 0) && (now - fo->held_at < 2 * vqp->failover.hold_max)) {
+        vqp_cover(PATH_HELD_LONGER);
+        fo->hold = vqp_min(vqp_max(2 * fo->hold, vqp->failover.hold_first),
+                           vqp->failover.hold_max);
+    } else {
+        fo->hold = 0;
+    }
+    fo->held_at = now;
+    fo->due     = now + (vqp_has_path_up(vqp) ? fo->hold :
+                         vqp_min(fo->hold, vqp->failover.hold_first));
+}
+
+static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    if (fo->state == VQP_PATH_DOWN) {
+        if (fo->due == 0) {
+            vqp_path_hold(vqp, path, now);
+        }
+        if (now >= fo->due) {
+            fo->due = now + vqp->failover.hold_max;
+            vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
+        }
+    } else if (now >= fo->due) {
+        /* No answer: the process of the peer may have ended. The HCA would answer
+         * on the other paths */
+        vqp_cover(PATH_REPEATS);
+        vqp->probe_paths = vqp->state == VQP_STATE_LIVE;
+        fo->interval  = vqp_min(2 * fo->interval, vqp->failover.retry_max);
+        fo->due       = now + fo->interval;
+        fo->messages |= VQP_PATH_MSG_REQUEST;
+        vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
+    }
+}
+
+void vqp_on_path_timer(vqp_t *vqp, uint64_t now)
+{
+    uint32_t i;
+
+    if (vqp_path_next_timeout(vqp) == UINT64_MAX) {
+        vqp->in_outage = 0;
+        return;
+    }
+
+    for (i = 0; i < vqp->tx.num_paths; ++i) {
+        if (vqp->tx.paths[i].fo.state != VQP_PATH_UP) {
+            vqp_path_on_timer(vqp, &vqp->tx.paths[i], now);
+        }
+    }
+
+    if (vqp_has_path_up(vqp)) {
+        vqp->in_outage = 0;
+    } else if (!vqp->in_outage) {
+        vqp->in_outage    = 1;
+        vqp->outage_since = now;
+    } else if (now - vqp->outage_since >= vqp->failover.outage) {
+        vqp_cover(PATH_OUTAGE);
+        vqp_fail(vqp, VQP_ERR_TIMEOUT);
+    }
+}

@@ -1,0 +1,339 @@
+/* What was executed of a path that died, see trim.h. Pure: libc only. */
+#include "core/trim.h"
+
+#include "core/confirm.h"
+#include "core/fail.h"
+#include "core/place.h"
+
+/* ---- what was executed ---- */
+
+/* What the count of a source counts for a frag, beyond one */
+static uint32_t vqp_replay_extra(const vqp_path_t *path,
+                                 const vqp_inflight_t *entry)
+{
+    return (entry->length >> path->mtu_shift) ?
+                   (entry->length - 1) >> path->mtu_shift : 0;
+}
+
+/* How many of the frags in flight the immediates prove to be executed */
+static unsigned vqp_trim_imms(vqp_path_t *path, const vqp_executed_t *executed)
+{
+    uint64_t before = path->stats.imms - path->fo.imms_sent;
+    unsigned count  = 0;
+    uint32_t came;
+    uint16_t slot;
+
+    for (slot = path->head; slot != path->tail; ++slot) {
+        before -= !!(vqp_path_at(path, slot)->flags & VQP_INFLIGHT_IMM);
+    }
+
+    came = (executed->imms - (uint32_t)before) & VQP_FSN_MASK;
+    for (slot = path->head; (slot != path->tail) && (came > 0); ++slot) {
+        if (vqp_path_at(path, slot)->flags & VQP_INFLIGHT_IMM) {
+            --came;
+            count = (uint16_t)(slot - path->head) + 1u;
+        }
+    }
+
+    /* more than were sent, or fewer than were acknowledged: believe nothing */
+    return (came == 0) ? count : 0;
+}
+
+/* The same by a count of requests or packets. Returns -1 if it can not be one: a
+ * device that does not keep it. */
+static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
+{
+    int is_psn      = executed->source == VQP_SOURCE_PSN;
+    uint32_t before = path->fo.wrs - vqp_path_outstanding(path);
+    uint32_t units  = 0;
+    int count       = 0;
+    uint32_t left;
+    uint16_t slot;
+
+    if (is_psn) {
+        before += path->fo.packets;
+        for (slot = path->head; slot != path->tail; ++slot) {
+            before -= vqp_replay_extra(path, vqp_path_at(path, slot));
+        }
+    }
+
+    left = (executed->count - before) & VQP_FSN_MASK;
+    for (slot = path->head; slot != path->tail; ++slot) {
+        units += 1 + (is_psn ?
+                      vqp_replay_extra(path, vqp_path_at(path, slot)) : 0);
+        if (units > left) {
+            return count;
+        }
+        ++count;
+    }
+
+    return (units == left) ? count : -1;
+}
+
+/* How many of the frags in flight were executed. *exact: of the others it is known
+ * that they were not. */
+static unsigned vqp_trim_executed(vqp_path_t *path,
+                                  const vqp_executed_t *executed, int *exact)
+{
+    unsigned proven = vqp_trim_imms(path, executed);
+    int count       = -1;
+
+    if (executed->source != VQP_SOURCE_IMM) {
+        count = vqp_trim_count(path, executed);
+    }
+
+    *exact = (count >= 0) && ((unsigned)count >= proven);
+    vqp_cover_if((executed->source != VQP_SOURCE_IMM) && !*exact, TRIM_STALE);
+    return *exact ? (unsigned)count : proven;
+}
+
+/* How many of the executed ones had ended, answers included: those in front of one
+ * that waited for the answers */
+static unsigned vqp_trim_fenced(vqp_path_t *path, unsigned count)
+{
+    for (; count > 0; --count) {
+        if (vqp_path_at(path, (uint16_t)(path->head + count - 1))->flags &
+            VQP_INFLIGHT_FENCED) {
+            vqp_cover(TRIM_FENCED);
+            return count - 1; /* it may be a READ itself */
+        }
+    }
+
+    return 0;
+}
+
+/* ---- trimming ---- */
+
+/* Has the frag to go again? Else *status is how it ends. */
+static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
+                          int is_executed, int is_exact, vqp_status_t *status)
+{
+    const vqp_op_t *op;
+
+    *status = VQP_OK;
+    switch (entry->kind) {
+    case VQP_KIND_NOP:
+    case VQP_KIND_FREE:
+        return 0;
+    case VQP_KIND_GET:
+        return 1; /* its data may not have come */
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        op = vqp_tx_op_of(tx, entry->op);
+        if (is_executed) {
+            vqp_cover(TRIM_ATOMIC);
+            *status = (op->amo.result != NULL) ? VQP_ERR_LOST : VQP_OK;
+            return 0;
+        }
+        *status = VQP_ERR_LOST;
+        return is_exact;
+    default:
+        return !is_executed;
+    }
+}
+
+/* The receives of the peer that the path has spent are those of a queue pair that
+ * is gone */
+static void vqp_trim_receives(vqp_tx_t *tx, vqp_path_t *path)
+{
+    uint32_t mask = tx->cfg.fsn_window - 1;
+    uint32_t fsn;
+
+    for (fsn = tx->fc.fsn_peer; fsn != tx->fc.fsn_next;
+         fsn = vqp_fsn_add(fsn, 1)) {
+        if (tx->fsn_path[fsn & mask] == path->index) {
+            tx->fsn_path[fsn & mask] = VQP_TX_LOST_PATH;
+        }
+    }
+    path->imms = 0;
+}
+
+void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign)
+{
+    path->bytes += (uint64_t)(int64_t)(sign * (int64_t)entry->length);
+    switch (entry->kind) {
+    case VQP_KIND_GET:
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        path->reads = (uint16_t)(path->reads + sign);
+        /* fall through */
+    case VQP_KIND_PUT:
+        path->rma = (uint16_t)(path->rma + sign);
+        break;
+    default:
+        break;
+    }
+}
+
+void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
+                    vqp_status_t status)
+{
+    path->bytes -= entry->length;
+    (void)vqp_tx_retire_one(tx, path, entry, status);
+    entry->kind = VQP_KIND_FREE;
+}
+
+/* All that went to @a path was executed: the rest may go anywhere */
+static void vqp_replay_unbind(vqp_tx_t *tx, const vqp_path_t *path)
+{
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        if (tx->paths[i].fo.target == path->index) {
+            tx->paths[i].fo.target = VQP_PATH_NONE;
+        }
+    }
+}
+
+static void vqp_trim_reverse(vqp_path_t *path, uint16_t begin, uint16_t end)
+{
+    vqp_inflight_t entry;
+
+    for (; (int16_t)(end - begin) > 1; ++begin) {
+        --end;
+        entry                     = *vqp_path_at(path, begin);
+        *vqp_path_at(path, begin) = *vqp_path_at(path, end);
+        *vqp_path_at(path, end)   = entry;
+    }
+}
+
+/* An earlier incarnation waited when this one began. All that this one had came
+ * before what was left of it: only replays go to a path in front of its own. */
+static void vqp_trim_reorder(vqp_path_t *path)
+{
+    vqp_trim_reverse(path, path->fo.replay, path->fo.replay_end);
+    vqp_trim_reverse(path, path->fo.replay_end, path->tail);
+    vqp_trim_reverse(path, path->fo.replay, path->tail);
+}
+
+unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
+                     const vqp_executed_t *executed)
+{
+    int had_replay = vqp_path_has_replay(path);
+    uint16_t head  = path->head;
+    unsigned sent  = (uint16_t)(path->fo.posted - head);
+    unsigned lost  = 0;
+    unsigned kept  = 0; /* and what is kept already */
+    int is_exact;
+    unsigned count, fenced, i;
+    vqp_inflight_t *entry;
+    vqp_status_t status;
+    uint16_t slot;
+
+    vqp_path_count_wrs(path);
+    count  = vqp_trim_executed(path, executed, &is_exact);
+    fenced = vqp_trim_fenced(path, count);
+    vqp_trim_receives(tx, path);
+
+    /* An earlier incarnation may wait still: what was confirmed since is between */
+    if (had_replay) {
+        vqp_cover(TRIM_AGAIN);
+        kept = 1;
+        for (slot = path->fo.replay_end; slot != head; ++slot) {
+            vqp_path_at(path, slot)->kind = VQP_KIND_FREE;
+        }
+    } else {
+        path->fo.replay = head;
+    }
+
+    for (i = 0, slot = head; slot != path->tail; ++slot, ++i) {
+        entry  = vqp_path_at(path, slot);
+        status = VQP_OK;
+        if ((i >= fenced) &&
+            vqp_trim_keeps(tx, entry, i < count, is_exact || (i >= sent),
+                           &status)) {
+            ++kept;
+            vqp_replay_take(path, entry, -1);
+            continue;
+        }
+
+        lost += status != VQP_OK;
+        vqp_replay_end(tx, path, entry, status);
+    }
+
+    if (had_replay) {
+        vqp_trim_reorder(path);
+    }
+
+    vqp_cover_if(kept > 0, TRIM_KEPT);
+    vqp_cover_if(count > 0, TRIM_EXECUTED);
+    path->head          = path->signaled = path->tail;
+    path->fo.replay_end = path->tail;
+    if (path->fo.target == path->index) {
+        path->fo.target = VQP_PATH_NONE;
+    }
+    if (kept == 0) {
+        path->fo.replay = path->tail;
+        vqp_replay_unbind(tx, path);
+    }
+    vqp_path_stop(path);
+    vqp_tx_advance_both(tx);
+    return lost;
+}
+
+/* What waits on the path ends with @a status */
+static void
+vqp_tx_abandon_replay(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
+{
+    vqp_inflight_t *entry;
+
+    for (; path->fo.replay != path->fo.replay_end; ++path->fo.replay) {
+        entry = vqp_path_at(path, path->fo.replay);
+        if (entry->kind != VQP_KIND_FREE) {
+            vqp_replay_take(path, entry, 1);
+            vqp_replay_end(tx, path, entry, status);
+        }
+    }
+    vqp_tx_advance_both(tx);
+}
+
+/* Frags behind a post that failed; a nop may have been posted behind them */
+static void
+vqp_tx_end_unposted(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
+{
+    vqp_inflight_t *entry;
+    uint16_t slot;
+
+    if (!path->fo.has_nop) {
+        vqp_tx_abandon(tx, path, path->fo.posted, status);
+        return;
+    }
+
+    for (slot = path->fo.posted; slot != (uint16_t)(path->tail - 1); ++slot) {
+        entry         = vqp_path_at(path, slot);
+        path->bytes  -= entry->length;
+        (void)vqp_tx_retire_one(tx, path, entry, status);
+        entry->kind   = VQP_KIND_NOP; /* the nop's completion passes it */
+        entry->op     = VQP_OP_NONE;
+        entry->flags  = 0;
+        entry->length = 0;
+    }
+}
+
+void vqp_tx_fail_paths(vqp_tx_t *tx, vqp_status_t status)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < tx->num_paths; ++i) {
+        path = &tx->paths[i];
+        if ((path->fo.state == VQP_PATH_UP) && !vqp_path_has_replay(path)) {
+            continue;
+        }
+
+        vqp_cover(PATH_FAIL_ALL);
+        path->fo.todo = path->fo.messages = 0;
+        vqp_tx_abandon_replay(tx, path, status);
+        if (path->fo.state == VQP_PATH_QUIESCE) {
+            vqp_tx_end_unposted(tx, path, status);
+        }
+        if (path->fo.state == VQP_PATH_QUIESCE) {
+            /* No completion comes again, and some of these were errors */
+            vqp_tx_end_failed(tx, path, path->fo.sends_back ? path->tail :
+                                                              path->fo.failed,
+                              status);
+        } else if (path->fo.state == VQP_PATH_DRAINED) {
+            vqp_tx_end_failed(tx, path, path->tail, status);
+        }
+    }
+}

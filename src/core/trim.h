@@ -1,0 +1,36 @@
+/*
+ * The sender: what the peer has executed of the frags of a path that died, and how
+ * these end. The rest waits in its place for replay.h. Pure: libc only.
+ */
+#ifndef VQP_CORE_TRIM_H
+#define VQP_CORE_TRIM_H
+
+#include "core/tx.h"
+
+/**
+ * Nothing of the path's incarnation comes back any more, and the peer has said what
+ * it executed. What it did ends; READs, and what it did not, wait for their replay.
+ *
+ * An atomic ends with VQP_ERR_LOST if it was executed and its result is wanted, or
+ * if nobody knows whether it was.
+ *
+ * @return The number of such atomics.
+ */
+unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
+                     const vqp_executed_t *executed);
+
+/** The vqp has failed: what only a replay could have confirmed ends with @a status.
+ *  After vqp_tx_fail(). */
+void vqp_tx_fail_paths(vqp_tx_t *tx, vqp_status_t status);
+
+/**
+ * What a frag takes of its path is given back, with @a sign -1, while it waits; what
+ * is sent again on the same path takes it again.
+ */
+void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign);
+
+/** A frag that waits ends without a completion. It takes of its path what it took. */
+void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
+                    vqp_status_t status);
+
+#endif

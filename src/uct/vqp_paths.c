@@ -1,0 +1,229 @@
+/* Paths that die and come back, see vqp_paths.h. */
+#include "uct/vqp_paths.h"
+
+#include "uct/vqp_cm.h"
+#include "uct/vqp_qps.h"
+
+#include "verbs/executed.h"
+
+#include <ucs/debug/log.h>
+
+static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
+{
+    return vqp->iface->super.worker->async;
+}
+
+/* ---- queue pairs ---- */
+
+static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_ib_path_t *ib = &vqp->ib_paths[path->index];
+    uint32_t posted   = 0;
+
+    if (vqp_ib_qp_to_error(&ib->rc) != VQP_OK) {
+        vqp_path_quiesced(&vqp->core, path, 1, 0);
+        return;
+    }
+
+    /* Its flush is the last thing that comes; the queue may be full without it */
+    if (path->recv_used >= path->recv_posted) {
+        (void)vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV, 1,
+                                   &posted);
+    }
+    vqp_path_quiesced(&vqp->core, path, 0, (uint16_t)posted);
+}
+
+static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_ib_path_t *ib   = &vqp->ib_paths[path->index];
+    vqp_source_t source = vqp->iface->rails[path->rail].source;
+    uint32_t count      = 0;
+
+    if ((source != VQP_SOURCE_IMM) &&
+        (vqp_ib_executed(&ib->rc, ib->rq_psn, &count) != VQP_OK)) {
+        source = VQP_SOURCE_IMM;
+    }
+
+    vqp_path_counted(&vqp->core, path, source, count);
+}
+
+static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    uint32_t psn = 0;
+    int is_good;
+
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    is_good = vqp_ib_port_is_active(vqp->iface->rails[path->rail].dev,
+                                    vqp->iface->rails[path->rail].port.num) &&
+              (uct_vqp_random_reserve(&vqp->iface->random, 1) == UCS_OK) &&
+              (uct_vqp_renew_qp(vqp, path->index) == UCS_OK);
+    if (is_good) {
+        psn = (uint32_t)uct_vqp_random_next(&vqp->iface->random) & 0xffffff;
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+
+    vqp->local->paths[path->index].psn = psn;
+    vqp_path_rebuilt(&vqp->core, path,
+                     is_good ? vqp->ib_paths[path->index].rc.qpn : 0, psn);
+}
+
+static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_wire_path_t peer = {
+        .qpn  = path->fo.peer_qpn,
+        .psn  = path->fo.peer_psn,
+        .rail = path->fo.peer_rail
+    };
+    vqp_status_t status;
+
+    path->recv_used = 0;
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    status = uct_vqp_connect_path(vqp, path->index, &peer);
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+    vqp_path_connected(&vqp->core, path, status);
+}
+
+/* ---- messages ---- */
+
+static void uct_vqp_send_path_messages(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_conntab_action_t action;
+    vqp_path_msg_t msg;
+    const void *body;
+
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    while (vqp_path_message(&vqp->core, path, uct_vqp_now(), &msg)) {
+        body = (msg.type == VQP_WIRE_PATH_DOWN) ? (const void*)&msg.down :
+                                                  &msg.up;
+        if (vqp_conntab_path_message(&vqp->conn, msg.type, msg.flags,
+                                     msg.generation, body, &action)) {
+            uct_vqp_cm_send(vqp->iface, &action);
+        }
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+}
+
+void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
+{
+    vqp_path_msg_t msg;
+    unsigned i;
+
+    for (i = 0; i < 2 * vqp->core.num_paths; ++i) {
+        UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+        msg                    = vqp->path_msgs[i];
+        vqp->path_msgs[i].type = VQP_WIRE_TYPE_NONE;
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+        if (msg.type != VQP_WIRE_TYPE_NONE) {
+            vqp_on_path_message(&vqp->core, &msg, uct_vqp_now());
+        }
+    }
+
+    uct_vqp_handle_failure(vqp);
+    uct_vqp_watch_paths(vqp);
+    uct_vqp_schedule(vqp);
+}
+
+/* ---- events ---- */
+
+static void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
+
+    if (path->fo.logged == path->fo.state) {
+        return;
+    }
+
+    if ((path->fo.logged == VQP_PATH_UP) || (path->fo.state == VQP_PATH_UP)) {
+        ucs_diag("vqp %u: path %u (%s, to iface 0x%" PRIx64 ") is %s%s%s; it went "
+                 "down %u times, %" PRIu64 " frags were sent again", vqp->number,
+                 path->index, qp->dev_name, vqp->conn.peer_id,
+                 (path->fo.state == VQP_PATH_UP) ? "up again" : "down",
+                 (path->fo.state == VQP_PATH_UP) ? "" : ": ",
+                 (path->fo.state == VQP_PATH_UP) ? "" :
+                 ucs_status_string(uct_vqp_status(path->fo.status)),
+                 path->fo.downs, vqp->core.stats.replayed);
+    }
+    ucs_debug("vqp %u: path %u %s -> %s, generation %u", vqp->number,
+              path->index, vqp_path_state_name(path->fo.logged),
+              vqp_path_state_name(path->fo.state), path->fo.generation);
+    path->fo.logged = path->fo.state;
+}
+
+void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
+{
+    vqp_path_t *path = &vqp->paths[vqp->core.event_path];
+
+    switch (event) {
+    case VQP_EVENT_PATH_STATE:
+        uct_vqp_log_path(vqp, path);
+        break;
+    case VQP_EVENT_PATH_QUIESCE:
+        uct_vqp_quiesce_path(vqp, path);
+        break;
+    case VQP_EVENT_PATH_COUNT:
+        uct_vqp_count_path(vqp, path);
+        break;
+    case VQP_EVENT_PATH_REBUILD:
+        uct_vqp_rebuild_path(vqp, path);
+        break;
+    case VQP_EVENT_PATH_CONNECT:
+        uct_vqp_reconnect_path(vqp, path);
+        break;
+    default:
+        uct_vqp_send_path_messages(vqp, path);
+        break;
+    }
+
+    uct_vqp_watch_paths(vqp);
+    uct_vqp_schedule(vqp);
+}
+
+void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status)
+{
+    vqp_path_down(&vqp->core, &vqp->paths[path], status);
+    uct_vqp_handle_failure(vqp);
+    uct_vqp_schedule_wake(vqp);
+}
+
+/* ---- time ---- */
+
+void uct_vqp_watch_paths(uct_vqp_t *vqp)
+{
+    uint64_t next = vqp_path_next_timeout(&vqp->core);
+
+    if (next == UINT64_MAX) {
+        return;
+    }
+
+    vqp->iface->path_due = ucs_min(vqp->iface->path_due, next);
+    if (!vqp->is_watched) {
+        vqp->is_watched       = 1;
+        vqp->watched_next     = vqp->iface->watched;
+        vqp->iface->watched   = vqp;
+        UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+        uct_vqp_cm_run(vqp->iface); /* its timer wakes a sleeper */
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+    }
+}
+
+void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface)
+{
+    uint64_t now       = uct_vqp_now();
+    uct_vqp_t *watched = iface->watched;
+    uct_vqp_t *vqp;
+
+    if (now < iface->path_due) {
+        return;
+    }
+
+    iface->watched  = NULL;
+    iface->path_due = UINT64_MAX;
+    while ((vqp = watched) != NULL) {
+        watched         = vqp->watched_next;
+        vqp->is_watched = 0;
+        vqp_on_path_timer(&vqp->core, now);
+        uct_vqp_handle_failure(vqp);
+        uct_vqp_watch_paths(vqp);
+        uct_vqp_schedule(vqp);
+    }
+}

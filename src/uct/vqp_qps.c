@@ -1,0 +1,110 @@
+/* The queue pairs of a vqp, see vqp_qps.h. */
+#include "uct/vqp_qps.h"
+
+#include <ucs/debug/log.h>
+
+void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
+    vqp_ib_path_t *path;
+    unsigned i;
+
+    for (i = 0; i < count; ++i) {
+        path = &vqp->ib_paths[i];
+        if (path->rc.qp != NULL) { /* else it could not be renewed */
+            vqp_ib_qp_destroy(&path->rc);
+        }
+        vqp_ib_cq_pool_release(&iface->rails[vqp->paths[i].rail].cqs,
+                               path->cq_index, slots);
+    }
+}
+
+/* A queue pair of the path, in INIT, of a new epoch, on its completion queue */
+static ucs_status_t uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index)
+{
+    uct_vqp_iface_t *iface    = vqp->iface;
+    vqp_path_t *path          = &vqp->paths[index];
+    uct_vqp_rail_t *rail      = &iface->rails[path->rail];
+    vqp_ib_path_t *ib         = &vqp->ib_paths[index];
+    vqp_ib_qp_params_t params = {
+        .send_depth   = iface->set.send_depth,
+        .recv_depth   = iface->set.recv_depth,
+        .max_inline   = (uint32_t)iface->inline_max,
+        .max_send_sge = (uint32_t)iface->max_iov + 1
+    };
+    vqp_status_t status;
+
+    status = vqp_ib_qp_create(&ib->rc, rail->dev,
+                              rail->cqs.cqs[ib->cq_index].cq, &params);
+    if (status != VQP_OK) {
+        ib->rc.qp = NULL;
+        return uct_vqp_status(status);
+    }
+
+    if (ib->rc.granted.max_inline < iface->inline_max) {
+        ucs_error("%s: a queue pair was granted %u inline bytes, an earlier one "
+                  "%zu", ib->rc.dev_name, ib->rc.granted.max_inline,
+                  iface->inline_max);
+        status = VQP_ERR_NO_MEMORY;
+        goto err_destroy;
+    }
+
+    status = vqp_ib_qp_to_init(&ib->rc, rail->port.num, rail->pkey_index);
+    if (status != VQP_OK) {
+        goto err_destroy;
+    }
+
+    path->epoch = iface->epoch++;
+    ib->qp      = ib->rc.qp;
+    ib->wrid    = vqp_ib_wrid(vqp->number, path->index, path->epoch);
+    return UCS_OK;
+
+err_destroy:
+    vqp_ib_qp_destroy(&ib->rc);
+    ib->rc.qp = NULL;
+    return uct_vqp_status(status);
+}
+
+ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    unsigned rail_index    = index % iface->num_rails;
+    uct_vqp_rail_t *rail   = &iface->rails[rail_index];
+    vqp_path_t *path       = &vqp->paths[index];
+    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
+    ucs_status_t status;
+    unsigned cq_index;
+
+    status = uct_vqp_status(vqp_ib_cq_pool_reserve(&rail->cqs, slots,
+                                                   &cq_index));
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    uct_vqp_iface_add_cqs(iface);
+    path->index = (uint8_t)index;
+    path->rail  = (uint8_t)rail_index;
+    path->depth = (uint16_t)(iface->set.send_depth - 1); /* drain nop */
+    path->mask  = (uint16_t)(iface->set.inflight - 1);
+    path->up    = 1;
+    vqp->ib_paths[index].cq_index = (uint8_t)cq_index;
+    status = uct_vqp_init_qp(vqp, index);
+    if (status != UCS_OK) {
+        vqp_ib_cq_pool_release(&rail->cqs, cq_index, slots);
+    }
+
+    return status;
+}
+
+ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index)
+{
+    vqp_ib_path_t *ib = &vqp->ib_paths[index];
+
+    if (ib->rc.qp != NULL) {
+        vqp_ib_qp_destroy(&ib->rc);
+        ib->rc.qp = NULL;
+    }
+
+    return uct_vqp_init_qp(vqp, index);
+}

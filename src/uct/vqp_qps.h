@@ -1,0 +1,23 @@
+/*
+ * The queue pairs of a vqp: created, renewed, destroyed. All under the async block.
+ */
+#ifndef UCT_VQP_QPS_H
+#define UCT_VQP_QPS_H
+
+#include "uct/vqp.h"
+
+/** Create the queue pair of a path, in INIT. @return UCS_OK, or an error (logged). */
+ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index);
+
+/**
+ * Replace the queue pair of a path by a new one, in INIT, of a new epoch. All work
+ * requests of the old one have come back. Under the async block.
+ *
+ * @return UCS_OK, or an error (logged): then the path has no queue pair.
+ */
+ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index);
+
+/** Destroy those of the first @a count paths. */
+void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count);
+
+#endif

@@ -1,0 +1,138 @@
+/* The executed count, see executed.h. */
+#include "verbs/executed.h"
+
+#include "core/seq.h"
+#include "verbs/log.h"
+
+#include <string.h>
+#include <time.h>
+
+#define VQP_IB_PROBE_WRITES 3
+#define VQP_IB_PROBE_PSN    0x123456 /* any: nobody else talks to these queue pairs */
+#define VQP_IB_PROBE_MSEC   200
+
+vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn,
+                             uint32_t *count)
+{
+    vqp_ib_qp_info_t info;
+    vqp_status_t status = vqp_ib_qp_query(qp, &info);
+
+    if (status == VQP_OK) {
+        *count = (info.rq_psn - first_psn) & VQP_FSN_MASK;
+    }
+
+    return status;
+}
+
+static uint64_t vqp_ib_probe_msec(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return ((uint64_t)now.tv_sec * 1000) + ((uint64_t)now.tv_nsec / 1000000);
+}
+
+/* Wait for the completions of both sides. Returns 1 if all of them are good. */
+static int vqp_ib_probe_wait(vqp_ib_cq_t *cq)
+{
+    uint64_t end   = vqp_ib_probe_msec() + VQP_IB_PROBE_MSEC;
+    unsigned count = 0;
+    struct ibv_wc wc;
+    int ret;
+
+    while ((count < 2 * VQP_IB_PROBE_WRITES) && (vqp_ib_probe_msec() < end)) {
+        ret = vqp_ib_poll(cq, &wc, 1);
+        if ((ret < 0) || ((ret > 0) && (wc.status != IBV_WC_SUCCESS))) {
+            return 0;
+        }
+        count += (unsigned)ret;
+    }
+
+    return count == 2 * VQP_IB_PROBE_WRITES;
+}
+
+static vqp_status_t vqp_ib_probe_connect(vqp_ib_qp_t *qp, uint32_t dest_qpn,
+                                         uint16_t pkey_index,
+                                         const vqp_ib_qp_conn_t *conn)
+{
+    vqp_ib_qp_conn_t own = *conn;
+    vqp_status_t status;
+
+    own.dest_qpn = dest_qpn;
+    own.rq_psn   = own.sq_psn = VQP_IB_PROBE_PSN;
+    status       = vqp_ib_qp_to_init(qp, conn->av.port, pkey_index);
+    if (status == VQP_OK) {
+        status = vqp_ib_qp_to_rtr(qp, &own);
+    }
+
+    return (status == VQP_OK) ? vqp_ib_qp_to_rts(qp, &own) : status;
+}
+
+/* Empty writes with an immediate, which touch no memory. Returns 1 if the responder
+ * has counted them. */
+static int vqp_ib_probe_count(vqp_ib_qp_t *from, vqp_ib_qp_t *to,
+                              vqp_ib_cq_t *cq)
+{
+    vqp_path_t path    = {.index = 0};
+    vqp_frag_t frag    = {
+        .path   = &path,
+        .opcode = VQP_WR_WRITE_IMM,
+        .flags  = VQP_FRAG_SIGNALED
+    };
+    vqp_ib_path_t wire = {.qp = from->qp, .rc = *from};
+    uint32_t posted, count, i;
+
+    if (vqp_ib_qp_post_recvs(to, 0, VQP_IB_PROBE_WRITES, &posted) != VQP_OK) {
+        return 0;
+    }
+
+    for (i = 0; i < VQP_IB_PROBE_WRITES; ++i) {
+        if (vqp_ib_post_frag(&wire, &frag) != VQP_OK) {
+            return 0;
+        }
+    }
+
+    return vqp_ib_probe_wait(cq) && (vqp_ib_qp_to_error(to) == VQP_OK) &&
+           (vqp_ib_executed(to, VQP_IB_PROBE_PSN, &count) == VQP_OK) &&
+           (count == VQP_IB_PROBE_WRITES);
+}
+
+vqp_source_t vqp_ib_probe_executed(const vqp_ib_dev_t *dev, uint16_t pkey_index,
+                                   const vqp_ib_qp_conn_t *conn)
+{
+    vqp_ib_qp_params_t params = {
+        .send_depth   = VQP_IB_PROBE_WRITES,
+        .recv_depth   = VQP_IB_PROBE_WRITES,
+        .max_send_sge = 1
+    };
+    vqp_source_t source = VQP_SOURCE_IMM;
+    vqp_ib_qp_t from, to;
+    vqp_ib_cq_t cq;
+
+    if (vqp_ib_cq_create(&cq, dev, 4 * VQP_IB_PROBE_WRITES, NULL) != VQP_OK) {
+        return VQP_SOURCE_IMM;
+    }
+
+    if (vqp_ib_qp_create(&from, dev, cq.cq, &params) != VQP_OK) {
+        goto err_destroy_cq;
+    }
+
+    if (vqp_ib_qp_create(&to, dev, cq.cq, &params) != VQP_OK) {
+        goto err_destroy_qp;
+    }
+
+    if ((vqp_ib_probe_connect(&to, from.qpn, pkey_index, conn) == VQP_OK) &&
+        (vqp_ib_probe_connect(&from, to.qpn, pkey_index, conn) == VQP_OK) &&
+        vqp_ib_probe_count(&from, &to, &cq)) {
+        source = VQP_SOURCE_PSN;
+    }
+
+    vqp_ib_debug("%s: executed requests are counted by %s", dev->name,
+                 (source == VQP_SOURCE_PSN) ? "the PSN" : "immediates only");
+    vqp_ib_qp_destroy(&to);
+err_destroy_qp:
+    vqp_ib_qp_destroy(&from);
+err_destroy_cq:
+    vqp_ib_cq_destroy(&cq);
+    return source;
+}

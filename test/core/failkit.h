@@ -1,0 +1,356 @@
+/*
+ * A vqp whose paths die: what its owner does, and what the peer says, is made by
+ * hand. Nothing is executed.
+ */
+#ifndef VQP_TEST_FAILKIT_H
+#define VQP_TEST_FAILKIT_H
+
+#include "txkit.h"
+
+#include <algorithm>
+#include <utility>
+
+extern "C" {
+#include "core/failover.h"
+}
+
+class failkit : public txkit {
+protected:
+    static constexpr uint16_t RECVS = 20;
+    static constexpr uint32_t PEER_FIRST = 500, QPN = 77, PSN = 7;
+    static constexpr unsigned MTU_SHIFT = 12;
+    static constexpr unsigned HAVE = VQP_WIRE_FLAG_HAVE_YOURS,
+                              DRAINED = VQP_WIRE_FLAG_DRAINED,
+                              ANSWER = VQP_WIRE_FLAG_ANSWER;
+
+    failkit() {
+        m_depth                = 30; /* 64 entries: two incarnations */
+        m_failover.is_on       = 1;
+        m_failover.retry_first = 10;
+        m_failover.retry_max   = 35;
+        m_failover.hold_first  = 100;
+        m_failover.hold_max    = 1000;
+        m_failover.outage      = 5000;
+    }
+
+    /* Connected; LIVE and with an endpoint */
+    void open(unsigned num_paths = 2) {
+        vqp_config_t config {};
+
+        prepare(num_paths);
+        m_ring.assign(m_cfg.ring_size, 0);
+        m_rx_cells.assign(num_paths * VQP_CELL_STRIDE, 0);
+        m_map.resize(m_cfg.fsn_window);
+        m_cfg.local_lkeys = m_lkeys;
+        m_cfg.ring_rkeys  = m_rkeys;
+        for (vqp_path_t &path : m_paths) {
+            path.recv_posted = RECVS;
+            path.mtu_shift   = MTU_SHIFT;
+            if (m_two_rails) {
+                path.rail = path.peer_rail = path.index & 1;
+            }
+        }
+        config.tx             = m_cfg;
+        config.am_ops         = m_am_ops.data();
+        config.rma_ops        = m_rma_ops.data();
+        config.num_am_ops     = m_num_ops;
+        config.num_rma_ops    = m_num_ops;
+        config.num_paths      = num_paths;
+        config.peer_first_fsn = PEER_FIRST;
+        config.recv_batch     = 4;
+        config.am_ids         = 8;
+        config.fsn_path       = m_fsn_path.data();
+        config.map            = m_map.data();
+        config.ring           = m_ring.data();
+        config.rx_cells       = m_rx_cells.data();
+        config.failover       = m_failover;
+        vqp_init(&m_vqp, m_paths.data(), num_paths, 0);
+        vqp_connect(&m_vqp, &config);
+        vqp_open(&m_vqp);
+        vqp_set_live(&m_vqp);
+        m_events.clear();
+        take();
+        m_events.clear();
+    }
+
+    vqp_path_t &path(unsigned i = 0) { return m_paths[i]; }
+
+    int state(unsigned i = 0) { return m_paths[i].fo.state; }
+
+    /* ---- events ---- */
+
+    void take() {
+        int event;
+
+        (void)vqp_take_qps_event(&m_vqp);
+        while ((event = vqp_next_event(&m_vqp)) != VQP_EVENT_NONE) {
+            m_events.emplace_back(event, m_vqp.event_path);
+            if (event == VQP_EVENT_RELEASE) {
+                break;
+            }
+        }
+    }
+
+    /* Was there such an event? It is asked for once */
+    bool event(vqp_event_t event, unsigned i = 0) {
+        take();
+        auto it = std::find(m_events.begin(), m_events.end(),
+                            std::make_pair((int)event, i));
+        if (it == m_events.end()) {
+            return false;
+        }
+        m_events.erase(it);
+        return true;
+    }
+
+    /* ---- messages ---- */
+
+    /* The message that is to be sent; its type is NONE if there is none */
+    vqp_path_msg_t said(unsigned i = 0) {
+        vqp_path_msg_t msg {};
+
+        (void)event(VQP_EVENT_PATH_SEND, i);
+        if (!vqp_path_message(&m_vqp, &m_paths[i], m_now, &msg)) {
+            msg.type = VQP_WIRE_TYPE_NONE;
+        }
+        return msg;
+    }
+
+    void hear_down(unsigned flags, uint32_t generation = 0, unsigned i = 0,
+                   vqp_executed_t executed = {VQP_SOURCE_MSN, 0, 0}) {
+        vqp_path_msg_t msg {};
+
+        msg.type        = VQP_WIRE_PATH_DOWN;
+        msg.flags       = (uint16_t)flags;
+        msg.generation  = generation;
+        msg.down.path   = (uint8_t)i;
+        msg.down.source = (uint8_t)executed.source;
+        msg.down.count  = executed.count;
+        msg.down.imms   = executed.imms;
+        vqp_on_path_message(&m_vqp, &msg, m_now);
+    }
+
+    void hear_up(unsigned flags, uint32_t generation = 1, unsigned i = 0) {
+        vqp_path_msg_t msg {};
+
+        msg.type       = VQP_WIRE_PATH_UP;
+        msg.flags      = (uint16_t)flags;
+        msg.generation = generation;
+        msg.up.path    = (uint8_t)i;
+        msg.up.rail    = m_paths[i].peer_rail;
+        msg.up.qpn     = QPN + 1;
+        msg.up.psn     = PSN + 1;
+        vqp_on_path_message(&m_vqp, &msg, m_now);
+    }
+
+    /* ---- what the owner and its device do ---- */
+
+    void fail_send(unsigned i, uint16_t slot,
+                   vqp_status_t status = VQP_ERR_CANCELED) {
+        vqp_on_send_error(&m_vqp, &m_paths[i], slot, status);
+    }
+
+    void flush_recvs(unsigned i = 0) {
+        while (m_paths[i].recv_used < m_paths[i].recv_posted) {
+            vqp_on_recv_error(&m_vqp, &m_paths[i], VQP_ERR_CANCELED);
+        }
+    }
+
+    /* The queue pair is in ERR: what was posted to it comes back */
+    void flush_sends(unsigned i = 0) {
+        vqp_path_t &p = m_paths[i];
+
+        for (uint16_t slot = p.head; slot != p.fo.end; ++slot) {
+            fail_send(i, slot);
+        }
+    }
+
+    void quiesce(unsigned i = 0) {
+        EXPECT_TRUE(event(VQP_EVENT_PATH_QUIESCE, i));
+        vqp_path_quiesced(&m_vqp, &m_paths[i], 0, 0);
+    }
+
+    /* It is given up, and nothing is on its way any more; the peer executed
+     * nothing here */
+    void drain(unsigned i = 0, vqp_status_t status = VQP_ERR_TIMEOUT) {
+        vqp_path_down(&m_vqp, &m_paths[i], status);
+        quiesce(i);
+        flush_sends(i);
+        flush_recvs(i);
+        EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT, i));
+        vqp_path_counted(&m_vqp, &m_paths[i], VQP_SOURCE_MSN, 0);
+        EXPECT_EQ(VQP_PATH_DRAINED, state(i));
+    }
+
+    /* The same, and the peer has executed that */
+    void die(unsigned i, vqp_executed_t executed) {
+        uint32_t generation = m_paths[i].fo.generation;
+
+        drain(i);
+        hear_down(DRAINED | HAVE, generation, i, executed);
+        EXPECT_EQ(VQP_PATH_DOWN, state(i));
+    }
+
+    void rebuild(unsigned i = 0) {
+        vqp_path_rebuilt(&m_vqp, &m_paths[i], QPN, PSN);
+        EXPECT_EQ(VQP_PATH_CONNECT, state(i));
+    }
+
+    void connected(unsigned i = 0, vqp_status_t status = VQP_OK) {
+        m_paths[i].recv_posted = RECVS;
+        m_paths[i].recv_used   = 0;
+        vqp_path_connected(&m_vqp, &m_paths[i], status);
+    }
+
+    /* From DOWN to UP */
+    void revive(unsigned i = 0) {
+        rebuild(i);
+        hear_up(HAVE, m_paths[i].fo.generation, i);
+        EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT, i));
+        connected(i);
+        EXPECT_EQ(VQP_PATH_UP, state(i));
+    }
+
+    /* ---- traffic ---- */
+
+    std::vector<vqp_frag_t> next() {
+        std::vector<vqp_frag_t> frags;
+
+        do {
+            vqp_next_batch(&m_vqp, &m_batch);
+            for (unsigned i = 0; i < m_batch.count; ++i) {
+                vqp_frag_t frag = m_batch.frags[i];
+
+                m_sges.emplace_back(frag.sge, frag.sge + frag.nsge);
+                frag.sge = m_sges.back().data();
+                frags.push_back(frag);
+            }
+        } while (m_batch.count == VQP_BATCH_MAX);
+        return frags;
+    }
+
+    /* A fast AM: all in the mirror, or with a second piece of the user's */
+    vqp_frag_t send_am(uint32_t length, void *user = nullptr,
+                       uint32_t piece = 0) {
+        vqp_sge_t sge[2];
+        vqp_frag_t frag {};
+        vqp_tx_am_t am;
+
+        EXPECT_TRUE(vqp_tx_am_begin(&m_tx, length + piece, &am));
+        am.op->user      = user;
+        am.op->user_kind = user != nullptr;
+        if (piece != 0) {
+            am.op->g.iov[1] = {USER_ADDR, piece, m_lkeys};
+            EXPECT_EQ(VQP_SEND_FRAG,
+                      vqp_send_am(&m_vqp, &am, 1, length + piece, length, 2,
+                                  sge, &frag));
+        } else {
+            EXPECT_EQ(VQP_SEND_FRAG,
+                      vqp_send_am(&m_vqp, &am, 1, length, length, 1, sge,
+                                  &frag));
+        }
+        m_sges.emplace_back(sge, sge + frag.nsge);
+        frag.sge = m_sges.back().data();
+        return frag;
+    }
+
+    /* What goes out while only that path takes frags */
+    template <typename F>
+    std::vector<vqp_frag_t> only(unsigned i, F &&post) {
+        std::vector<vqp_frag_t> frags;
+
+        for (unsigned j = 0; j < m_paths.size(); ++j) {
+            vqp_set_path_up(&m_vqp, j, j == i);
+        }
+        post();
+        frags = next();
+        for (unsigned j = 0; j < m_paths.size(); ++j) {
+            vqp_set_path_up(&m_vqp, j, 1);
+        }
+        EXPECT_EQ(frags.size(), on_path(frags, i));
+        return frags;
+    }
+
+    /* That many puts on one path, and what their users are */
+    std::vector<vqp_frag_t> puts(unsigned i, unsigned count, int *users = nullptr,
+                                 uint64_t length = 64) {
+        return only(i, [&] {
+            for (unsigned n = 0; n < count; ++n) {
+                EXPECT_TRUE(rma(VQP_KIND_PUT, length,
+                                users ? users + n : nullptr));
+            }
+        });
+    }
+
+    /* Ops that have ended, with their status */
+    typedef std::vector<std::pair<void*, int>> ends_t;
+
+    ends_t ends() {
+        vqp_done_t done;
+        ends_t all;
+
+        while (vqp_next_done(&m_vqp, &done)) {
+            all.emplace_back(done.user, done.status);
+        }
+        return all;
+    }
+
+    unsigned confirm_all(unsigned i) {
+        return vqp_on_send(&m_vqp, &m_paths[i],
+                           (uint16_t)(m_paths[i].tail - 1));
+    }
+
+    static vqp_executed_t msn(uint32_t count, uint32_t imms = 0) {
+        return {VQP_SOURCE_MSN, count, imms};
+    }
+
+    static vqp_executed_t psn(uint32_t count, uint32_t imms = 0) {
+        return {VQP_SOURCE_PSN, count & VQP_FSN_MASK, imms};
+    }
+
+    static vqp_executed_t imm(uint32_t imms) {
+        return {VQP_SOURCE_IMM, imms, imms};
+    }
+
+    static std::vector<uint32_t> imms(const std::vector<vqp_frag_t> &frags) {
+        std::vector<uint32_t> all;
+
+        for (const vqp_frag_t &frag : frags) {
+            if (frag.opcode == VQP_WR_WRITE_IMM) {
+                all.push_back(frag.imm);
+            }
+        }
+        return all;
+    }
+
+    static std::vector<vqp_op_t*> ops(const std::vector<vqp_frag_t> &frags) {
+        std::vector<vqp_op_t*> all;
+
+        for (const vqp_frag_t &frag : frags) {
+            all.push_back(frag.op);
+        }
+        return all;
+    }
+
+    static unsigned on_path(const std::vector<vqp_frag_t> &frags, unsigned i) {
+        unsigned n = 0;
+
+        for (const vqp_frag_t &frag : frags) {
+            n += frag.path->index == i;
+        }
+        return n;
+    }
+
+    typedef std::vector<void*> users_t;
+
+    vqp_failover_config_t             m_failover {};
+    bool                              m_two_rails = false;
+    uint64_t                          m_now = 1000;
+    uint32_t                          m_lkeys[2] = {11, 12};
+    uint32_t                          m_rkeys[2] = {22, 23};
+    std::vector<std::pair<int, unsigned>> m_events;
+    std::vector<char>                 m_ring, m_rx_cells;
+    std::vector<uint8_t>              m_map;
+};
+
+#endif

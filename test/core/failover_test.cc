@@ -1,0 +1,693 @@
+/*
+ * The failover of paths: the states of a path, and the messages of both sides. How
+ * a dead queue pair is drained: drain_test.cc. What becomes of its frags:
+ * trim_test.cc and replay_test.cc.
+ */
+#include "failkit.h"
+
+#include <memory>
+#include <random>
+
+namespace {
+
+class failover : public failkit {
+protected:
+    void timer() { vqp_on_path_timer(&m_vqp, m_now); }
+
+    void down(unsigned i = 0, vqp_status_t status = VQP_ERR_TIMEOUT) {
+        vqp_path_down(&m_vqp, &m_paths[i], status);
+    }
+
+    /* Whatever is to be said */
+    void hush(unsigned i = 0) {
+        while (said(i).type != VQP_WIRE_TYPE_NONE) {
+        }
+    }
+
+    bool counts(unsigned i = 0) { return event(VQP_EVENT_PATH_COUNT, i); }
+};
+
+TEST_F(failover, states_have_names) {
+    EXPECT_STREQ("UP", vqp_path_state_name(VQP_PATH_UP));
+    EXPECT_STREQ("READY", vqp_path_state_name(VQP_PATH_READY));
+    EXPECT_STREQ("unknown", vqp_path_state_name(VQP_PATH_STATE_LAST));
+}
+
+/* ---- states ---- */
+
+TEST_F(failover, a_path_goes_down_and_comes_back) {
+    vqp_path_msg_t msg;
+
+    open();
+    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    down();
+    EXPECT_EQ(VQP_PATH_QUIESCE, state());
+    EXPECT_EQ(1u, m_stats.path_downs);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
+    EXPECT_FALSE(path().up);
+    EXPECT_TRUE(event(VQP_EVENT_PATH_STATE));
+    EXPECT_TRUE(event(VQP_EVENT_PATH_QUIESCE));
+    EXPECT_TRUE(event(VQP_EVENT_PATH_SEND));
+    msg = said();
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
+    EXPECT_EQ(0u, msg.flags);
+    EXPECT_EQ(0u, msg.generation);
+    EXPECT_EQ(0u, msg.down.path);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+
+    vqp_path_quiesced(&m_vqp, &path(), 0, 1);
+    EXPECT_EQ(RECVS + 1, path().recv_posted);
+    flush_recvs();
+    ASSERT_TRUE(counts());
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_PSN, 0x5000005);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    msg = said();
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
+    EXPECT_EQ(DRAINED, msg.flags);
+    EXPECT_EQ(VQP_SOURCE_PSN, msg.down.source);
+    EXPECT_EQ(5u, msg.down.count); /* 24 bits */
+    EXPECT_EQ(0u, msg.down.imms);
+
+    hear_down(DRAINED | HAVE);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    rebuild();
+    EXPECT_EQ(1u, path().fo.generation);
+    hush();
+    EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT));
+
+    hear_up(0);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    EXPECT_EQ(QPN + 1, path().fo.peer_qpn);
+    EXPECT_EQ(PSN + 1, path().fo.peer_psn);
+    connected();
+    EXPECT_EQ(VQP_PATH_READY, state());
+    EXPECT_FALSE(path().up);
+    msg = said();
+    EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
+    EXPECT_EQ(HAVE, msg.flags);
+    EXPECT_EQ(1u, msg.generation);
+    EXPECT_EQ(QPN, msg.up.qpn);
+    EXPECT_EQ(PSN, msg.up.psn);
+
+    hear_up(HAVE);
+    EXPECT_EQ(VQP_PATH_UP, state());
+    EXPECT_EQ(1u, m_stats.path_ups);
+    EXPECT_TRUE(path().up);
+    EXPECT_TRUE(event(VQP_EVENT_RESUME));
+    (void)next();
+    EXPECT_EQ(0u, m_tx.slow & VQP_TX_REPLAY);
+    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+}
+
+TEST_F(failover, both_sides_may_give_a_path_up_at_once) {
+    open();
+    down();
+    hear_down(0);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state());
+    EXPECT_EQ(1u, m_stats.path_downs);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
+    hear_down(DRAINED); /* its count is kept until there is the own one */
+    quiesce();
+    flush_recvs();
+    ASSERT_TRUE(counts());
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    EXPECT_EQ(DRAINED | HAVE, said().flags);
+    hear_down(DRAINED | HAVE | ANSWER);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+}
+
+TEST_F(failover, the_peer_can_give_a_path_up) {
+    open();
+    hear_down(0, 0, 1);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(1));
+    EXPECT_EQ(VQP_ERR_RESET, path(1).fo.status);
+    EXPECT_TRUE(event(VQP_EVENT_PATH_QUIESCE, 1));
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, said(1).type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said(1).type); /* the request answers, too */
+}
+
+TEST_F(failover, a_path_is_given_up_once) {
+    open();
+    down(0, VQP_ERR_TIMEOUT);
+    down(0, VQP_ERR_IO);
+    EXPECT_EQ(1u, m_stats.path_downs);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
+    quiesce();
+    EXPECT_FALSE(event(VQP_EVENT_PATH_QUIESCE));
+    vqp_path_rebuilt(&m_vqp, &path(), QPN, PSN); /* in no such state */
+    vqp_path_connected(&m_vqp, &path(), VQP_OK);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state());
+    EXPECT_EQ(0u, path().fo.generation);
+}
+
+TEST_F(failover, a_path_that_waits_for_the_peer_can_go_down_again) {
+    open();
+    die(0, msn(0));
+    rebuild();
+    hear_up(0);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    connected();
+    EXPECT_EQ(VQP_PATH_READY, state());
+    hush();
+    down();
+    EXPECT_EQ(VQP_PATH_QUIESCE, state());
+    EXPECT_EQ(1u, said().generation);
+    quiesce();
+    flush_recvs();
+    EXPECT_TRUE(counts());
+    /* what was known of the generation before is not known of this one */
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    EXPECT_EQ(DRAINED, said().flags);
+    hear_down(DRAINED | HAVE, 1);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+}
+
+TEST_F(failover, what_was_not_connected_has_executed_nothing) {
+    vqp_path_msg_t msg;
+
+    open();
+    die(0, msn(0));
+    rebuild();
+    hush();
+    down();
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    EXPECT_FALSE(event(VQP_EVENT_PATH_QUIESCE));
+    msg = said();
+    EXPECT_EQ(DRAINED, msg.flags);
+    EXPECT_EQ(1u, msg.generation);
+    EXPECT_EQ(0u, msg.down.count);
+    hear_down(DRAINED | HAVE, 1);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+    revive();
+    EXPECT_EQ(2u, path().fo.generation);
+}
+
+/* ---- messages ---- */
+
+TEST_F(failover, messages_of_other_generations_mean_nothing) {
+    open();
+    hear_down(DRAINED | HAVE, 5);
+    hear_down(DRAINED | HAVE, 1);
+    hear_up(HAVE, 3);
+    hear_up(HAVE, 1); /* the next one, of a path that is UP here */
+    EXPECT_EQ(VQP_PATH_UP, state());
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+
+    drain();
+    hush();
+    hear_down(DRAINED | HAVE, 7);
+    hear_up(HAVE, 2);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+}
+
+/* The peer is behind, and lacks what says that it may go on */
+TEST_F(failover, the_generation_before_is_told_of_the_new_one) {
+    vqp_path_msg_t msg;
+
+    open();
+    die(0, msn(0));
+    rebuild();
+    hush();
+    hear_down(DRAINED, 0);
+    EXPECT_EQ(VQP_PATH_CONNECT, state());
+    msg = said();
+    EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
+    EXPECT_EQ(ANSWER, msg.flags);
+    EXPECT_EQ(1u, msg.generation);
+    hear_down(DRAINED | ANSWER, 0);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+}
+
+TEST_F(failover, requests_are_answered_and_answers_are_not) {
+    for (unsigned flags : {0u, ANSWER}) {
+        int type_down = flags ? VQP_WIRE_TYPE_NONE : VQP_WIRE_PATH_DOWN;
+        int type_up   = flags ? VQP_WIRE_TYPE_NONE : VQP_WIRE_PATH_UP;
+
+        open();
+        hear_up(flags | HAVE, 0); /* UP: it has not heard that */
+        EXPECT_EQ(type_up, said().type);
+        down();
+        hush();
+        hear_down(flags);
+        EXPECT_EQ(type_down, said().type);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+        drain();
+        hush();
+        hear_down(flags);
+        EXPECT_EQ(type_down, said().type);
+        hear_down(flags | DRAINED);
+        EXPECT_EQ(type_down, said().type);
+        hear_down(DRAINED | HAVE | ANSWER);
+        EXPECT_EQ(VQP_PATH_DOWN, state());
+        hush();
+        hear_down(flags | DRAINED | HAVE);
+        EXPECT_EQ(type_down, said().type);
+        rebuild();
+        hush();
+        hear_up(flags);
+        EXPECT_EQ(type_up, said().type);
+        connected();
+        hush();
+        hear_up(flags);
+        EXPECT_EQ(type_up, said().type);
+        EXPECT_EQ(VQP_PATH_READY, state());
+    }
+}
+
+TEST_F(failover, an_answer_says_that_it_is_one) {
+    open();
+    down();
+    hush();
+    hear_down(0);
+    EXPECT_EQ(ANSWER, said().flags);
+    hear_down(DRAINED);
+    EXPECT_EQ(ANSWER | HAVE, said().flags);
+}
+
+/* The peer, which lacks nothing but our HAVE_YOURS, would have to repeat it. */
+TEST_F(failover, the_request_that_ends_the_wait_is_answered) {
+    vqp_path_msg_t msg;
+
+    open();
+    drain();
+    hush();
+    hear_down(DRAINED | HAVE);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+    msg = said();
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
+    EXPECT_EQ(DRAINED | HAVE | ANSWER, msg.flags);
+}
+
+/* A peer that is READY has said so, and waits for ours. */
+TEST_F(failover, a_peer_that_is_ready_hears_that_we_are) {
+    open();
+    die(0, msn(0));
+    rebuild();
+    hush();
+    m_now += 10;
+    timer(); /* it is just to be repeated */
+    hear_up(HAVE);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    connected();
+    EXPECT_EQ(VQP_PATH_UP, state());
+    vqp_path_msg_t msg = said();
+    EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
+    EXPECT_EQ(HAVE, msg.flags & HAVE);
+}
+
+TEST_F(failover, both_counts_must_be_known_to_both_sides) {
+    open();
+    drain();
+    hear_down(HAVE);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    hear_down(DRAINED);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+
+    open();
+    drain();
+    hear_down(DRAINED);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    hear_down(DRAINED | HAVE);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+
+    /* it can not have what was not said yet */
+    open();
+    down();
+    hear_down(DRAINED | HAVE);
+    quiesce();
+    flush_recvs();
+    ASSERT_TRUE(counts());
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+}
+
+TEST_F(failover, the_next_generation_has_both_counts) {
+    open();
+    drain();
+    hear_down(DRAINED);
+    hear_up(0, 1);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+    EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD)); /* no hold: the peer waits */
+    rebuild();
+    EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    connected();
+    EXPECT_EQ(VQP_PATH_READY, state());
+    hear_up(HAVE, 1);
+    EXPECT_EQ(VQP_PATH_UP, state());
+}
+
+TEST_F(failover, a_peer_that_is_up_ends_the_hold) {
+    open();
+    die(0, msn(0));
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD));
+    hear_up(0, 1);
+    EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+}
+
+/* Its PATH_UP was lost, and its new queue pair died before it was connected: it
+ * was rebuilt, so both counts are known there. */
+TEST_F(failover, the_next_generation_has_both_counts_when_it_is_down) {
+    open();
+    drain();
+    hear_down(DRAINED);
+    hear_down(DRAINED, 1);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+}
+
+TEST_F(failover, nonsense_is_ignored) {
+    open();
+    hear_down(0);
+    hush();
+    vqp_path_msg_t msg {};
+    msg.type      = VQP_WIRE_PATH_DOWN;
+    msg.down.path = 2;
+    vqp_on_path_message(&m_vqp, &msg, m_now);
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+
+    open();
+    die(0, msn(0));
+    rebuild();
+    hush();
+    msg         = {};
+    msg.type    = VQP_WIRE_PATH_UP;
+    msg.generation = 1;
+    msg.up.rail = 3; /* no such path */
+    vqp_on_path_message(&m_vqp, &msg, m_now);
+    EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT));
+    vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
+    hear_up(0);
+    hear_down(0, 0, 1);
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+    EXPECT_FALSE(event(VQP_EVENT_PATH_SEND));
+}
+
+/* ---- time ---- */
+
+TEST_F(failover, a_message_is_repeated_and_rarer_each_time) {
+    open();
+    down();
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, said().type);
+    for (uint64_t interval : {10, 20, 35, 35}) {
+        EXPECT_EQ(m_now + interval, vqp_path_next_timeout(&m_vqp));
+        m_now += interval - 1;
+        timer();
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+        ++m_now;
+        timer();
+        EXPECT_EQ(VQP_WIRE_PATH_DOWN, said().type);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+    }
+    quiesce();
+    flush_recvs();
+    ASSERT_TRUE(counts());
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0); /* something new */
+    EXPECT_EQ(DRAINED, said().flags);
+    EXPECT_EQ(m_now + 10, vqp_path_next_timeout(&m_vqp));
+}
+
+TEST_F(failover, a_rebuild_that_fails_is_tried_again) {
+    open();
+    die(0, msn(0));
+    timer();
+    for (uint64_t wait : {100, 200, 400}) {
+        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+        vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
+        EXPECT_EQ(VQP_PATH_DOWN, state());
+        EXPECT_EQ(0u, path().fo.generation);
+        EXPECT_LE(vqp_path_next_timeout(&m_vqp), m_now);
+        timer();
+        m_now += wait - 1;
+        timer();
+        EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD)) << wait;
+        ++m_now;
+        timer();
+    }
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    revive();
+    EXPECT_EQ(1u, path().fo.generation);
+}
+
+TEST_F(failover, a_connect_that_fails_takes_the_path_down) {
+    open();
+    die(0, msn(0));
+    rebuild();
+    hear_up(0);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    hush();
+    connected(0, VQP_ERR_IO);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    EXPECT_EQ(VQP_ERR_IO, path().fo.status);
+    EXPECT_EQ(0u, path().recv_posted);
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    EXPECT_EQ(1u, said().generation);
+    hear_down(DRAINED | HAVE, 1);
+    EXPECT_EQ(VQP_PATH_DOWN, state());
+}
+
+TEST_F(failover, the_peers_connect_that_fails_takes_the_path_down) {
+    open();
+    die(0, msn(0));
+    rebuild();
+    hush();
+    hear_down(DRAINED, 1);
+    EXPECT_EQ(VQP_PATH_DRAINED, state());
+    EXPECT_EQ(DRAINED, said().flags & DRAINED);
+}
+
+TEST_F(failover, a_path_that_flaps_is_held_down_longer) {
+    open();
+    for (uint64_t hold : {0, 100, 200, 400, 800, 1000, 1000}) {
+        die(0, msn(0));
+        timer();
+        if (hold > 0) {
+            EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD)) << hold;
+            m_now += hold - 1;
+            timer();
+            EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD)) << hold;
+            ++m_now;
+            timer();
+        }
+        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD)) << hold;
+        revive();
+    }
+
+    m_now += 2 * m_failover.hold_max; /* it was up for long */
+    die(0, msn(0));
+    timer();
+    EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+}
+
+TEST_F(failover, an_outage_that_lasts_fails_the_vqp) {
+    open();
+    down(0);
+    timer();
+    m_now += 10 * m_failover.outage; /* the other path is UP */
+    timer();
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    down(1);
+    timer();
+    hush(0);
+    hush(1);
+    m_now += m_failover.outage - 1;
+    timer();
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    ++m_now;
+    timer();
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+    EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
+    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+}
+
+TEST_F(failover, a_peer_that_speaks_is_waited_for) {
+    open(1);
+    down();
+    timer();
+    m_now += m_failover.outage - 1;
+    hear_down(0);
+    m_now += m_failover.outage - 1;
+    timer();
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    ++m_now;
+    EXPECT_LE(vqp_path_next_timeout(&m_vqp), m_now);
+    timer();
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+}
+
+TEST_F(failover, a_path_that_comes_back_ends_the_outage) {
+    open(1);
+    die(0, msn(0));
+    timer();
+    revive();
+    (void)next();
+    timer();
+    m_now += m_failover.outage;
+    die(0, msn(0));
+    timer();
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+}
+
+/* It takes no new frags before what waits is out, but it is there. */
+TEST_F(failover, a_path_that_is_up_and_replays_is_no_outage) {
+    open(1);
+    puts(0, 4, u);
+    die(0, msn(0));
+    timer();
+    revive();
+    EXPECT_TRUE(vqp_path_has_replay(&path()));
+    m_now += m_failover.outage;
+    timer();
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+}
+
+/* ---- without failover ---- */
+
+TEST_F(failover, without_it_the_vqp_fails_with_its_path) {
+    m_failover.is_on = 0;
+    for (unsigned why = 0; why < 5; ++why) {
+        open();
+        auto frags = puts(0, 1, u);
+        switch (why) {
+        case 0:
+            down();
+            break;
+        case 1:
+            fail_send(0, frags[0].slot, VQP_ERR_TIMEOUT);
+            break;
+        case 2:
+            vqp_on_recv_error(&m_vqp, &path(), VQP_ERR_TIMEOUT);
+            break;
+        case 3:
+            m_paths[0].recv_used = 4;
+            vqp_recv_posted(&m_vqp, &path(), 3);
+            break;
+        default:
+            frags[0].flags |= VQP_FRAG_UNPOSTED;
+            vqp_post_failed(&m_vqp, frags.data(), 1);
+        }
+        EXPECT_TRUE(vqp_is_failed(&m_vqp)) << why;
+        EXPECT_EQ(VQP_PATH_UP, state()) << why;
+        EXPECT_FALSE(event(VQP_EVENT_PATH_QUIESCE)) << why;
+    }
+    open();
+    hear_down(0);
+    EXPECT_EQ(VQP_PATH_UP, state());
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+}
+
+TEST_F(failover, a_peer_that_has_closed_does_not_come_back) {
+    open();
+    vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 1, 0);
+    ASSERT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
+    down(0, VQP_ERR_IO);
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+    EXPECT_EQ(VQP_ERR_IO, m_vqp.status);
+
+    open();
+    down();
+    vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 1, 0);
+    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+}
+
+/* ---- two sides ---- */
+
+class side : public failkit {
+public:
+    void TestBody() override {}
+
+    side() { open(1); }
+
+    /* All events, as an owner handles them. With @a is_bad something may fail */
+    void run(std::mt19937 &rng, bool is_bad, std::vector<vqp_path_msg_t> *out) {
+        vqp_path_msg_t msg;
+        int what;
+
+        vqp_on_path_timer(&m_vqp, m_now);
+        (void)next();
+        while ((what = vqp_next_event(&m_vqp)) != VQP_EVENT_NONE) {
+            bool fails = is_bad && (rng() % 3 == 0);
+
+            switch (what) {
+            case VQP_EVENT_PATH_QUIESCE:
+                vqp_path_quiesced(&m_vqp, &path(), fails, 0);
+                break;
+            case VQP_EVENT_PATH_COUNT:
+                vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+                break;
+            case VQP_EVENT_PATH_REBUILD:
+                vqp_path_rebuilt(&m_vqp, &path(), fails ? 0 : QPN, PSN);
+                break;
+            case VQP_EVENT_PATH_CONNECT:
+                connected(0, fails ? VQP_ERR_IO : VQP_OK);
+                break;
+            case VQP_EVENT_PATH_SEND:
+                while (vqp_path_message(&m_vqp, &path(), m_now, &msg)) {
+                    out->push_back(msg);
+                }
+                break;
+            default:
+                break;
+            }
+        }
+        if ((state() == VQP_PATH_QUIESCE) && path().fo.quiesced &&
+            (rng() % 2 == 0)) {
+            flush_recvs();
+        }
+    }
+
+    void hear(const vqp_path_msg_t &msg) {
+        vqp_on_path_message(&m_vqp, &msg, m_now);
+    }
+
+    using failkit::m_now;
+    using failkit::m_vqp;
+    using failkit::path;
+    using failkit::state;
+};
+
+/* Messages are lost and overtaken, rebuilds and connects fail, paths die at any
+ * time: when that ends the path is UP on both sides. */
+TEST_F(failover, both_sides_come_back_whatever_has_happened) {
+    for (unsigned seed = 0; seed < 300; ++seed) {
+        std::mt19937 rng(seed);
+        auto sides = std::make_unique<side[]>(2);
+        std::vector<vqp_path_msg_t> wires[2];
+
+        for (unsigned step = 0; step < 1000; ++step) {
+            bool is_bad   = step < 300;
+            unsigned from = rng() & 1;
+            side &here    = sides[from];
+            auto &wire    = wires[!from]; /* from the other one */
+
+            sides[0].m_now = sides[1].m_now += 1 + rng() % 20;
+            if (is_bad && (rng() % 20 == 0)) {
+                vqp_path_down(&here.m_vqp, &here.path(), VQP_ERR_IO);
+            }
+            while (!wire.empty()) {
+                size_t i = is_bad ? rng() % wire.size() : 0;
+
+                if (!is_bad || (rng() % 2 == 0)) {
+                    here.hear(wire[i]);
+                }
+                wire.erase(wire.begin() + (long)i);
+            }
+            here.run(rng, is_bad, &wires[from]);
+        }
+
+        EXPECT_EQ(VQP_PATH_UP, sides[0].state()) << seed;
+        EXPECT_EQ(VQP_PATH_UP, sides[1].state()) << seed;
+        ASSERT_EQ(sides[0].path().fo.generation, sides[1].path().fo.generation)
+                << seed;
+        EXPECT_FALSE(vqp_is_failed(&sides[0].m_vqp)) << seed;
+    }
+}
+
+} // namespace

@@ -1,0 +1,245 @@
+/* One side of a connection: its paths die and come back. See vqp.h. */
+#include "node.h"
+#include "vqp.h"
+#include "world.h"
+
+namespace sim {
+
+void vqp::note_executed(unsigned path, uint16_t slot)
+{
+    for (cover &c : m_covers[path]) {
+        if (c.slot == slot) {
+            c.executed = true;
+            return;
+        }
+    }
+}
+
+void vqp::note_read(unsigned path, uint16_t slot)
+{
+    for (cover &c : m_covers[path]) {
+        if (c.slot == slot) {
+            c.read = true;
+            return;
+        }
+    }
+}
+
+/* ---- what the core asks for ---- */
+
+void vqp::quiesce(vqp_path_t &path)
+{
+    bool is_lost = owner.w.may_disturb() &&
+                   owner.w.fault.chance(owner.w.base.qp_fails);
+
+    if (is_lost) {
+        m_qps[path.index]->lose();
+        m_lost[path.index] = true; /* what it has left is polled first */
+        return;
+    }
+
+    m_qps[path.index]->to_error();
+    m_qps[path.index]->post_recv(1);
+    vqp_path_quiesced(&core, &path, 0, 1);
+}
+
+void vqp::check_lost()
+{
+    for (unsigned i = 0; i < num_paths; ++i) {
+        if (m_lost[i] && !owner.has_cqe(*this, i)) {
+            m_lost[i] = false;
+            vqp_path_quiesced(&core, &paths[i], 1, 0);
+        }
+    }
+}
+
+void vqp::count(vqp_path_t &path)
+{
+    static const vqp_source_t sources[] = {VQP_SOURCE_IMM, VQP_SOURCE_PSN,
+                                           VQP_SOURCE_MSN, VQP_SOURCE_PSN};
+    vqp_source_t source = sources[owner.w.base.source];
+
+    vqp_path_counted(&core, &path, source,
+                     m_qps[path.index]->executed(source) +
+                     ((owner.w.base.source == 3) ? 0x400000 : 0));
+}
+
+void vqp::rebuild(vqp_path_t &path)
+{
+    unsigned i = path.index;
+
+    if (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails)) {
+        vqp_path_rebuilt(&core, &path, 0, 0);
+        return;
+    }
+
+    if (!m_covers[i].empty()) {
+        owner.w.fail("slots", "a queue pair is destroyed under its frags");
+    }
+    m_qps[i].reset();
+    path.epoch = (uint16_t)(path.epoch + 1);
+    m_qps[i].reset(new qp(owner.w, *this, owner.w.next_qpn++, i, path.rail,
+                          path.tail));
+    vqp_path_rebuilt(&core, &path, m_qps[i]->qpn, 1);
+}
+
+void vqp::reconnect(vqp_path_t &path)
+{
+    if ((m_qps[path.index]->state == qp::ERROR) ||
+        (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails))) {
+        vqp_path_connected(&core, &path, VQP_ERR_IO);
+        return;
+    }
+
+    path.recv_posted = (uint16_t)(info.rx_depth + owner.p.rx_batch);
+    path.recv_used   = 0;
+    m_qps[path.index]->post_recv(path.recv_posted);
+    m_qps[path.index]->connect(path.fo.peer_qpn);
+    vqp_path_connected(&core, &path, VQP_OK);
+}
+
+void vqp::send_path_messages(vqp_path_t &path)
+{
+    vqp_conntab_action_t action;
+    vqp_path_msg_t msg;
+
+    while (vqp_path_message(&core, &path, owner.w.now, &msg)) {
+        owner.w.trace("%s: path %u says %s, generation %u, flags 0x%x",
+                      name().c_str(), path.index, vqp_wire_type_name(msg.type),
+                      msg.generation, msg.flags);
+        if (vqp_conntab_path_message(&slot.conn, msg.type, msg.flags,
+                                     msg.generation,
+                                     (msg.type == VQP_WIRE_PATH_DOWN) ?
+                                             (const void*)&msg.down : &msg.up,
+                                     &action)) {
+            owner.send(action);
+        }
+    }
+}
+
+bool vqp::handle_path_event(vqp_event_t event)
+{
+    vqp_path_t &path = paths[core.event_path];
+
+    switch (event) {
+    case VQP_EVENT_PATH_STATE:
+        owner.w.trace("%s: path %u is %s", name().c_str(), path.index,
+                      vqp_path_state_name(path.fo.state));
+        path.fo.logged = path.fo.state;
+        break;
+    case VQP_EVENT_PATH_QUIESCE:
+        quiesce(path);
+        break;
+    case VQP_EVENT_PATH_COUNT:
+        count(path);
+        check_trims();
+        break;
+    case VQP_EVENT_PATH_REBUILD:
+        rebuild(path);
+        break;
+    case VQP_EVENT_PATH_CONNECT:
+        reconnect(path);
+        break;
+    default:
+        send_path_messages(path);
+        break;
+    }
+    schedule(); /* there may be something to send */
+    return true;
+}
+
+void vqp::on_path_message(const vqp_wire_msg_t &msg)
+{
+    vqp_path_msg_t path_msg = vqp_path_msg_of(&msg);
+
+    vqp_on_path_message(&core, &path_msg, owner.w.now);
+    check_trims();
+    schedule();
+}
+
+void vqp::set_path_timer()
+{
+    uint64_t next = vqp_path_next_timeout(&core);
+
+    if (next < m_path_timer) {
+        m_path_timer = std::max(next, owner.w.now);
+        owner.w.at(m_path_timer, EV_PATHS, id);
+    }
+}
+
+void vqp::on_path_timer()
+{
+    if (owner.w.now < m_path_timer) {
+        return; /* an earlier one was set since, and has done it */
+    }
+
+    m_path_timer = UINT64_MAX;
+    vqp_on_path_timer(&core, owner.w.now);
+    set_path_timer();
+    schedule();
+}
+
+/* ---- the oracle's own view ---- */
+
+/* The core has ended what it holds for executed. The truth is known here. */
+void vqp::trim(unsigned path)
+{
+    bool is_exact = ((owner.w.base.source == 1) || (owner.w.base.source == 2)) &&
+                    (paths[path].fo.peer.source != VQP_SOURCE_IMM);
+    size_t proven = 0, fenced = 0, i = 0;
+
+    for (const cover &c : m_covers[path]) {
+        ++i;
+        if (c.executed && (is_exact || (c.opcode == VQP_WR_WRITE_IMM))) {
+            proven = i;
+        }
+    }
+    i = 0;
+    for (const cover &c : m_covers[path]) {
+        if (c.fence && (i < proven)) {
+            fenced = i; /* it waited for the answers before it */
+        }
+        ++i;
+    }
+
+    i = 0;
+    for (const cover &c : m_covers[path]) {
+        bool is_done     = i < fenced;
+        bool is_executed = i++ < proven;
+        bool is_atomic   = (c.kind == VQP_KIND_FADD) ||
+                           (c.kind == VQP_KIND_CSWAP);
+
+        if (c.owner == nullptr) {
+            continue;
+        }
+        if (is_done) {
+            sent->confirmed(c.owner);
+        } else if (is_atomic && (is_executed || !is_exact)) {
+            c.owner->may_fail = true;
+            sent->confirmed(c.owner);
+        } else if (is_executed && (c.kind != VQP_KIND_GET)) {
+            sent->confirmed(c.owner);
+        } else {
+            sent->unposted(c.owner, c.length,
+                           (c.opcode == VQP_WR_WRITE_IMM) &&
+                           (c.imm & VQP_IMM_LAST),
+                           (c.kind == VQP_KIND_GET) ? c.read : c.executed);
+        }
+    }
+    m_covers[path].clear();
+}
+
+void vqp::check_trims()
+{
+    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
+        bool is_trimmed = paths[i].fo.trimmed &&
+                          (paths[i].fo.state != VQP_PATH_UP);
+
+        if (is_trimmed && !m_trimmed[i]) {
+            trim(i);
+        }
+        m_trimmed[i] = is_trimmed;
+    }
+}
+
+} /* namespace sim */

@@ -1,0 +1,416 @@
+/*
+ * Paths that fail while operations are under way: the endpoint goes on, and each
+ * operation is executed once. The software fabric makes the faults.
+ */
+#include "uct_fixture.h"
+
+#include "test/fabric/fabric.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace {
+
+/* One for sure, others by chance */
+const char *const many_faults = "wr nth=20 status=RETRY_EXC_ERR; "
+                                "wr p=0.001 status=RETRY_EXC_ERR; "
+                                "unacked p=0.001 more=3";
+
+/* Paths, notify policy, completion order */
+typedef std::tuple<const char*, const char*, const char*> variant;
+
+class failover_test : public uct_test,
+                      public ::testing::WithParamInterface<variant> {
+protected:
+    static constexpr size_t size = 1 << 20;
+
+    void SetUp() override
+    {
+        uct_test::SetUp();
+        if (vqp_fabric() == NULL) {
+            GTEST_SKIP() << "faults are made by the software fabric";
+        }
+    }
+
+    void TearDown() override
+    {
+        if (vqp_fabric() != NULL) {
+            vqp_fabric()->faults(NULL, NULL, 0);
+        }
+        close();
+        uct_test::TearDown();
+    }
+
+    void start(options config = {})
+    {
+        config["FAILOVER"]   = "y";
+        config["STATS_FILE"] = stats.name;
+        config.emplace("NUM_PATHS", std::get<0>(GetParam()));
+        config.emplace("NOTIFY", std::get<1>(GetParam()));
+        config.emplace("COMP_ORDER", std::get<2>(GetParam()));
+        open(config);
+        source = std::make_unique<memory>(*a, size);
+        target = std::make_unique<memory>(*b, size);
+        settle();
+    }
+
+    static void faults(const std::string &script)
+    {
+        char error[128] = "";
+
+        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error,
+                                          sizeof(error))) << error;
+    }
+
+    void close()
+    {
+        source.reset();
+        target.reset();
+        ab.reset();
+        ba.reset();
+        b.reset();
+        a.reset();
+    }
+
+    /* No endpoint has noticed anything, and paths did fail */
+    void expect_survived()
+    {
+        EXPECT_EQ(UCS_OK, ab->flush());
+        EXPECT_EQ(0u, ab->errors);
+        EXPECT_EQ(0u, a->errors + b->errors);
+        faults("");
+        settle();
+        close();
+        EXPECT_GT(stats_sum(stats.name, "path_downs"), 0u);
+    }
+
+    temp_file               stats;
+    std::unique_ptr<memory> source, target;
+};
+
+/* ---- puts and gets ---- */
+
+TEST_P(failover_test, puts_are_all_at_the_peer)
+{
+    const size_t length  = 3000; /* not a multiple of anything */
+    const unsigned count = 3000, slots = 300;
+
+    start();
+    source->fill(1);
+    memset(target->data, 0, size);
+    faults(many_faults);
+    for (unsigned i = 0; i < count; ++i) {
+        size_t at     = (i % slots) * length;
+        uct_iov_t iov = source->iov(at, length);
+
+        ASSERT_GE(ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(at),
+                                    target->rkey(), NULL);
+        }), UCS_OK);
+    }
+    ASSERT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(0, memcmp(source->data, target->data, slots * length));
+    expect_survived();
+}
+
+TEST_P(failover_test, short_puts_keep_their_order_on_a_fence)
+{
+    start();
+    faults(many_faults);
+    for (uint64_t i = 1; i <= 800; ++i) {
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_put_short(*ab, &i, sizeof(i), target->addr(),
+                                    target->rkey());
+        }));
+        ASSERT_EQ(UCS_OK, uct_ep_fence(*ab, 0));
+        if ((i % 100) == 0) {
+            ASSERT_EQ(UCS_OK, ab->flush());
+            ASSERT_EQ(i, *(volatile uint64_t*)target->data);
+        }
+    }
+    expect_survived();
+}
+
+TEST_P(failover_test, gets_bring_what_is_there_and_complete_once)
+{
+    const size_t length  = 5000;
+    const unsigned count = 1500, slots = 100;
+    unsigned calls = 0;
+
+    start();
+    target->fill(2);
+    memset(source->data, 0, size);
+    faults(many_faults);
+    for (unsigned i = 0; i < count; i += slots) {
+        std::vector<std::unique_ptr<completion>> comps;
+
+        for (unsigned j = 0; j < slots; ++j) {
+            uct_iov_t iov = source->iov(j * length, length);
+
+            comps.push_back(std::make_unique<completion>(1, [&] { ++calls; }));
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return uct_ep_get_zcopy(*ab, &iov, 1, target->addr(j * length),
+                                        target->rkey(), &comps[j]->super);
+            }));
+        }
+        ASSERT_TRUE(until([&] { return calls == i + slots; }));
+        EXPECT_EQ(0, memcmp(source->data, target->data, slots * length));
+        memset(source->data, 0, size);
+        for (auto &comp : comps) {
+            EXPECT_EQ(UCS_OK, comp->status);
+        }
+    }
+    expect_survived();
+    EXPECT_EQ(count, calls);
+}
+
+/* ---- atomics ---- */
+
+TEST_P(failover_test, adds_are_executed_once)
+{
+    const unsigned count = 3000;
+
+    start();
+    memset(target->data, 0, 8);
+    faults(many_faults);
+    for (unsigned i = 0; i < count; ++i) {
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1,
+                                        target->addr(), target->rkey());
+        }));
+    }
+    ASSERT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(count, *(uint64_t*)target->data);
+    expect_survived();
+}
+
+/* The value that an atomic has fetched can be lost; the atomic itself can not */
+TEST_P(failover_test, fetches_are_executed_once_and_a_lost_value_is_an_error)
+{
+    const unsigned count = 2000;
+    std::vector<uint64_t> results(count, UINT64_MAX);
+    std::vector<bool> seen(count);
+    unsigned calls = 0, lost = 0;
+
+    start();
+    memset(target->data, 0, 8);
+    faults(many_faults);
+    {
+        std::vector<std::unique_ptr<completion>> comps;
+
+        for (unsigned i = 0; i < count; ++i) {
+            comps.push_back(std::make_unique<completion>(1, [&] { ++calls; }));
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return uct_ep_atomic64_fetch(*ab, UCT_ATOMIC_OP_ADD, 1,
+                                             &results[i], target->addr(),
+                                             target->rkey(),
+                                             &comps[i]->super);
+            }));
+        }
+        ASSERT_TRUE(until([&] { return calls == count; }));
+        for (unsigned i = 0; i < count; ++i) {
+            if (comps[i]->status == UCS_ERR_IO_ERROR) {
+                ++lost;
+                continue;
+            }
+            ASSERT_EQ(UCS_OK, comps[i]->status);
+            ASSERT_LT(results[i], count);
+            EXPECT_FALSE(seen[results[i]]);
+            seen[results[i]] = true;
+        }
+    }
+    EXPECT_EQ(count, *(uint64_t*)target->data);
+    expect_survived();
+    EXPECT_EQ(lost, stats_sum(stats.name, "undecided"));
+}
+
+/* ---- active messages ---- */
+
+TEST_P(failover_test, messages_come_once_and_in_order)
+{
+    const unsigned count = 3000;
+    unsigned next = 0, bad = 0;
+
+    start();
+    b->on_am(1, [&](const char *data, size_t length) {
+        unsigned number;
+
+        memcpy(&number, data, sizeof(number));
+        bad += (number != next++) ||
+               (length != sizeof(number) + ((number * 37) % 8000));
+        for (size_t i = sizeof(number); i < length; i += 61) {
+            bad += data[i] != pattern(number, i);
+        }
+        return UCS_OK;
+    });
+    faults(many_faults);
+    for (unsigned i = 0; i < count; ++i) {
+        std::string text(sizeof(i) + ((i * 37) % 8000), '\0');
+        bytes payload = {text.data(), text.size()};
+
+        for (size_t j = 0; j < text.size(); ++j) {
+            text[j] = pattern(i, j);
+        }
+        memcpy(&text[0], &i, sizeof(i));
+        ASSERT_EQ((ssize_t)text.size(), ab->retry([&] {
+            return uct_ep_am_bcopy(*ab, 1, pack_bytes, &payload, 0);
+        }));
+    }
+    EXPECT_TRUE(until([&] { return next == count; }));
+    EXPECT_EQ(0u, bad);
+    expect_survived();
+    EXPECT_EQ(count, next);
+}
+
+/* What a message announces is there before it, whatever path has died */
+TEST_P(failover_test, a_message_behind_a_fence_comes_after_its_puts)
+{
+    const unsigned count = 80;
+    const size_t length  = 40000;
+    unsigned next = 0, bad = 0;
+
+    start();
+    b->on_am(2, [&](const char *data, size_t) {
+        unsigned number;
+
+        memcpy(&number, data, sizeof(number));
+        bad += number != next++;
+        for (size_t i = 0; i < length; i += 499) {
+            bad += target->data[i] != (char)(number + i);
+        }
+        return UCS_OK;
+    });
+    faults(many_faults);
+    for (unsigned i = 0; i < count; ++i) {
+        uct_iov_t iov = source->iov(0, length);
+
+        /* the source, and the target, are free again */
+        ASSERT_EQ(UCS_OK, ab->flush());
+        ASSERT_TRUE(until([&] { return next == i; }));
+        for (size_t j = 0; j < length; ++j) {
+            source->data[j] = (char)(i + j);
+        }
+        ASSERT_GE(ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
+                                    target->rkey(), NULL);
+        }), UCS_OK);
+        ASSERT_EQ(UCS_OK, uct_ep_fence(*ab, 0));
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_am_short(*ab, 2, 0, &i, 0);
+        }));
+        (void)iov;
+    }
+    EXPECT_EQ(UCS_OK, ab->flush());
+    expect_survived();
+}
+
+/* ---- what the failure meets ---- */
+
+TEST_P(failover_test, a_flush_that_spans_a_failure_waits_for_all_of_it)
+{
+    start();
+    source->fill(3);
+    for (unsigned i = 0; i < 12; ++i) {
+        uct_iov_t iov = source->iov(0, size);
+        completion comp;
+
+        memset(target->data, 0, size);
+        faults("wr nth=" + std::to_string(1 + (i % 12)) +
+               " status=RETRY_EXC_ERR");
+        ASSERT_GE(ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
+                                    target->rkey(), NULL);
+        }), UCS_OK);
+        if (uct_ep_flush(*ab, 0, &comp.super) == UCS_INPROGRESS) {
+            ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+            ASSERT_EQ(UCS_OK, comp.status);
+        }
+        ASSERT_EQ(0, memcmp(source->data, target->data, size));
+    }
+    expect_survived();
+}
+
+TEST_P(failover_test, an_endpoint_that_closes_while_a_path_is_down_loses_nothing)
+{
+    unsigned received = 0;
+
+    start();
+    b->on_am(3, [&](const char*, size_t) {
+        ++received;
+        return UCS_OK;
+    });
+    for (unsigned i = 0; i < 20; ++i) {
+        endpoint ep(*a, *b);
+        uint64_t value = i;
+
+        EXPECT_EQ(UCS_OK, ep.flush());
+        faults("wr nth=2 status=RETRY_EXC_ERR");
+        for (unsigned j = 0; j < 10; ++j) {
+            ASSERT_EQ(UCS_OK, ep.retry([&] {
+                return uct_ep_am_short(ep, 3, j, &value, sizeof(value));
+            }));
+        }
+    }
+    EXPECT_TRUE(until([&] { return received == 200; })) << received;
+    expect_survived();
+    EXPECT_EQ(200u, received);
+}
+
+/* An access that the peer refuses is no fault of a path */
+TEST_P(failover_test, a_bad_key_fails_the_endpoint)
+{
+    completion comp;
+    uct_iov_t iov;
+
+    start();
+    iov = source->iov(0, 100);
+    target->deregister();
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
+                                               target->rkey(), &comp.super));
+    EXPECT_TRUE(until([&] { return (comp.calls == 1) && (ab->errors == 1); }));
+    EXPECT_NE(UCS_OK, comp.status);
+    expect_violations("remote_key");
+}
+
+std::string variant_name(const ::testing::TestParamInfo<variant> &info)
+{
+    return std::string("paths_") + std::get<0>(info.param) + "_" +
+           std::get<1>(info.param) + "_" + std::get<2>(info.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, failover_test, ::testing::Values(
+        variant("1", "auto", "any"), variant("2", "dqplb", "post"),
+        variant("4", "auto", "any"), variant("4", "tail", "post"),
+        variant("3", "spray", "any"), variant("8", "tail", "any")),
+        variant_name);
+
+/* One side alone has the option: paths are not rebuilt */
+TEST_F(uct_test, without_failover_on_both_sides_an_endpoint_fails_with_a_path)
+{
+    if (vqp_fabric() == NULL) {
+        GTEST_SKIP() << "faults are made by the software fabric";
+    }
+
+    char error[128];
+    completion comp;
+
+    a = std::make_unique<node>(0, options({{"FAILOVER", "y"}}));
+    b = std::make_unique<node>(0, options());
+    ab = std::make_unique<endpoint>(*a, *b);
+    EXPECT_EQ(UCS_OK, ab->flush());
+    memory source(*a, 1000), target(*b, 1000);
+    uct_iov_t iov = source.iov(0, 1000);
+
+    ASSERT_EQ(0, vqp_fabric()->faults("wr nth=1 status=RETRY_EXC_ERR", error,
+                                      sizeof(error)));
+    EXPECT_EQ(UCS_INPROGRESS, ab->retry([&] {
+        return uct_ep_put_zcopy(*ab, &iov, 1, target.addr(), target.rkey(),
+                                &comp.super);
+    }));
+    EXPECT_TRUE(until([&] { return (comp.calls == 1) && (ab->errors == 1); }));
+    vqp_fabric()->faults(NULL, NULL, 0);
+}
+
+} /* namespace */
