@@ -136,7 +136,8 @@ typedef struct vqp_path {
     uint64_t         bytes;       /* bytes unconfirmed */
     uint32_t         ring_signaled; /* ring position of the last AM that was
                                      signaled for the mirror's sake */
-    uint16_t         mask;        /* entries of inflight - 1, at least depth */
+    uint16_t         mask;        /* entries of inflight - 1, at least depth; with
+                                     failover twice that */
     uint16_t         depth;       /* slots of the send queue, less the one that
                                      the drain nop takes */
     uint16_t         head;        /* oldest unconfirmed */

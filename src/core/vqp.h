@@ -90,8 +90,9 @@ typedef struct vqp_failover_config {
     uint8_t  is_on;       /* both sides do it; else the vqp fails with a path */
     uint64_t retry_first; /* until a path message is first repeated; it doubles */
     uint64_t retry_max;
-    uint64_t hold_first;  /* until a path is rebuilt for the second time; it doubles */
-    uint64_t hold_max;    /* while the path does not stay up that long */
+    uint64_t hold_first;  /* until a path is rebuilt for the second time; it doubles
+                             if the path goes down again within 2 * hold_max */
+    uint64_t hold_max;
     uint64_t outage;      /* without a path until the vqp fails */
 } vqp_failover_config_t;
 
@@ -241,7 +242,8 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch);
 
 /**
  * Of @a count frags, those with VQP_FRAG_UNPOSTED and the later ones of their paths
- * were not posted: the vqp fails, and they end with an error.
+ * were not posted: with failover they are sent on another path; else the vqp fails,
+ * and they end with an error.
  */
 void vqp_post_failed(vqp_t *vqp, const vqp_frag_t *frags, unsigned count);
 
@@ -267,7 +269,7 @@ vqp_on_send(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
     return vqp_tx_retire(&vqp->tx, path, slot, VQP_OK);
 }
 
-/** A send completion with @a status: the vqp fails. */
+/** A send completion with @a status: the path is given up, or the vqp fails. */
 void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
                        vqp_status_t status);
 
@@ -281,7 +283,7 @@ static inline int vqp_recv_used(vqp_t *vqp, vqp_path_t *path)
 /** path->recv_used receives were to be posted again, and @a posted of them were. */
 void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted);
 
-/** A receive completion with @a status: the vqp fails. */
+/** A receive completion with @a status: likewise. */
 void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
 /** The peer sent what it must not: nothing of it is believed any more. */

@@ -275,7 +275,7 @@ static void uct_vqp_defer(uct_vqp_t *vqp)
     }
 }
 
-/* Frags of the core were not posted: fail the connection */
+/* Frags of the core were not posted: a path is given up, or the connection fails */
 static void uct_vqp_post_failed(uct_vqp_t *vqp, const vqp_frag_t *frags,
                          unsigned count)
 {
