@@ -58,29 +58,34 @@ void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
     }
 }
 
-/* The last frag of the op that was in flight is confirmed */
-static void vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
+int vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
 {
     if (op->flags & VQP_OP_DONE) {
-        return;
+        return 1;
     }
 
     if (vqp_unlikely(tx->failed)) {
         vqp_tx_op_ended(tx, op, id);
-        return;
+        return 1;
     }
 
     if (op->offset != op->length) {
-        return; /* the rest is not posted yet */
+        return 0; /* the rest is not posted yet */
     }
 
     if ((op->flags & (VQP_OP_SPRAY | VQP_OP_ANNOUNCED)) == VQP_OP_SPRAY) {
         vqp_tx_push(tx, &tx->announce.head, &tx->announce.tail, id);
         tx->slow |= VQP_TX_NOTIFY;
-        return;
+        return 0;
+    }
+
+    if (vqp_likely(!tx->cfg.comp_post)) {
+        vqp_cover_if(vqp_tx_oldest(tx) != op->seq, CONFIRM_OUT_OF_ORDER);
+        return vqp_tx_end(tx, op, id);
     }
 
     vqp_tx_op_ended(tx, op, id);
+    return 1;
 }
 
 /* A control frag that the oldest barrier has waited for */
@@ -93,25 +98,10 @@ static void vqp_tx_barrier_frag_done(vqp_tx_t *tx)
     }
 }
 
-void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry,
-                      vqp_status_t status)
+void vqp_tx_opless_done(vqp_tx_t *tx, const vqp_inflight_t *entry)
 {
-    vqp_op_t *op;
-
-    if (entry->op == VQP_OP_NONE) {
-        if (entry->flags & VQP_INFLIGHT_BARRIER) {
-            vqp_tx_barrier_frag_done(tx);
-        }
-        return;
-    }
-
-    op = vqp_tx_op_of(tx, entry->op);
-    if (vqp_unlikely(status != VQP_OK)) {
-        vqp_op_set_status(op, status);
-    }
-
-    if (--op->pending == 0) {
-        vqp_tx_last_frag_done(tx, op, entry->op);
+    if (entry->flags & VQP_INFLIGHT_BARRIER) {
+        vqp_tx_barrier_frag_done(tx);
     }
 }
 

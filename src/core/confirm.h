@@ -19,9 +19,12 @@ typedef struct vqp_done {
 
 /* ---- private to confirmation ---- */
 
-/* A frag that is not all of its op is confirmed, or one without an op */
-void vqp_tx_frag_done(vqp_tx_t *tx, const vqp_inflight_t *entry,
-                      vqp_status_t status);
+/* A frag without an op is confirmed */
+void vqp_tx_opless_done(vqp_tx_t *tx, const vqp_inflight_t *entry);
+
+/* The last frag of the op that was in flight is confirmed. Returns 0 if no slot of
+ * an op can have come free. */
+int vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t id);
 
 /* What a frag that is neither of an AM nor of a put has taken from its path */
 void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
@@ -111,16 +114,21 @@ vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
         vqp_tx_retire_other(tx, path, entry, status);
     }
 
-    if (vqp_unlikely(!(entry->flags & VQP_INFLIGHT_COMPLETES))) {
-        vqp_tx_frag_done(tx, entry, status);
-        return 1;
+    if (vqp_unlikely(entry->op == VQP_OP_NONE)) {
+        vqp_tx_opless_done(tx, entry);
+        return 1; /* a barrier may have waited for it */
     }
 
     op = vqp_tx_op_of(tx, entry->op);
     if (vqp_unlikely(status != VQP_OK)) {
         vqp_op_set_status(op, status);
     }
-    return vqp_tx_end(tx, op, entry->op);
+
+    if (vqp_likely(entry->flags & VQP_INFLIGHT_COMPLETES)) {
+        return vqp_tx_end(tx, op, entry->op);
+    }
+
+    return (--op->pending == 0) ? vqp_tx_last_frag_done(tx, op, entry->op) : 0;
 }
 
 /* ---- barriers ---- */

@@ -178,9 +178,10 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         return 0;
     }
 
-    frag = vqp_tx_emit(tx, batch, path, op,
-                       vqp_opring_index(&tx->am, op) | VQP_OP_AM, VQP_KIND_AM,
-                       op->offset, length, op->flags & VQP_OP_SIGNAL);
+    frag = vqp_tx_emit_inline(tx, batch, path, op,
+                              vqp_opring_index(&tx->am, op) | VQP_OP_AM,
+                              VQP_KIND_AM, op->offset, length,
+                              op->flags & VQP_OP_SIGNAL);
     frag->raddr  = op->raddr + op->offset;
     frag->rkey   = tx->cfg.ring_rkeys[path->peer_rail];
     frag->flags |= vqp_tx_signal_am(tx, path, op->am.ring_end, frag->flags);
@@ -396,7 +397,8 @@ vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
     uint64_t left   = op->length - op->offset;
     uint32_t length = (uint32_t)vqp_min(left, 1ul << op->frag_shift);
-    unsigned needs  = vqp_tx_rma_needs(tx, op);
+    unsigned needs  = vqp_likely(op->kind == VQP_KIND_PUT) ?
+                              0 : vqp_tx_rma_needs(tx, op);
     vqp_path_t *path;
     vqp_frag_t *frag;
 
@@ -409,10 +411,12 @@ vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     vqp_cover_if(needs && (path->reads + 1 >= path->reads_max),
                 DISPATCH_LAST_READ);
     /* the frag that takes the last READ credit gets a CQE */
-    frag = vqp_tx_emit(tx, batch, path, op, vqp_opring_index(&tx->rma, op),
-                       op->kind, op->offset, length,
-                       (op->flags & VQP_OP_SIGNAL) ||
-                       (needs && (path->reads + 1 >= path->reads_max)));
+    frag = vqp_tx_emit_inline(tx, batch, path, op,
+                              vqp_opring_index(&tx->rma, op), op->kind,
+                              op->offset, length,
+                              (op->flags & VQP_OP_SIGNAL) ||
+                              (needs &&
+                               (path->reads + 1 >= path->reads_max)));
     frag->raddr = op->raddr + op->offset;
     frag->rkey  = op->rma.rkeys[path->peer_rail];
 

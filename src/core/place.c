@@ -1,7 +1,7 @@
 /* The budget of a path, and frags in a batch; see place.h. Pure: libc only. */
 #include "core/place.h"
 
-void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
+static inline void vqp_tx_new_budget(const vqp_tx_t *tx, vqp_path_t *path)
 {
     uint32_t slots      = vqp_path_outstanding(path) + VQP_CONTROL_RESERVE;
     uint32_t imms       = path->imms + (uint32_t)VQP_CONTROL_RESERVE;
@@ -24,6 +24,11 @@ void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
                                                     path->imms_max - imms));
 }
 
+void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
+{
+    vqp_tx_new_budget(tx, path);
+}
+
 unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
                            uint32_t length)
 {
@@ -42,7 +47,7 @@ unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
         flags          = VQP_FRAG_SIGNALED | VQP_FRAG_FORCE_SIGNAL;
     }
 
-    vqp_tx_refill(tx, path);
+    vqp_tx_new_budget(tx, path);
     return flags;
 }
 
@@ -51,56 +56,16 @@ unsigned vqp_tx_force_am_signal(const vqp_tx_t *tx, vqp_path_t *path,
 {
     path->ring_signaled = end;
     path->signaled      = path->tail;
-    vqp_tx_refill(tx, path);
+    vqp_tx_new_budget(tx, path);
     return VQP_FRAG_SIGNALED | VQP_FRAG_FORCE_SIGNAL;
-}
-
-int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
-                  const vqp_path_t *path, const vqp_op_t *op)
-{
-    return (frag >= batch->frags) && (frag < &batch->frags[batch->count]) &&
-           (frag->path == path) && (frag->op == op);
 }
 
 vqp_frag_t *vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                         vqp_op_t *op, uint16_t id, uint8_t kind,
                         uint64_t offset, uint32_t length, int signal)
 {
-    unsigned index   = batch->count;
-    vqp_frag_t *frag = &batch->frags[index];
-    vqp_frag_t *last = path->batch_last;
-
-    /* Frags without a CQE to come are seen to be confirmed at any later time: an
-     * interval that began with them would hold the time the path was idle */
-    if ((length > 0) && (tx->cfg.sched == VQP_SCHED_LEFT) &&
-        ((path->rate.start == 0) || !vqp_path_awaits_cqe(path))) {
-        vqp_rate_begin(&path->rate, tx->clock.now);
-    }
-
-    frag->path   = path;
-    frag->op     = op;
-    frag->sge    = batch->sge[index];
-    frag->opcode = VQP_WR_WRITE;
-    frag->nsge   = 0;
-    frag->kind   = kind;
-    frag->length = length;
-    frag->slot   = vqp_tx_place(tx, path, id, kind, offset, length, 0, signal,
-                                &frag->flags);
-    if (kind <= VQP_KIND_CSWAP) {
-        ++path->stats.frags;
-        path->stats.bytes += length;
-    }
-
-    /* last may be of an earlier batch, in the memory of this frag */
-    if ((frag->flags & VQP_FRAG_SIGNALED) && (op != NULL) &&
-        vqp_batch_has(batch, last, path, op) &&
-        !(last->flags & VQP_FRAG_FORCE_SIGNAL)) {
-        last->flags &= ~(unsigned)VQP_FRAG_SIGNALED;
-    }
-
-    ++batch->count;
-    path->batch_last = frag;
-    return frag;
+    return vqp_tx_emit_inline(tx, batch, path, op, id, kind, offset, length,
+                              signal);
 }
 
 vqp_frag_t *vqp_tx_emit_empty(vqp_tx_t *tx, vqp_batch_t *batch,

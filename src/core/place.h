@@ -145,8 +145,13 @@ static inline int vqp_batch_is_full(const vqp_batch_t *batch)
 }
 
 /** Is this the newest frag of the path, of that op, and in this batch? */
-int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
-                  const vqp_path_t *path, const vqp_op_t *op);
+static inline int
+vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
+              const vqp_path_t *path, const vqp_op_t *op)
+{
+    return (frag >= batch->frags) && (frag < &batch->frags[batch->count]) &&
+           (frag->path == path) && (frag->op == op);
+}
 
 /**
  * Add a WRITE without a source to the batch, which is not full.
@@ -156,6 +161,49 @@ int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
  *                     the same path, then needs none, since a CQE confirms
  *                     everything before it.
  */
+static VQP_ALWAYS_INLINE vqp_frag_t *
+vqp_tx_emit_inline(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
+                   vqp_op_t *op, uint16_t id, uint8_t kind, uint64_t offset,
+                   uint32_t length, int signal)
+{
+    unsigned index   = batch->count;
+    vqp_frag_t *frag = &batch->frags[index];
+    vqp_frag_t *last = path->batch_last;
+
+    /* Frags without a CQE to come are seen to be confirmed at any later time: an
+     * interval that began with them would hold the time the path was idle */
+    if ((length > 0) && (tx->cfg.sched == VQP_SCHED_LEFT) &&
+        ((path->rate.start == 0) || !vqp_path_awaits_cqe(path))) {
+        vqp_rate_begin(&path->rate, tx->clock.now);
+    }
+
+    frag->path   = path;
+    frag->op     = op;
+    frag->sge    = batch->sge[index];
+    frag->opcode = VQP_WR_WRITE;
+    frag->nsge   = 0;
+    frag->kind   = kind;
+    frag->length = length;
+    frag->slot   = vqp_tx_place(tx, path, id, kind, offset, length, 0, signal,
+                                &frag->flags);
+    if (kind <= VQP_KIND_CSWAP) {
+        ++path->stats.frags;
+        path->stats.bytes += length;
+    }
+
+    /* last may be of an earlier batch, in the memory of this frag */
+    if ((frag->flags & VQP_FRAG_SIGNALED) && (op != NULL) &&
+        vqp_batch_has(batch, last, path, op) &&
+        !(last->flags & VQP_FRAG_FORCE_SIGNAL)) {
+        last->flags &= ~(unsigned)VQP_FRAG_SIGNALED;
+    }
+
+    ++batch->count;
+    path->batch_last = frag;
+    return frag;
+}
+
+/** The same as a function, for frags that are not data. */
 vqp_frag_t *vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                         vqp_op_t *op, uint16_t id, uint8_t kind,
                         uint64_t offset, uint32_t length, int signal);
