@@ -601,6 +601,39 @@ TEST_F(error_test, a_closed_interface_fails_the_endpoints_to_it_once)
     EXPECT_EQ(1u, ab->errors);
 }
 
+/* What the peer's device has acknowledged succeeds before the endpoint fails,
+ * although the process hears of the peer's end before it looks at its completions.
+ * UCP gives up all requests of an endpoint that fails. */
+TEST_F(error_test, what_was_executed_before_the_peer_ended_succeeds)
+{
+    unsigned failed_before = 0;
+    auto see               = [&] { failed_before += ab->errors; };
+    completion comps[]     = {completion(1, see), completion(1, see),
+                              completion(1, see), completion(1, see)};
+
+    start();
+    for (auto &comp : comps) {
+        ASSERT_EQ(UCS_INPROGRESS, put(*ab, 4096, comp, target->addr(),
+                                      target->rkey()));
+    }
+    usleep(200000); /* the device has no need of progress, */
+    target.reset();
+    b->close();
+    usleep(200000); /* and neither has the handler of the peer's message */
+    ASSERT_TRUE(until([&] {
+        return (comps[0].calls > 0) && (comps[1].calls > 0) &&
+               (comps[2].calls > 0) && (comps[3].calls > 0);
+    }));
+    for (auto &comp : comps) {
+        EXPECT_EQ(UCS_OK, comp.status) << ucs_status_string(comp.status);
+    }
+    EXPECT_EQ(0u, failed_before);
+    EXPECT_TRUE(until([&] {
+        (void)uct_ep_check(*ab, 0, NULL);
+        return ab->errors == 1;
+    }));
+}
+
 /* The peer has closed in an orderly way, which is no failure while nothing waits.
  * A later flush fails at once, and not after a timeout */
 TEST_F(error_test, a_flush_after_the_peer_has_closed_fails_at_once)
