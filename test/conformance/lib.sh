@@ -212,21 +212,24 @@ run_once() {
 }
 
 # run_batch SLOT DIR: until each of DIR/tests has a result in DIR/results. A
-# test that a guest died in gets a second try, alone in a fresh guest, since a
-# guest may fail by itself. DIR/retried has the tests, and how the guests ended.
+# test that a guest died in, or whose process died in a guest, gets a second try,
+# alone in a fresh guest: a guest may fail by itself, and where it gets too little
+# of the processor, RC gives up. DIR/retried has the tests, and how they ended.
 run_batch() {
-    local slot=$1 dir=$2 left again=() died
+    local slot=$1 dir=$2 left again=() died how
+    local ended='^FAIL ([^ ]*) \((the machine ended|died: .*)\)$'
     mapfile -t left <"$dir/tests"
     while [ ${#left[@]} -gt 0 ] && [ -d "$dir" ] && [ ! -e "$dir/stop" ]; do
         run_once "$slot" "$dir" "${left[@]}"
         mapfile -t left < <(printf '%s\n' "${left[@]}" |
                             grep -vxFf <(awk '{ print $2 }' "$dir/now"))
-        died=$(sed -n 's/^FAIL \([^ ]*\) (the machine ended)$/\1/p' "$dir/now")
-        if [ -n "$died" ] && [ "$ON" = rxe ]; then
-            again+=("$died")
-            echo "$died (its guest ended with status $STATUS:" \
-                "$(tail -n 1 "$dir/output"))" >>"$dir/retried"
-            sed -i '/(the machine ended)$/d' "$dir/now"
+        if [ "$ON" = rxe ]; then
+            while read -r died how; do
+                again+=("$died")
+                echo "$died ($how; its guest ended with status $STATUS:" \
+                    "$(tail -n 1 "$dir/output"))" >>"$dir/retried"
+            done < <(sed -nE "s/$ended/\1 \2/p" "$dir/now")
+            sed -i -E "/$ended/d" "$dir/now"
         fi
         cat "$dir/now" >>"$dir/results"
     done
