@@ -13,6 +13,9 @@
 
 #include <ucs/debug/log.h>
 
+/* Full polls at most in front of events: traffic without an end must not delay them */
+#define UCT_VQP_POLLS_BEFORE_EVENTS 64
+
 /* ---- receive ---- */
 
 /* Replace consumed receives */
@@ -321,6 +324,27 @@ uct_vqp_poll_cqs(uct_vqp_iface_t *iface, unsigned max)
     return count;
 }
 
+/* Completions that arrived before an event come first: what the peer has executed
+ * before it ended succeeds, and what it had sent is delivered. */
+static unsigned __attribute__((noinline))
+uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
+{
+    unsigned total = 0;
+    unsigned i, count;
+
+    for (i = 0; i < UCT_VQP_POLLS_BEFORE_EVENTS; ++i) {
+        count  = uct_vqp_poll_cqs(iface, iface->set.poll_max);
+        total += count;
+        uct_vqp_iface_run_scheduled(iface);
+        if (count < iface->set.poll_max) {
+            break;
+        }
+    }
+
+    uct_vqp_iface_handle_events(iface);
+    return total;
+}
+
 unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
@@ -333,12 +357,12 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
     iface->in_progress = 1;
     (void)ucs_async_check_miss(iface->super.worker->async);
     iface->reported = 0;
-    if (vqp_unlikely(uct_vqp_iface_has_events(iface))) {
-        uct_vqp_iface_handle_events(iface);
-    }
-
     if (vqp_unlikely(iface->next_deferred_wc < iface->num_deferred_wcs)) {
         count += uct_vqp_handle_deferred_wcs(iface);
+    }
+
+    if (vqp_unlikely(uct_vqp_iface_has_events(iface))) {
+        count += uct_vqp_iface_events_progress(iface);
     }
 
     count += uct_vqp_poll_cqs(iface, iface->set.poll_max);

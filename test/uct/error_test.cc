@@ -634,6 +634,39 @@ TEST_F(error_test, what_was_executed_before_the_peer_ended_succeeds)
     }));
 }
 
+/* What the peer sent, and the device saw arrive, is delivered before the endpoint
+ * fails, although the process hears of the peer's end before it looks at its
+ * completions, more than one poll takes */
+TEST_F(error_test, what_the_peer_sent_before_it_ended_is_delivered_first)
+{
+    unsigned got = 0, late = 0;
+    completion comp;
+
+    start();
+    connect_back();
+    b->on_am(3, [&](const char *, size_t) {
+        ++got;
+        late += ba->errors;
+        return UCS_OK;
+    });
+    for (int i = 0; i < 60; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 3, 0, NULL, 0));
+    }
+    if (uct_ep_flush(*ab, 0, &comp.super) == UCS_INPROGRESS) {
+        for (double end = now() + 10; (comp.calls == 0) && (now() < end);) {
+            run_for_one(*a, 0.001);
+        }
+        ASSERT_EQ(1, comp.calls);
+    }
+    EXPECT_EQ(UCS_OK, uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, NULL));
+    ab->destroy();
+    run_for_one(*a, 0.2);
+    EXPECT_EQ(0u, got);
+    EXPECT_TRUE(until([&] { return (got == 60) && (ba->errors > 0); }, 5))
+            << got << " of 60";
+    EXPECT_EQ(0u, late);
+}
+
 /* The peer has closed in an orderly way, which is no failure while nothing waits.
  * A later flush fails at once, and not after a timeout */
 TEST_F(error_test, a_flush_after_the_peer_has_closed_fails_at_once)
