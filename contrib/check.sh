@@ -68,6 +68,7 @@ mkdir -p "$work/log" || exit 2
 : >"$work/counts"
 : >"$work/times"
 : >"$work/notes"
+: >"$work/failures"
 export CHECK_DIR=$work CHECK_SRC=$work/src CHECK_UCX=$top/ucx-src
 export CHECK_JOBS=${#cpu[@]} CHECK_CPU=${cpu[0]} CHECK_MUST=$install CHECK_RXE=yes
 # the copy has no history: reports of failures contain its commit
@@ -100,6 +101,7 @@ finish() {
     sed -E 's/^(retried|expected failure) /\1: /' "$work/notes" | sort -u | cut -c 1-200
     echo "retried: $(grep -c '^retried ' "$work/notes")," \
         "expected failures: $(grep -c '^expected failure ' "$work/notes")"
+    sed 's/^/failed: /' "$work/failures" | cut -c 1-200
     awk '{ passed += $1; failed += $2; skipped += $3 }
          END { printf "%d passed, %d failed, %d skipped\n",
                       passed, failed, skipped

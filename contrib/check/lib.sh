@@ -15,7 +15,7 @@
 result() {
     case $1 in
         ok) count 1 0 0 ;;
-        FAIL) count 0 1 0 ;;
+        FAIL) count 0 1 0; echo "$2${3:+ ($3)}" >>"$CHECK_DIR/failures" ;;
         skip) count 0 0 1 ;;
     esac
     printf '%-4s %s%s\n' "$1" "$2" "${3:+ ($3)}"
@@ -80,6 +80,7 @@ suite() {
     read -r passed _ failed _ skipped _ <<<"$counts"
     count "$passed" "$failed" "$skipped"
     echo "---- $name: $counts, $((SECONDS - start)) s"
+    sed -n "s/^FAIL /$name: /p" "$log" >>"$CHECK_DIR/failures"
     if [ "$failed" != 0 ]; then
         grep -qE '^(#|    )' "$log" || tail_of "$log"
     elif [ $((passed + skipped)) = 0 ]; then

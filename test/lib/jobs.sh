@@ -35,9 +35,11 @@ jobs_slots() {
 }
 
 jobs_stop() {
-    [ ${#jobs_pids[@]} = 0 ] || {
-        kill "${jobs_pids[@]}" 2>/dev/null
-        wait "${jobs_pids[@]}" 2>/dev/null
+    # the last one may not be in the list yet: a trap runs between any two commands
+    local pids=("${jobs_pids[@]}" ${!:+"$!"})
+    [ ${#pids[@]} = 0 ] || {
+        kill "${pids[@]}" 2>/dev/null
+        wait "${pids[@]}" 2>/dev/null
     }
     jobs_pids=()
 }
