@@ -110,7 +110,7 @@ typedef struct vqp_failover {
     uint16_t       posted;      /* slot behind the newest frag that was posted */
     uint16_t       replay;      /* slots [replay, replay_end): of the last */
     uint16_t       replay_end;  /* incarnation, to be replayed */
-    uint16_t       wrs_seen;    /* path->tail when wrs was brought up to date */
+    uint16_t       wrs_seen;    /* path->tail when these were brought up to date: */
     uint32_t       wrs;         /* posted in this incarnation */
     uint32_t       packets;     /* beyond one for each of them */
     uint64_t       imms_sent;   /* stats.imms at its begin */
@@ -156,7 +156,8 @@ typedef struct vqp_path {
     uint8_t          rail;        /* local rail */
     uint8_t          peer_rail;
     uint8_t          up;          /* it takes new frags */
-    uint8_t          mtu_shift;   /* log2 of the bytes of a packet */
+    uint8_t          mtu_shift;   /* log2 of the bytes of a packet; 0 without
+                                     failover, which alone counts packets */
     vqp_rate_t       rate;        /* measured; for sched left only */
     struct vqp_frag *batch_last;  /* newest frag of the batch on this path */
     vqp_path_stats_t stats;
@@ -171,13 +172,6 @@ static inline uint16_t vqp_path_outstanding(const vqp_path_t *path)
 static inline vqp_inflight_t *vqp_path_at(vqp_path_t *path, uint16_t slot)
 {
     return &path->inflight[slot & path->mask];
-}
-
-/** Bring the number of work requests of this incarnation up to date. */
-static inline void vqp_path_count_wrs(vqp_path_t *path)
-{
-    path->fo.wrs     += (uint16_t)(path->tail - path->fo.wrs_seen);
-    path->fo.wrs_seen = path->tail;
 }
 
 /** The frag in @a slot carries an immediate: a replay needs it again. */

@@ -1,6 +1,20 @@
 /* The budget of a path, and frags in a batch; see place.h. Pure: libc only. */
 #include "core/place.h"
 
+void vqp_path_count_wrs(vqp_path_t *path)
+{
+    uint16_t slot = path->fo.wrs_seen;
+
+    path->fo.wrs     += (uint16_t)(path->tail - slot);
+    path->fo.wrs_seen = path->tail;
+    if (path->mtu_shift != 0) {
+        for (; slot != path->tail; ++slot) {
+            path->fo.packets += vqp_path_more_packets(path,
+                                                      vqp_path_at(path, slot));
+        }
+    }
+}
+
 static inline void vqp_tx_new_budget(const vqp_tx_t *tx, vqp_path_t *path)
 {
     uint32_t slots      = vqp_path_outstanding(path) + VQP_CONTROL_RESERVE;

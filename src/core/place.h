@@ -23,6 +23,17 @@ unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
 /** Give the path a new budget: credits came back, or nothing is known of it. */
 void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path);
 
+/** Packets of a frag, beyond the first. */
+static inline uint32_t
+vqp_path_more_packets(const vqp_path_t *path, const vqp_inflight_t *entry)
+{
+    return (entry->length != 0) ? (entry->length - 1) >> path->mtu_shift : 0;
+}
+
+/** Bring the work requests and packets of this incarnation up to date, before
+ *  slots are taken again: path->fo.wrs, path->fo.packets. */
+void vqp_path_count_wrs(vqp_path_t *path);
+
 /** A state change of the path: nothing goes without a check. */
 static inline void vqp_path_stop(vqp_path_t *path)
 {
@@ -54,9 +65,6 @@ vqp_tx_place(const vqp_tx_t *tx, vqp_path_t *path, uint16_t id, uint8_t kind,
     entry->flags  = (uint8_t)flags;
     path->bytes  += length;
     *signaled     = 0;
-    if (vqp_unlikely(length >> path->mtu_shift)) {
-        path->fo.packets += (length - 1) >> path->mtu_shift;
-    }
 
     if (vqp_likely((path->budget.frags > 1) &&
                    (length < path->budget.bytes))) {

@@ -7,14 +7,6 @@
 
 /* ---- what was executed ---- */
 
-/* What the count of a source counts for a frag, beyond one */
-static uint32_t vqp_replay_extra(const vqp_path_t *path,
-                                 const vqp_inflight_t *entry)
-{
-    return (entry->length >> path->mtu_shift) ?
-                   (entry->length - 1) >> path->mtu_shift : 0;
-}
-
 /* How many of the frags in flight the immediates prove to be executed */
 static unsigned vqp_trim_imms(vqp_path_t *path, const vqp_executed_t *executed)
 {
@@ -53,14 +45,14 @@ static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
     if (is_psn) {
         before += path->fo.packets;
         for (slot = path->head; slot != path->tail; ++slot) {
-            before -= vqp_replay_extra(path, vqp_path_at(path, slot));
+            before -= vqp_path_more_packets(path, vqp_path_at(path, slot));
         }
     }
 
     left = (executed->count - before) & VQP_FSN_MASK;
     for (slot = path->head; slot != path->tail; ++slot) {
         units += 1 + (is_psn ?
-                      vqp_replay_extra(path, vqp_path_at(path, slot)) : 0);
+                      vqp_path_more_packets(path, vqp_path_at(path, slot)) : 0);
         if (units > left) {
             return count;
         }

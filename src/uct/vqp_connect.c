@@ -106,7 +106,8 @@ vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
 
     uct_vqp_fill_conn(vqp, index, peer, &vqp->peer_info[peer->rail], &conn);
     ib->rq_psn                  = conn.rq_psn;
-    vqp->paths[index].mtu_shift = (uint8_t)(7 + conn.mtu);
+    vqp->paths[index].mtu_shift = vqp->core.failover.is_on ?
+                                          (uint8_t)(7 + conn.mtu) : 0;
     status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
                                   set->recv_depth, &posted);
     vqp->paths[index].recv_posted = (uint16_t)posted;
