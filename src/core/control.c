@@ -13,7 +13,7 @@ static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
     for (i = 0; i < tx->num_paths; ++i) {
         path          = &tx->paths[tx->next_path];
         tx->next_path = path->next;
-        if (vqp_path_has_reserve(path) && (path->imms < path->imms_max)) {
+        if (vqp_path_has_reserve(path)) {
             return path;
         }
     }
@@ -87,7 +87,7 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
                        sizeof(vqp_cell_t), 0);
     vqp_tx_fill_control(tx, frag, credit);
     vqp_path_at(path, frag->slot)->am_post = tx->am.post;
-    vqp_tx_add_imm(tx, frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
+    vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
     tx->fc.am_credits = 0; /* its fsn is reserved nowhere */
     tx->slow         &= ~(uint32_t)VQP_TX_CONTROL;
     ++tx->controls;
@@ -162,7 +162,7 @@ void vqp_tx_drain_nops(vqp_tx_t *tx, vqp_batch_t *batch)
 
 void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
 {
-    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->clock.now, VQP_NEED_IMM, 0};
+    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->clock.now, 0, 0};
     vqp_path_t *path;
     vqp_frag_t *frag;
     vqp_op_t *op;
@@ -179,7 +179,7 @@ void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
         op   = vqp_tx_op_of(tx, tx->announce.head);
         frag = vqp_tx_emit_empty(tx, batch, path, op, tx->announce.head,
                                  VQP_KIND_NOTIFY, 1);
-        vqp_tx_add_imm(tx, frag, op->am.fsn, vqp_tx_last_flags(op));
+        vqp_frag_add_imm(frag, op->am.fsn, vqp_tx_last_flags(op));
         op->flags        |= VQP_OP_ANNOUNCED;
         ++op->pending;
         tx->announce.head = op->next;

@@ -95,15 +95,14 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     while (tx->fence.paths != 0) {
         path = &tx->paths[__builtin_ctzl(tx->fence.paths)];
-        if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX) ||
-            !vqp_path_has_imm(path)) {
+        if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX)) {
             vqp_cover(DISPATCH_FENCE_WAITS_ROOM);
             return 0;
         }
 
         frag = vqp_tx_emit_empty(tx, batch, path, op, id, VQP_KIND_FENCE,
                                  op->flags & VQP_OP_SIGNAL);
-        vqp_tx_add_imm(tx, frag, vqp_tx_next_fsn(tx), 0);
+        vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), 0);
         if (path->reads > 0) {
             vqp_cover(DISPATCH_FENCE_READS);
             frag->flags |= VQP_FRAG_FENCE;
@@ -170,9 +169,7 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     vqp_path_t *path;
     vqp_frag_t *frag;
 
-    /* a path that a tail AM uses will carry an immediate of it */
-    path = vqp_tx_choose(tx, length, left,
-                         (op->flags & VQP_OP_SPRAY) ? 0 : VQP_NEED_IMM, 0);
+    path = vqp_tx_choose(tx, length, left, 0, 0);
     if (vqp_unlikely(path == NULL)) {
         vqp_cover(DISPATCH_AM_NO_PATH);
         return 0;
@@ -202,7 +199,7 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
             --tx->fc.fsn_reserved;
         }
     } else {
-        vqp_tx_add_imm(tx, frag, vqp_tx_next_fsn(tx), flags);
+        vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), flags);
         --tx->fc.fsn_reserved;
     }
 
@@ -261,14 +258,14 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 
     do {
         path = &tx->paths[__builtin_ctzl(*paths)];
-        if (!path->up || !vqp_path_has_imm(path) ||
+        if (!path->up ||
             ((frag = vqp_tx_tail_frag(tx, batch, op, path)) == NULL)) {
             return 0;
         }
 
         *paths &= *paths - 1;
-        vqp_tx_add_imm(tx, frag, vqp_tx_next_fsn(tx),
-                       (*paths == 0) ? vqp_tx_last_flags(op) : 0);
+        vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx),
+                         (*paths == 0) ? vqp_tx_last_flags(op) : 0);
         --tx->fc.fsn_reserved;
     } while (*paths != 0);
 

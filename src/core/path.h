@@ -41,7 +41,7 @@ typedef struct vqp_inflight {
     uint8_t  flags; /* VQP_INFLIGHT_* */
 } vqp_inflight_t;
 
-/* Slots of each send queue, and immediates, that only control may take */
+/* Slots of each send queue, and fsns of the window, that only control may take */
 #define VQP_CONTROL_RESERVE 2
 
 /**
@@ -146,8 +146,6 @@ typedef struct vqp_path {
     uint16_t         reads;       /* READs and atomics unconfirmed */
     uint16_t         reads_max;
     uint16_t         rma;         /* frags of put, get, atomic unconfirmed */
-    uint16_t         imms;        /* receives of the peer that are spent */
-    uint16_t         imms_max;
     uint16_t         recv_posted; /* own receives in the queue, with those... */
     uint16_t         recv_used;   /* ...consumed and not posted again yet */
     uint16_t         epoch;
@@ -207,11 +205,6 @@ static inline int vqp_path_has_room(const vqp_path_t *path, uint64_t cap)
 static inline int vqp_path_has_reserve(const vqp_path_t *path)
 {
     return (vqp_path_outstanding(path) < path->depth) && path->up;
-}
-
-static inline int vqp_path_has_imm(const vqp_path_t *path)
-{
-    return path->imms + VQP_CONTROL_RESERVE < path->imms_max;
 }
 
 /** Is a CQE to come that the sender asked for? */

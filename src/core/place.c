@@ -18,14 +18,13 @@ void vqp_path_count_wrs(vqp_path_t *path)
 static inline void vqp_tx_new_budget(const vqp_tx_t *tx, vqp_path_t *path)
 {
     uint32_t slots      = vqp_path_outstanding(path) + VQP_CONTROL_RESERVE;
-    uint32_t imms       = path->imms + (uint32_t)VQP_CONTROL_RESERVE;
     uint32_t unsignaled = (uint16_t)(path->tail - path->signaled);
     uint32_t signal_in  = (unsignaled < tx->cfg.signal_every) ?
                                   tx->cfg.signal_every - unsignaled : 1;
     uint64_t bytes;
 
     vqp_path_count_wrs(path); /* at least once in a round of tail */
-    if (!path->up || (slots >= path->depth) || (imms >= path->imms_max) ||
+    if (!path->up || (slots >= path->depth) ||
         (path->bytes >= tx->cfg.path_cap)) {
         vqp_path_stop(path);
         return;
@@ -34,8 +33,7 @@ static inline void vqp_tx_new_budget(const vqp_tx_t *tx, vqp_path_t *path)
     bytes              = tx->cfg.path_cap - path->bytes;
     path->budget.bytes = (uint32_t)vqp_min(bytes,
                                            (uint64_t)tx->limits.max_unsignaled);
-    path->budget.frags = vqp_min(signal_in, vqp_min(path->depth - slots,
-                                                    path->imms_max - imms));
+    path->budget.frags = vqp_min(signal_in, path->depth - slots);
 }
 
 void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
@@ -50,9 +48,8 @@ unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
     int is_covered      = path->budget.frags != 0;
     unsigned flags      = 0;
 
-    /* Without a budget (no receives of the peer are left, or the frag is out of
-     * the reserve) the path may go on for a while. The bytes are few then, or the
-     * path is full */
+    /* Without a budget (the frag is out of the reserve) the path may go on for a
+     * while. The bytes are few then, or the path is full */
     if (is_covered || (unsignaled >= tx->cfg.signal_every) ||
         (path->bytes >= tx->cfg.path_cap) ||
         (vqp_path_outstanding(path) + VQP_CONTROL_RESERVE >= path->depth) ||
@@ -94,23 +91,10 @@ vqp_frag_t *vqp_tx_emit_empty(vqp_tx_t *tx, vqp_batch_t *batch,
     return frag;
 }
 
-void vqp_tx_add_imm(vqp_tx_t *tx, vqp_frag_t *frag, uint32_t fsn, uint32_t flags)
+void vqp_frag_add_imm(vqp_frag_t *frag, uint32_t fsn, uint32_t flags)
 {
-    vqp_path_t *path = frag->path;
-    int imms;
-
     frag->opcode = VQP_WR_WRITE_IMM;
     frag->imm    = fsn | flags;
-    vqp_path_note_imm(path, frag->slot, frag->imm);
-    vqp_tx_spend_imm(tx, path, fsn);
-
-    /* The budget may have been given before the receive was spent. The frag took
-     * its part of it already: a second one would end the budget without a CQE */
-    imms = path->imms + VQP_CONTROL_RESERVE;
-    if (imms >= path->imms_max) {
-        vqp_path_stop(path);
-    } else {
-        path->budget.frags = vqp_min(path->budget.frags,
-                                     (uint32_t)(path->imms_max - imms));
-    }
+    vqp_path_note_imm(frag->path, frag->slot, frag->imm);
+    ++frag->path->stats.imms;
 }

@@ -10,8 +10,8 @@
 /**
  * The budget of the path does not cover a frag that was just placed, or ends with
  * it: decide whether to signal the frag, and give the path a new budget. The
- * budget looks at slots, receives of the peer, bytes in flight, and frags and bytes
- * that may be without a CQE.
+ * budget looks at slots, bytes in flight, and frags and bytes that may be without a
+ * CQE.
  *
  * @param [in] length  Of the frag; 0 and @a path->budget zero: only refill.
  *
@@ -116,15 +116,6 @@ static inline uint32_t vqp_tx_next_fsn(vqp_tx_t *tx)
     return fsn;
 }
 
-/** The frag on @a path carries the immediate with @a fsn. */
-static inline void
-vqp_tx_spend_imm(vqp_tx_t *tx, vqp_path_t *path, uint32_t fsn)
-{
-    tx->fsn_path[fsn & (tx->cfg.fsn_window - 1)] = path->index;
-    ++path->imms;
-    ++path->stats.imms;
-}
-
 /** Flags of the immediate that closes the AM. */
 static inline uint32_t vqp_tx_last_flags(const vqp_op_t *op)
 {
@@ -222,7 +213,6 @@ vqp_frag_t *vqp_tx_emit_empty(vqp_tx_t *tx, vqp_batch_t *batch,
                               uint8_t kind, int signal);
 
 /** Give a frag that was emitted already the immediate with @a fsn. */
-void vqp_tx_add_imm(vqp_tx_t *tx, vqp_frag_t *frag, uint32_t fsn,
-                    uint32_t flags);
+void vqp_frag_add_imm(vqp_frag_t *frag, uint32_t fsn, uint32_t flags);
 
 #endif

@@ -266,8 +266,8 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     }
 
     if (entry.flags & VQP_INFLIGHT_IMM) {
-        vqp_tx_add_imm(tx, frag, vqp_imm_fsn(entry.imm),
-                       entry.imm & ~(uint32_t)VQP_FSN_MASK);
+        vqp_frag_add_imm(frag, vqp_imm_fsn(entry.imm),
+                         entry.imm & ~(uint32_t)VQP_FSN_MASK);
     }
     ++tx->stats->replayed;
     tx->stats->replayed_bytes += entry.length;

@@ -158,16 +158,13 @@ vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
     return NULL;
 }
 
-/* Receives of the peer must not be waited for: the credit update that brings new
- * ones may stand behind the frag (see vqp_tx_init) */
 static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
                                    const vqp_want_t *want)
 {
     uint32_t i;
 
     for (i = 0; i < num_paths; ++i) {
-        if (vqp_sched_may(&paths[i], want) &&
-            (!(want->needs & VQP_NEED_IMM) || vqp_path_has_imm(&paths[i]))) {
+        if (vqp_sched_may(&paths[i], want)) {
             return vqp_sched_fits(&paths[i], want) ? &paths[i] : NULL;
         }
     }

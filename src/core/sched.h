@@ -11,14 +11,12 @@ typedef enum {
     VQP_SCHED_RR,    /* in turn, over the paths with room */
     VQP_SCHED_LEAST, /* fewest bytes in flight */
     VQP_SCHED_LEFT,  /* least expected finish time, by the measured rates */
-    VQP_SCHED_FIXED  /* the first path that is up and has receives at the peer:
-                        for comparison */
+    VQP_SCHED_FIXED  /* the first path that is up: for comparison */
 } vqp_sched_t;
 
 enum {
-    VQP_NEED_IMM  = 1 << 0, /* a receive of the peer */
-    VQP_NEED_READ = 1 << 1, /* a READ credit */
-    VQP_NEED_RAIL = 1 << 2  /* to go to a certain rail of the peer */
+    VQP_NEED_READ = 1 << 0, /* a READ credit */
+    VQP_NEED_RAIL = 1 << 1  /* to go to a certain rail of the peer */
 };
 
 /** What a frag wants of a path. */
@@ -36,7 +34,6 @@ static inline int
 vqp_sched_fits(const vqp_path_t *path, const vqp_want_t *want)
 {
     return vqp_path_has_room(path, want->cap) &&
-           (!(want->needs & VQP_NEED_IMM) || vqp_path_has_imm(path)) &&
            (!(want->needs & VQP_NEED_READ) ||
             (path->reads < path->reads_max)) &&
            (!(want->needs & VQP_NEED_RAIL) || (path->peer_rail == want->rail));

@@ -193,7 +193,7 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
     tx->next_path    = path->next;
     vqp_tx_accept(tx, op, total, 1);
     frag->imm = vqp_tx_next_fsn(tx) | vqp_tx_last_flags(op);
-    vqp_tx_spend_imm(tx, path, vqp_imm_fsn(frag->imm));
+    ++path->stats.imms;
     frag->slot = vqp_tx_place(tx, path,
                               vqp_opring_index(&tx->am, op) | VQP_OP_AM,
                               VQP_KIND_AM, 0, total,

@@ -124,22 +124,6 @@ static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
     }
 }
 
-/* The receives of the peer that the path has spent are those of a queue pair that
- * is gone */
-static void vqp_trim_receives(vqp_tx_t *tx, vqp_path_t *path)
-{
-    uint32_t mask = tx->cfg.fsn_window - 1;
-    uint32_t fsn;
-
-    for (fsn = tx->fc.fsn_peer; fsn != tx->fc.fsn_next;
-         fsn = vqp_fsn_add(fsn, 1)) {
-        if (tx->fsn_path[fsn & mask] == path->index) {
-            tx->fsn_path[fsn & mask] = VQP_TX_LOST_PATH;
-        }
-    }
-    path->imms = 0;
-}
-
 void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign)
 {
     path->bytes += (uint64_t)(int64_t)(sign * (int64_t)entry->length);
@@ -215,7 +199,6 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     vqp_path_count_wrs(path);
     count  = vqp_trim_executed(path, executed, &is_exact);
     fenced = vqp_trim_fenced(path, count);
-    vqp_trim_receives(tx, path);
 
     /* An earlier incarnation may wait still: what was confirmed since is between */
     if (had_replay) {

@@ -22,7 +22,6 @@ static void vqp_tx_init_paths(vqp_tx_t *tx)
         if (path->peer_rail != tx->paths[0].peer_rail) {
             tx->limits.amo_needs = VQP_NEED_RAIL;
         }
-        vqp_assert(path->imms_max >= tx->cfg.fsn_window + VQP_CONTROL_RESERVE);
         path->next     = (uint8_t)((i + 1 == tx->num_paths) ? 0 : i + 1);
         path->signaled = path->tail;
         path->fo.wrs_seen = path->tail;
@@ -65,7 +64,7 @@ static void vqp_tx_init_limits(vqp_tx_t *tx)
 
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                  uint32_t am_size, vqp_op_t *rma_ops, uint32_t rma_size,
-                 vqp_path_t *paths, uint32_t num_paths, uint8_t *fsn_path,
+                 vqp_path_t *paths, uint32_t num_paths,
                  vqp_stats_t *stats)
 {
     vqp_assert(rma_size >= 2); /* one slot is for the barrier of a close */
@@ -77,7 +76,6 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     tx->fc.fsn_next = tx->fc.fsn_peer = cfg->first_fsn;
     tx->done.head   = tx->done.tail = VQP_OP_NONE;
     tx->announce.head = tx->announce.tail = VQP_OP_NONE;
-    tx->fsn_path    = fsn_path;
     tx->cfg         = *cfg;
     tx->stats       = stats;
     if (num_paths == 1) {
@@ -91,7 +89,6 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                ((uint64_t)cfg->ring_size * cfg->fsn_window <=
                 VQP_RING_WINDOW_MAX));
     vqp_assert(cfg->frag_shift <= cfg->max_shift);
-    memset(fsn_path, VQP_TX_NO_PATH, cfg->fsn_window);
 }
 
 vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
@@ -379,9 +376,6 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
 {
     int32_t fsns  = vqp_fsn_diff(fsn, tx->fc.fsn_peer);
     int32_t bytes = vqp_seq_diff(ring, tx->fc.ring_peer);
-    uint32_t mask = tx->cfg.fsn_window - 1;
-    uint32_t next = tx->fc.fsn_peer;
-    uint8_t *path;
 
     if (vqp_unlikely((fsn & ~VQP_FSN_MASK) ||
                      (fsns > vqp_fsn_diff(tx->fc.fsn_next, tx->fc.fsn_peer)) ||
@@ -396,18 +390,9 @@ int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn)
         return 0;
     }
 
-    for (; fsns > 0; --fsns) {
-        path = &tx->fsn_path[next++ & mask];
-        if (vqp_unlikely(*path == VQP_TX_NO_PATH)) {
-            return VQP_ERR_PROTOCOL; /* of a sprayed AM, not notified yet */
-        }
-        if (vqp_likely(*path != VQP_TX_LOST_PATH)) {
-            --tx->paths[*path].imms;
-        }
-        *path = VQP_TX_NO_PATH;
+    if (fsns > 0) {
+        tx->fc.fsn_peer = fsn;
     }
-
-    tx->fc.fsn_peer = next & VQP_FSN_MASK;
     if (bytes > 0) {
         tx->fc.ring_peer = ring;
     }

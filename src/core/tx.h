@@ -61,10 +61,6 @@ enum {
                                    fence; no concern of AMs */
 };
 
-/* In fsn_path: no immediate has carried it yet; the queue pair that did is gone */
-#define VQP_TX_NO_PATH   UINT8_MAX
-#define VQP_TX_LOST_PATH (UINT8_MAX - 1)
-
 typedef struct vqp_tx {
     /* used by every op */
     uint32_t        slow;         /* VQP_TX_*; 0: the fast path is allowed */
@@ -143,7 +139,6 @@ typedef struct vqp_tx {
     uint8_t         closed;       /* the barrier of a close has ended */
     uint32_t        iov_max;      /* pieces per op in iov_ext */
     vqp_iov_t      *iov_ext;      /* pieces of RMA ops then AM ops, or NULL */
-    uint8_t        *fsn_path;     /* path of each outstanding fsn */
     vqp_stats_t    *stats;
     vqp_tx_config_t cfg;
 } vqp_tx_t;
@@ -190,15 +185,14 @@ vqp_tx_am_frags_max(uint32_t fsn_window, uint32_t num_paths)
  * @param [in] am_ops    @a am_size ops, a power of two; likewise the RMA ones, two
  *                       at least.
  * @param [in] paths     @a num_paths paths with inflight, mask (the same on
- *                       all), depth, credits and index set, all else 0. Each
- *                       has receives of the peer for the window and the control
- *                       reserve, so no path runs out of them. The window has more fsns than
- *                       paths and reserve.
- * @param [in] fsn_path  cfg->fsn_window bytes.
+ *                       all), depth, credits and index set, all else 0. The
+ *                       peer keeps receives for the whole window on each, so
+ *                       that they need no count: the window is their credit. It
+ *                       has more fsns than paths and reserve.
  */
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                  uint32_t am_size, vqp_op_t *rma_ops, uint32_t rma_size,
-                 vqp_path_t *paths, uint32_t num_paths, uint8_t *fsn_path,
+                 vqp_path_t *paths, uint32_t num_paths,
                  vqp_stats_t *stats);
 
 /**

@@ -22,8 +22,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
 
     vqp_tx_init(&vqp->tx, tx, config->am_ops, config->num_am_ops,
                 config->rma_ops, config->num_rma_ops, vqp->paths,
-                config->num_paths,
-                config->fsn_path, &vqp->stats);
+                config->num_paths, &vqp->stats);
     vqp_rx_init(&vqp->rx, config->ring, tx->ring_size, config->rx_cells,
                 config->map, tx->fsn_window, config->peer_first_fsn,
                 &vqp->stats);

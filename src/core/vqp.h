@@ -108,7 +108,6 @@ typedef struct vqp_config {
     uint32_t        peer_first_fsn;
     uint32_t        recv_batch; /* receives that are posted again together */
     uint8_t         am_ids;     /* AM ids are below this */
-    uint8_t        *fsn_path;   /* fsn_window bytes */
     uint8_t        *map;        /* fsn_window bytes */
     char           *ring;       /* tx.ring_size bytes, the peer writes them */
     char           *rx_cells;   /* VQP_CELL_STRIDE for each path, likewise */

@@ -131,18 +131,17 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
     ops_size = ucs_align_up_pow2(ops_size, UCS_SYS_CACHE_LINE_SIZE);
     if (ucs_posix_memalign((void**)&memory, UCS_SYS_CACHE_LINE_SIZE,
                            ops_size + inflight_size + paths_size + ib_size +
-                           (2ul * set->fsn_window), "uct_vqp_tables") != 0) {
+                           set->fsn_window, "uct_vqp_tables") != 0) {
         return UCS_ERR_NO_MEMORY;
     }
 
     memset(memory, 0, ops_size + inflight_size + paths_size + ib_size +
-                      (2ul * set->fsn_window));
+                      set->fsn_window);
     vqp->ops        = (vqp_op_t*)memory;
     vqp->op_rkeys   = (uint32_t(*)[VQP_MAX_RAILS])(memory + keys_offset);
     vqp->paths      = (vqp_path_t*)(memory + ops_size + inflight_size);
     vqp->ib_paths   = (vqp_ib_path_t*)((char*)vqp->paths + paths_size);
     vqp->window_map = (uint8_t*)vqp->ib_paths + ib_size;
-    vqp->fsn_path   = vqp->window_map + set->fsn_window;
     for (i = 0; i < num; ++i) {
         vqp->paths[i].inflight = (vqp_inflight_t*)(memory + ops_size) +
                                  ((size_t)i * set->inflight);

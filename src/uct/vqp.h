@@ -41,7 +41,6 @@ typedef struct uct_vqp {
     vqp_path_t          *paths;
     vqp_iov_t           *iov_ext;
     uint8_t             *window_map;
-    uint8_t             *fsn_path;
     vqp_op_t            *ops;
     uint32_t           (*op_rkeys)[VQP_MAX_RAILS]; /* of each op of the RMA ring */
 

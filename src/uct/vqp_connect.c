@@ -31,7 +31,7 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return VQP_ERR_UNREACHABLE;
     }
 
-    /* One path must be able to carry the whole window, see vqp_tx_init */
+    /* Each path must be able to carry the whole window, see vqp_tx_init */
     if (peer->rx_depth < own->fsn_window + VQP_CONTROL_RESERVE) {
         ucs_error("a peer posts %u receives on a path, a window of %u needs %u",
                   peer->rx_depth, own->fsn_window,
@@ -184,7 +184,6 @@ static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *pee
     for (i = 0; i < num_paths; ++i) {
         rail                    = &iface->rails[vqp->paths[i].rail];
         vqp->paths[i].reads_max = ucs_min(rail->max_reads, peer->max_reads);
-        vqp->paths[i].imms_max  = (uint16_t)peer->rx_depth;
         vqp->paths[i].peer_rail = peer->paths[i].rail;
         vqp->peer_rails        |= (uint8_t)UCS_BIT(peer->paths[i].rail);
     }
@@ -242,7 +241,6 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.peer_first_fsn = peer->first_fsn;
     config.recv_batch     = set->rx_batch;
     config.am_ids         = UCT_AM_ID_MAX;
-    config.fsn_path       = vqp->fsn_path;
     config.map            = vqp->window_map;
     config.ring           = vqp->chunk.remote;
     config.rx_cells       = vqp->chunk.remote + layout.rx_cells;

@@ -738,33 +738,6 @@ TEST_F(dispatch, messages_that_fill_a_path_bring_a_cqe) {
     }
 }
 
-/* The same with messages that wait for receives of the peer in between */
-TEST_F(dispatch, receives_of_the_peer_do_not_put_cqes_off) {
-    m_cfg.fsn_window   = 16;
-    m_cfg.signal_every = 8;
-    m_cfg.ring_size    = 1 << 16;
-    for (unsigned step = 1; step <= 8; ++step) {
-        unsigned unsignaled = 0;
-
-        start(1);
-        m_paths[0].imms_max = 12; /* fewer than a peer may post */
-        for (unsigned i = 0; i < 30; ++i) {
-            for (unsigned j = 0; j < step; ++j) {
-                am(0);
-            }
-            for (const vqp_frag_t &frag : txkit::dispatch()) {
-                unsignaled = (frag.flags & VQP_FRAG_SIGNALED) ? 0 :
-                                                                unsignaled + 1;
-                ASSERT_LT(unsignaled, 2 * m_cfg.signal_every) << step;
-                if (frag.flags & VQP_FRAG_SIGNALED) {
-                    retire(frag);
-                }
-            }
-            vqp_tx_credit(&m_tx, m_tx.fc.ring_head, m_tx.fc.fsn_next);
-        }
-    }
-}
-
 TEST_F(dispatch, many_bytes_of_messages_are_signaled) {
     start(1);
     am(500);
@@ -871,21 +844,6 @@ TEST_F(dispatch, a_message_that_waited_advertises_what_a_control_message_adverti
     EXPECT_EQ(80u, record->credit_fsn);
 }
 
-TEST_F(dispatch, messages_wait_for_receives_and_puts_do_not) {
-    m_cfg.fsn_window = 16;
-    start(1);
-    m_paths[0].imms_max = 12;
-    for (unsigned i = 0; i < 14; ++i) {
-        ASSERT_TRUE(am(0));
-    }
-    rma(VQP_KIND_PUT, 8);
-    auto frags = batch();
-    EXPECT_EQ(10u, count(frags, VQP_KIND_AM));
-    EXPECT_EQ(1u, count(frags, VQP_KIND_PUT));
-    vqp_tx_credit(&m_tx, 0, 102);
-    EXPECT_EQ(2u, batch().size());
-}
-
 /* ---- fences ---- */
 
 TEST_F(dispatch, fence_of_an_idle_sender_does_nothing) {
@@ -959,18 +917,6 @@ TEST_F(dispatch, a_put_behind_a_fenced_message_is_not_stranded) {
         confirm(batch());
     }
     EXPECT_TRUE(vqp_opring_is_empty(&m_tx.am));
-}
-
-TEST_F(dispatch, fence_waits_for_a_receive_of_its_path) {
-    start(2);
-    rma(VQP_KIND_PUT, 8);
-    batch();
-    m_paths[0].imms = m_paths[0].imms_max - VQP_CONTROL_RESERVE;
-    vqp_tx_fence(&m_tx);
-    am(8);
-    EXPECT_TRUE(batch().empty()); /* although the other path could take the AM */
-    --m_paths[0].imms;
-    EXPECT_EQ(2u, batch().size());
 }
 
 TEST_F(dispatch, fence_needs_nothing_behind_confirmed_puts) {
@@ -1075,23 +1021,6 @@ TEST_F(dispatch, a_put_behind_a_fence_is_held_until_all_is_confirmed) {
     EXPECT_TRUE(batch().empty());
     retire(nop[1]);
     EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
-}
-
-TEST_F(dispatch, a_probe_goes_out_although_a_fenced_message_waits_for_the_peer) {
-    start(2);
-    rma(VQP_KIND_PUT, 8);
-    auto put = batch();
-    m_paths[put[0].path->index].imms = m_paths[put[0].path->index].imms_max;
-    vqp_tx_fence(&m_tx);
-    am(8);
-    EXPECT_TRUE(batch().empty());
-    confirm(put);
-    EXPECT_TRUE(batch().empty());
-    EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
-    want_probe();
-    auto probe = batch();
-    ASSERT_EQ(1u, count(probe, VQP_KIND_NOP));
-    EXPECT_TRUE(batch().empty()); /* once */
 }
 
 /* put, fence, put, message: the message waits for the dispatch of the first put

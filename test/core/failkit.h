@@ -59,7 +59,6 @@ protected:
         config.peer_first_fsn = PEER_FIRST;
         config.recv_batch     = 4;
         config.am_ids         = 8;
-        config.fsn_path       = m_fsn_path.data();
         config.map            = m_map.data();
         config.ring           = m_ring.data();
         config.rx_cells       = m_rx_cells.data();

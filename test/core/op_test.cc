@@ -98,18 +98,13 @@ TEST(record, largest_payload_takes_half_the_ring) {
 TEST(path, keeps_a_reserve_for_control) {
     vqp_path_t path {};
 
-    path.up       = 1;
-    path.depth    = 8;
-    path.imms_max = 4;
-    path.tail     = 8 - VQP_CONTROL_RESERVE - 1;
+    path.up    = 1;
+    path.depth = 8;
+    path.tail  = 8 - VQP_CONTROL_RESERVE - 1;
     EXPECT_TRUE(vqp_path_has_room(&path, 1));
     ++path.tail;
     EXPECT_FALSE(vqp_path_has_room(&path, 1));
-
-    path.imms = 1;
-    EXPECT_TRUE(vqp_path_has_imm(&path));
-    path.imms = 2;
-    EXPECT_FALSE(vqp_path_has_imm(&path));
+    EXPECT_TRUE(vqp_path_has_reserve(&path));
 }
 
 TEST(path, is_full_at_its_cap_and_closed_while_down) {

@@ -21,7 +21,6 @@ protected:
             m_paths[i].next      = (uint8_t)((i + 1) % NUM);
             m_paths[i].up        = 1;
             m_paths[i].depth     = 16;
-            m_paths[i].imms_max  = 16;
             m_paths[i].reads_max = 4;
         }
     }
@@ -83,31 +82,27 @@ TEST_F(sched, least_rotates_over_equals) {
 }
 
 TEST_F(sched, least_skips_paths_without_credit) {
-    m_paths[0].imms = 14;
+    m_paths[0].reads = m_paths[0].reads_max;
     m_paths[1].bytes = m_paths[2].bytes = m_paths[3].bytes = 5;
-    EXPECT_EQ(1, pick(VQP_SCHED_LEAST, VQP_NEED_IMM));
+    EXPECT_EQ(1, pick(VQP_SCHED_LEAST, VQP_NEED_READ));
     m_next = 0;
     EXPECT_EQ(0, pick(VQP_SCHED_LEAST));
 }
 
 TEST_F(sched, needs_are_respected) {
     for (vqp_path_t &path : m_paths) {
-        path.imms  = 16 - VQP_CONTROL_RESERVE;
         path.reads = path.reads_max;
     }
 
     for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEAST, VQP_SCHED_LEFT,
                                VQP_SCHED_FIXED}) {
-        EXPECT_EQ(-1, pick(policy, VQP_NEED_IMM));
         EXPECT_EQ(-1, pick(policy, VQP_NEED_READ));
         EXPECT_GE(pick(policy), 0);
     }
 
-    m_paths[3].imms = 0;
     m_paths[2].reads = 0;
-    EXPECT_EQ(3, pick(VQP_SCHED_RR, VQP_NEED_IMM));
     EXPECT_EQ(2, pick(VQP_SCHED_RR, VQP_NEED_READ));
-    EXPECT_EQ(-1, pick(VQP_SCHED_RR, VQP_NEED_IMM | VQP_NEED_READ));
+    EXPECT_EQ(2, pick(VQP_SCHED_RR, VQP_NEED_READ));
 }
 
 TEST_F(sched, a_required_rail_of_the_peer_is_respected) {
@@ -151,8 +146,6 @@ TEST_F(sched, fixed_stays_on_the_first_that_is_up) {
     m_paths[0].up = 0;
     EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
     EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
-    m_paths[1].imms = 16; /* the credit update may wait for the frag */
-    EXPECT_EQ(2, pick(VQP_SCHED_FIXED, VQP_NEED_IMM));
     m_paths[1].bytes = 1000;
     EXPECT_EQ(-1, pick(VQP_SCHED_FIXED));
 }

@@ -40,7 +40,7 @@ protected:
         prepare(num_paths);
         vqp_tx_init(&m_tx, &m_cfg, m_am_ops.data(), m_num_ops,
                     m_rma_ops.data(), m_num_ops, m_paths.data(), num_paths,
-                    m_fsn_path.data(), &m_stats);
+                    &m_stats);
     }
 
     void prepare(unsigned num_paths) {
@@ -53,7 +53,6 @@ protected:
         m_mirror.resize(m_cfg.ring_size);
         m_cells.resize(num_paths * VQP_CELL_STRIDE);
         m_results.resize(num_paths * entries);
-        m_fsn_path.resize(m_cfg.fsn_window);
         m_am_ops.resize(m_num_ops);
         m_rma_ops.resize(m_num_ops);
         m_paths.assign(num_paths, vqp_path_t {});
@@ -63,8 +62,6 @@ protected:
             m_paths[i].mask      = (uint16_t)(entries - 1);
             m_paths[i].depth     = m_depth;
             m_paths[i].reads_max = m_reads_max;
-            m_paths[i].imms_max  = (uint16_t)(m_cfg.fsn_window +
-                                              VQP_CONTROL_RESERVE);
             m_paths[i].index     = (uint8_t)i;
             m_paths[i].up        = 1;
         }
@@ -258,7 +255,6 @@ protected:
     std::vector<vqp_op_t>                    m_am_ops, m_rma_ops;
     std::vector<char>                        m_mirror, m_cells;
     std::vector<uint64_t>                    m_results;
-    std::vector<uint8_t>                     m_fsn_path;
 };
 
 #endif

@@ -29,7 +29,7 @@ public:
         m_num_paths((m_window == 4) ? 1 : MAX_PATHS),
         m_ring(new char[m_ring_size]()),
         m_cells(new char[m_num_paths * VQP_CELL_STRIDE]()),
-        m_map(new uint8_t[m_window]), m_fsn_path(new uint8_t[m_window]),
+        m_map(new uint8_t[m_window]),
         m_mirror(new char[m_ring_size]()),
         m_own_cells(new char[m_num_paths * VQP_CELL_STRIDE]()),
         m_inflight(MAX_PATHS * DEPTH), m_am_ops(NUM_OPS), m_rma_ops(NUM_OPS),
@@ -71,7 +71,6 @@ private:
             path.inflight  = &m_inflight[i * DEPTH];
             path.mask      = DEPTH - 1;
             path.depth     = DEPTH - 1;
-            path.imms_max  = (uint16_t)(m_window + 2 * VQP_CONTROL_RESERVE);
             path.reads_max = 1;
             path.index     = (uint8_t)i;
             path.up        = 1;
@@ -99,7 +98,6 @@ private:
         config.peer_first_fsn  = m_first;
         config.recv_batch      = 1;
         config.am_ids          = AM_IDS;
-        config.fsn_path        = m_fsn_path.get();
         config.map             = m_map.get();
         config.ring            = m_ring.get();
         config.rx_cells        = m_cells.get();
@@ -475,7 +473,6 @@ private:
     std::unique_ptr<char[]>     m_ring;
     std::unique_ptr<char[]>     m_cells; /* that the peer writes */
     std::unique_ptr<uint8_t[]>  m_map;
-    std::unique_ptr<uint8_t[]>  m_fsn_path;
     std::unique_ptr<char[]>     m_mirror;
     std::unique_ptr<char[]>     m_own_cells;
     std::vector<vqp_inflight_t> m_inflight;

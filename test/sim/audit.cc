@@ -132,8 +132,7 @@ void vqp::audit_ops()
 /* Fsns: given, reserved, and the receives that they cost */
 void vqp::audit_fsns()
 {
-    uint32_t reserved = 0, sprayed = 0, unnamed = 0;
-    std::vector<unsigned> imms(core.tx.num_paths);
+    uint32_t reserved = 0;
 
     for (uint32_t pos = core.tx.am.head; pos != core.tx.am.tail; ++pos) {
         const vqp_op_t *op = vqp_opring_at(&core.tx.am, pos);
@@ -142,10 +141,6 @@ void vqp::audit_fsns()
         uint64_t size      = 1ull << op->frag_shift;
         uint64_t frags     = (op->length - op->offset + size - 1) / size;
 
-        if ((op->kind != VQP_KIND_FREE) && (op->flags & VQP_OP_SPRAY) &&
-            !(op->flags & VQP_OP_ANNOUNCED) && (op->offset > 0)) {
-            ++sprayed;
-        }
         if (!is_undone) {
             continue;
         }
@@ -168,28 +163,6 @@ void vqp::audit_fsns()
         }
     }
 
-    for (uint32_t fsn = core.tx.fc.fsn_peer; fsn != core.tx.fc.fsn_next;
-         fsn = vqp_fsn_add(fsn, 1)) {
-        uint8_t path = m_fsn_path[fsn & (core.tx.cfg.fsn_window - 1)];
-
-        if (path == VQP_TX_LOST_PATH) {
-            continue;
-        } else if (path == VQP_TX_NO_PATH) {
-            ++unnamed;
-        } else {
-            ++imms[path];
-        }
-    }
-
-    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
-        if (paths[i].imms != imms[i]) {
-            broke("receives of the peer that are spent", paths[i].imms,
-                  imms[i]);
-        }
-    }
-    if (unnamed != sprayed) {
-        broke("fsns that no path carried yet", unnamed, sprayed);
-    }
     if (core.tx.fc.fsn_reserved != reserved) {
         broke("fsns reserved", core.tx.fc.fsn_reserved, reserved);
     }

@@ -18,7 +18,6 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
     slot.self = this;
     m_am_ops.resize(p.am_ops);
     m_rma_ops.resize(p.rma_ops);
-    m_fsn_path.resize(p.window);
     m_map.resize(p.window);
     m_ring.resize(p.ring);
     m_mirror.resize(p.ring);
@@ -100,7 +99,6 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
         path.depth     = (uint16_t)owner.p.depth;
         path.reads_max = (uint16_t)std::min<uint64_t>(owner.p.reads,
                                                       peer.max_reads);
-        path.imms_max  = (uint16_t)peer.rx_depth;
         path.peer_rail = peer.paths[i].rail;
         path.up        = 1;
         path.mtu_shift = MTU_SHIFT;
@@ -157,7 +155,6 @@ void vqp::init_core(const vqp_wire_info_t &peer)
     cfg.peer_first_fsn = peer.first_fsn;
     cfg.recv_batch     = (uint32_t)p.rx_batch;
     cfg.am_ids         = 32;
-    cfg.fsn_path       = m_fsn_path.data();
     cfg.map            = m_map.data();
     cfg.ring           = m_ring.data();
     cfg.rx_cells       = m_cells_in.data();
@@ -590,7 +587,7 @@ std::string vqp::str() const
     for (unsigned i = 0; is_connected() && (i < tx.num_paths); ++i) {
         const vqp_path_t &path = paths[i];
 
-        if ((vqp_path_outstanding(&path) == 0) && (path.imms == 0) &&
+        if ((vqp_path_outstanding(&path) == 0) &&
             (path.fo.state == VQP_PATH_UP) && !vqp_path_has_replay(&path)) {
             continue;
         }
@@ -601,8 +598,7 @@ std::string vqp::str() const
            << ": outstanding " << vqp_path_outstanding(&path)
            << " unsignaled "
            << (uint16_t)(path.tail - path.signaled) << " bytes " << path.bytes
-           << " imms " << path.imms << " reads " << path.reads << " rma "
-           << path.rma;
+           << " reads " << path.reads << " rma " << path.rma;
     }
     return os.str();
 }

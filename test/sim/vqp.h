@@ -164,7 +164,7 @@ private:
     std::vector<std::vector<vqp_inflight_t>> m_inflight;
     std::vector<vqp_op_t>                    m_am_ops, m_rma_ops;
     std::vector<vqp_iov_t>                   m_iov_ext;
-    std::vector<uint8_t>                     m_fsn_path, m_map;
+    std::vector<uint8_t>                     m_map;
     std::vector<char>                        m_ring, m_mirror;
     std::vector<char>                        m_cells_in, m_cells_out;
     std::vector<uint64_t>                    m_amo_results;

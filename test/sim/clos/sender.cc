@@ -22,8 +22,7 @@ public:
     vqp_sender(vqp_sched_t sched, unsigned paths, uint64_t path_bytes) :
         m_paths(paths, vqp_path_t()), m_inflight(paths * SEND_DEPTH),
         m_am_ops(NUM_OPS), m_rma_ops(NUM_OPS), m_mirror(RING_SIZE),
-        m_cells(paths * VQP_CELL_STRIDE), m_results(paths * SEND_DEPTH),
-        m_fsn_path(FSN_WINDOW)
+        m_cells(paths * VQP_CELL_STRIDE), m_results(paths * SEND_DEPTH)
     {
         for (unsigned i = 0; i < paths; ++i) {
             vqp_path_t &path = m_paths[i];
@@ -31,7 +30,6 @@ public:
             path.inflight  = &m_inflight[i * SEND_DEPTH];
             path.mask      = SEND_DEPTH - 1;
             path.depth     = SEND_DEPTH - 1;
-            path.imms_max  = FSN_WINDOW + VQP_CONTROL_RESERVE;
             path.reads_max = 16;
             path.index     = (uint8_t)i;
             path.up        = 1;
@@ -57,8 +55,7 @@ public:
         cfg.cells        = (vqp_cell_t*)m_cells.data();
         cfg.amo_results  = m_results.data();
         vqp_tx_init(&m_tx, &cfg, m_am_ops.data(), NUM_OPS, m_rma_ops.data(),
-                    NUM_OPS, m_paths.data(), paths, m_fsn_path.data(),
-                    &m_stats);
+                    NUM_OPS, m_paths.data(), paths, &m_stats);
     }
 
     void start(uint64_t length, uint64_t now) override
@@ -115,7 +112,6 @@ private:
     std::vector<vqp_op_t>       m_am_ops, m_rma_ops;
     std::vector<char>           m_mirror, m_cells;
     std::vector<uint64_t>       m_results;
-    std::vector<uint8_t>        m_fsn_path;
 };
 
 class fixed_sender : public sender {
