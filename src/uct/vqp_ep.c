@@ -85,8 +85,10 @@ UCS_CLASS_DEFINE_DELETE_FUNC(uct_vqp_ep_t, uct_ep_t);
 ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp)
 {
     uct_vqp_use(vqp);
-    return vqp_is_failed(&vqp->core) ? uct_vqp_status(vqp->core.status) :
-                                       uct_vqp_no_resource(vqp);
+    /* An error here makes UCP (since 1.22) restart the request on another lane. In
+     * front of the error handler's call it would select this one again */
+    return vqp_failure_is_known(&vqp->core) ?
+                   uct_vqp_status(vqp->core.status) : uct_vqp_no_resource(vqp);
 }
 
 ucs_status_t uct_vqp_ep_bad_rkey(const uct_vqp_t *vqp, uct_rkey_t rkey)

@@ -101,6 +101,9 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
 static void uct_vqp_access(unsigned flags, vqp_ib_mr_params_t *params)
 {
     params->access = params->optional = 0;
+    if (!(flags & UCT_MD_MEM_ACCESS_ALL)) {
+        flags |= UCT_MD_MEM_ACCESS_ALL; /* ucp_mem_map of UCX 1.15 and newer */
+    }
     if (flags & UCT_MD_MEM_ACCESS_LOCAL_WRITE) {
         params->optional |= VQP_IB_ACCESS_LOCAL_WRITE;
     }

@@ -699,6 +699,42 @@ TEST_F(error_test, a_flush_after_the_peer_has_closed_fails_at_once)
     EXPECT_TRUE(until([&] { return ab->errors == 1; }));
 }
 
+/* An error of a post says that the user knows: its handler was called. Before that
+ * an op is refused, and may be left pending, where the handler finds it */
+TEST_F(error_test, an_op_between_the_failure_and_its_report_is_refused)
+{
+    uct_pending_req_t req;
+    unsigned purged = 0;
+    log_capture quiet;
+
+    start();
+    a->on_error = [&](endpoint *which, ucs_status_t) {
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(
+                uct_ep_am_short(*which, settle_id, 0, NULL, 0)));
+        uct_ep_pending_purge(*which, [](uct_pending_req_t *, void *arg) {
+            ++*(unsigned*)arg;
+        }, &purged);
+        return UCS_OK;
+    };
+    ASSERT_EQ(UCS_OK, ab->flush());
+    target.reset();
+    b->close();
+    run_for(0.2);
+    ASSERT_EQ(0u, ab->errors);
+
+    /* the first op finds out */
+    EXPECT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(*ab, settle_id, 0, NULL, 0));
+    req.func = [](uct_pending_req_t *) { return UCS_OK; };
+    EXPECT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req, 0));
+    EXPECT_EQ(0u, ab->errors);
+    ASSERT_TRUE(until([&] { return ab->errors == 1; }));
+    EXPECT_EQ(1u, purged);
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(
+            uct_ep_am_short(*ab, settle_id, 0, NULL, 0)));
+    run_for(0.1);
+    EXPECT_EQ(1u, ab->errors);
+}
+
 TEST_F(error_test, an_interface_closes_with_operations_under_way)
 {
     std::vector<std::unique_ptr<completion>> comps;

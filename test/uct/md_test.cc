@@ -243,21 +243,27 @@ TEST_F(md_test, a_peer_may_do_what_the_flags_of_a_registration_say)
                                    UCT_MD_MEM_ACCESS_REMOTE_GET,
                                    UCT_MD_MEM_ACCESS_REMOTE_ATOMIC,
                                    UCT_MD_MEM_ACCESS_LOCAL_READ |
-                                   UCT_MD_MEM_ACCESS_LOCAL_WRITE};
+                                   UCT_MD_MEM_ACCESS_LOCAL_WRITE,
+                                   0 /* all of them */};
 
     open();
     memory source(*a, 4096);
     for (unsigned flags : all) {
         memory target(*b, 4096, nullptr, flags);
-        uct_iov_t iov = source.iov(0, 64);
+        uct_iov_t iov   = source.iov(0, 64);
+        unsigned allows = flags;
 
+        if (flags == 0) {
+            allows = UCT_MD_MEM_ACCESS_ALL;
+        }
         for (unsigned op = 0; op < 3; ++op) {
             endpoint ep(*a, *b);
             completion comp;
             uint64_t result = 7;
-            bool allowed    = flags & ((op == 0) ? UCT_MD_MEM_ACCESS_REMOTE_PUT :
-                                       (op == 1) ? UCT_MD_MEM_ACCESS_REMOTE_GET :
-                                       UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
+            bool allowed    = allows &
+                              ((op == 0) ? UCT_MD_MEM_ACCESS_REMOTE_PUT :
+                               (op == 1) ? UCT_MD_MEM_ACCESS_REMOTE_GET :
+                                           UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
 
             target.fill(3);
             source.fill(4);

@@ -12,6 +12,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
+extern "C" {
+#include <uct/base/uct_md.h>
+}
+
 #include <algorithm>
 #include <mutex>
 #include <sstream>
@@ -420,6 +424,22 @@ completion::completion(int count, const std::function<void()> &f) :
 
 /* ---- memory ---- */
 
+/* UCP of UCX 1.15 and newer registers without access flags. The uct_md_mem_reg() of
+ * older ones does not let them pass */
+static ucs_status_t mem_reg(uct_md_h md, void *address, size_t length,
+                            unsigned flags, uct_mem_h *memh)
+{
+#if UCT_API < UCT_VERSION(1, 14)
+    return md->ops->mem_reg(md, address, length, flags, memh);
+#else
+    uct_md_mem_reg_params_t params = {};
+
+    params.field_mask = UCT_MD_MEM_REG_FIELD_FLAGS;
+    params.flags      = flags;
+    return uct_md_mem_reg_v2(md, address, length, &params, memh);
+#endif
+}
+
 memory::memory(node &owner, size_t length, void *address, unsigned flags) :
         owner(owner), data((char*)address), length(length),
         mapped(address == nullptr)
@@ -432,7 +452,7 @@ memory::memory(node &owner, size_t length, void *address, unsigned flags) :
         EXPECT_NE((char*)MAP_FAILED, data);
     }
 
-    ucs_status_t status = uct_md_mem_reg(owner.md, data, length, flags, &memh);
+    ucs_status_t status = mem_reg(owner.md, data, length, flags, &memh);
     if (status != UCS_OK) {
         memh = UCT_MEM_HANDLE_NULL;
     } else if ((status = uct_md_mkey_pack(owner.md, memh, &packed[0])) ==
