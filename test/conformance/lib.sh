@@ -212,12 +212,13 @@ run_once() {
 }
 
 # run_batch SLOT DIR: until each of DIR/tests has a result in DIR/results. A
-# test that a guest died in, or whose process died in a guest, gets a second try,
-# alone in a fresh guest: a guest may fail by itself, and where it gets too little
-# of the processor, RC gives up. DIR/retried has the tests, and how they ended.
+# test that a guest died in, or whose process called abort() in a guest, gets a
+# second try, alone in a fresh guest: a guest may fail by itself, and where it gets
+# too little of the processor, RC gives up, and UCX aborts. A process that ends in
+# another way is a failure at once. DIR/retried has the tests, and how they ended.
 run_batch() {
     local slot=$1 dir=$2 left again=() died how
-    local ended='^FAIL ([^ ]*) \((the machine ended|died: .*)\)$'
+    local ended='^FAIL ([^ ]*) \((the machine ended|died: .* status 134)\)$'
     mapfile -t left <"$dir/tests"
     while [ ${#left[@]} -gt 0 ] && [ -d "$dir" ] && [ ! -e "$dir/stop" ]; do
         run_once "$slot" "$dir" "${left[@]}"

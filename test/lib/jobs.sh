@@ -35,8 +35,9 @@ jobs_slots() {
 }
 
 jobs_stop() {
+    local pids=("${jobs_pids[@]}")
     # the last one may not be in the list yet: a trap runs between any two commands
-    local pids=("${jobs_pids[@]}" ${!:+"$!"})
+    ! jobs -pr | grep -qx "${!:-none}" || pids+=("$!")
     [ ${#pids[@]} = 0 ] || {
         kill "${pids[@]}" 2>/dev/null
         wait "${pids[@]}" 2>/dev/null
