@@ -48,6 +48,7 @@ typedef struct uct_vqp {
     vqp_conn_t           conn;
     vqp_wire_info_t     *local;       /* sent to the peer in REQ and REP */
     uint32_t             cm_marks;    /* UCT_VQP_CM_* */
+    uint32_t             cm_taken;    /* of these, by progress */
     vqp_status_t         cm_status;
     struct uct_vqp      *cm_next;
     uint8_t              in_cm_list;

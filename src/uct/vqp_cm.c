@@ -32,15 +32,32 @@ static void uct_vqp_cm_mark(uct_vqp_t *vqp, uint32_t mark)
     uct_vqp_iface_signal(iface, UCT_VQP_EVENT_CM);
 }
 
+void uct_vqp_cm_take_marks(uct_vqp_iface_t *iface)
+{
+    uct_vqp_t *vqp;
+
+    for (vqp = iface->cm_list; vqp != NULL; vqp = vqp->cm_next) {
+        vqp->cm_taken |= vqp->cm_marks;
+        vqp->cm_marks  = 0;
+    }
+}
+
 uct_vqp_t *uct_vqp_cm_pop_marked(uct_vqp_iface_t *iface, uint32_t *marks)
 {
-    uct_vqp_t *vqp = iface->cm_list;
+    uct_vqp_t **link = &iface->cm_list;
+    uct_vqp_t *vqp;
+
+    while (((vqp = *link) != NULL) && (vqp->cm_taken == 0)) {
+        link = &vqp->cm_next;
+    }
 
     if (vqp != NULL) {
-        iface->cm_list  = vqp->cm_next;
-        *marks          = vqp->cm_marks;
-        vqp->cm_marks   = 0;
-        vqp->in_cm_list = 0;
+        *marks        = vqp->cm_taken;
+        vqp->cm_taken = 0;
+        if (vqp->cm_marks == 0) {
+            *link           = vqp->cm_next;
+            vqp->in_cm_list = 0;
+        }
     }
 
     return vqp;

@@ -291,14 +291,24 @@ static void uct_vqp_handle_local(uct_vqp_iface_t *iface)
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
 }
 
-void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface)
+uint32_t uct_vqp_iface_take_events(uct_vqp_iface_t *iface)
 {
     uint32_t events;
 
     uct_vqp_iface_event_clear(iface); /* a sleeper without events must not
                                          wake up */
     events = __atomic_exchange_n(&iface->events, 0, __ATOMIC_ACQUIRE);
+    if (events & UCT_VQP_EVENT_CM) {
+        UCS_ASYNC_BLOCK(uct_vqp_async(iface));
+        uct_vqp_cm_take_marks(iface);
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
+    }
 
+    return events;
+}
+
+void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface, uint32_t events)
+{
     if (events & UCT_VQP_EVENT_CM) {
         uct_vqp_handle_marks(iface);
     }

@@ -4,8 +4,12 @@
 
 #include "uct/vqp.h"
 
-/** Handle the bits of iface->events. The worker's thread. */
-void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface);
+/** Take the bits of iface->events, and the marks of vqps, as they are now. The
+ *  worker's thread. */
+uint32_t uct_vqp_iface_take_events(uct_vqp_iface_t *iface);
+
+/** Handle what was taken. The worker's thread. */
+void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface, uint32_t events);
 
 /**
  * Fail connections that have missed an immediate of the peer for too long. Call

@@ -325,11 +325,13 @@ uct_vqp_poll_cqs(uct_vqp_iface_t *iface, unsigned max)
 }
 
 /* Completions that arrived before an event come first: what the peer has executed
- * before it ended succeeds, and what it had sent is delivered. */
+ * before it ended succeeds, and what it had sent is delivered. What was not polled
+ * after so many polls fails */
 static unsigned __attribute__((noinline))
 uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
 {
-    unsigned total = 0;
+    uint32_t events = uct_vqp_iface_take_events(iface);
+    unsigned total  = 0;
     unsigned i, count;
 
     for (i = 0; i < UCT_VQP_POLLS_BEFORE_EVENTS; ++i) {
@@ -341,7 +343,7 @@ uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
         }
     }
 
-    uct_vqp_iface_handle_events(iface);
+    uct_vqp_iface_handle_events(iface, events);
     return total;
 }
 

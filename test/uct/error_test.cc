@@ -352,16 +352,15 @@ TEST_F(error_test, the_passive_side_finds_a_dead_peer_by_a_probe)
 
 /* ---- keys ---- */
 
-/* A fenced message waits for a receive of the peer, with nothing in flight, and
- * its endpoint is destroyed: a dead peer must still be detected */
-TEST_F(error_test, operations_that_wait_for_credit_of_a_dead_peer_fail)
+/* The peer consumes no messages any more, the window is full, the endpoint is
+ * destroyed, and then the peer dies: its queue pairs go nevertheless */
+TEST_F(error_test, a_closed_endpoint_of_a_dead_peer_without_credit_is_released)
 {
     options config = fast;
-    uint64_t value = 1;
+    ucs_status_t status;
     int before;
 
     config.insert({{"NUM_PATHS", "3"}, {"FSN_WINDOW", "64"},
-                   {"SCHED", "fixed"}, {"AM_ORDER", "all"},
                    {"PROBE_INTERVAL", "0.2s"}});
     start(config);
     before = count_qps(a->name);
@@ -375,13 +374,12 @@ TEST_F(error_test, operations_that_wait_for_credit_of_a_dead_peer_fail)
     ASSERT_EQ(UCS_OK, ap->flush());
     peer->write("stop");
     run_for(0.1);
-    /* a put and a fence for each on the first path, until that has no more */
-    for (int i = 0; i < 22; ++i) {
-        ASSERT_EQ(UCS_OK, uct_ep_put_short(*ap, &value, 8, raddr,
-                                           key->bundle.rkey));
-        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ap, 1, 0, NULL, 0));
-    }
+    do {
+        status = uct_ep_am_short(*ap, 1, 0, NULL, 0);
+    } while (status == UCS_OK);
+    EXPECT_EQ(UCS_ERR_NO_RESOURCE, status);
     run_for(0.2);
+    EXPECT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(*ap, 1, 0, NULL, 0));
     ap.reset();
     run_for(0.2);
     peer->kill();
@@ -664,6 +662,37 @@ TEST_F(error_test, what_the_peer_sent_before_it_ended_is_delivered_first)
     EXPECT_EQ(0u, got);
     EXPECT_TRUE(until([&] { return (got == 60) && (ba->errors > 0); }, 5))
             << got << " of 60";
+    EXPECT_EQ(0u, late);
+}
+
+/* The same when all that happens while a message is delivered, with an event of
+ * another connection behind it */
+TEST_F(error_test, what_the_peer_sent_during_a_delivery_is_delivered_first)
+{
+    unsigned got = 0, late = 0;
+    std::unique_ptr<endpoint> other;
+
+    start();
+    connect_back();
+    b->on_am(3, [&](const char *, size_t) {
+        late += ba->errors;
+        if (++got == 1) {
+            for (int i = 0; i < 40; ++i) {
+                EXPECT_EQ(UCS_OK, uct_ep_am_short(*ab, 3, 0, NULL, 0));
+            }
+            run_for_one(*a, 0.1);
+            (void)uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, NULL);
+            ab->destroy();
+            run_for_one(*a, 0.2);
+        }
+        return UCS_OK;
+    });
+    ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 3, 0, NULL, 0));
+    other = std::make_unique<endpoint>(*a, *b);
+    run_for_one(*a, 0.2);
+    EXPECT_EQ(0u, got);
+    EXPECT_TRUE(until([&] { return (got == 41) && (ba->errors > 0); }, 5))
+            << got << " of 41";
     EXPECT_EQ(0u, late);
 }
 
