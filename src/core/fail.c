@@ -15,7 +15,8 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
     }
 
     vqp_cover(CONFIRM_ABANDON);
-    path->tail = slot;
+    vqp_path_count_wrs(path);
+    path->tail = path->fo.wrs_seen = slot;
     for (i = slot; i != tail; ++i) {
         path->bytes -= vqp_path_at(path, i)->length;
         (void)vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);

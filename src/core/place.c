@@ -1,17 +1,12 @@
 /* The budget of a path, and frags in a batch; see place.h. Pure: libc only. */
 #include "core/place.h"
 
-void vqp_path_count_wrs(vqp_path_t *path)
+void vqp_path_count_packets(vqp_path_t *path)
 {
-    uint16_t slot = path->fo.wrs_seen;
+    uint16_t slot;
 
-    path->fo.wrs     += (uint16_t)(path->tail - slot);
-    path->fo.wrs_seen = path->tail;
-    if (path->mtu_shift != 0) {
-        for (; slot != path->tail; ++slot) {
-            path->fo.packets += vqp_path_more_packets(path,
-                                                      vqp_path_at(path, slot));
-        }
+    for (slot = path->fo.wrs_seen; slot != path->tail; ++slot) {
+        path->fo.packets += vqp_path_more_packets(path, vqp_path_at(path, slot));
     }
 }
 

@@ -13,7 +13,7 @@
  * budget looks at slots, bytes in flight, and frags and bytes that may be without a
  * CQE.
  *
- * @param [in] length  Of the frag; 0 and @a path->budget zero: only refill.
+ * @param [in] length  Of the frag.
  *
  * @return VQP_FRAG_SIGNALED | VQP_FRAG_FORCE_SIGNAL, or 0.
  */
@@ -30,9 +30,20 @@ vqp_path_more_packets(const vqp_path_t *path, const vqp_inflight_t *entry)
     return (entry->length != 0) ? (entry->length - 1) >> path->mtu_shift : 0;
 }
 
+/* The packets of the frags that vqp_path_count_wrs() has not seen */
+void vqp_path_count_packets(vqp_path_t *path);
+
 /** Bring the work requests and packets of this incarnation up to date, before
  *  slots are taken again: path->fo.wrs, path->fo.packets. */
-void vqp_path_count_wrs(vqp_path_t *path);
+static inline void vqp_path_count_wrs(vqp_path_t *path)
+{
+    if (path->mtu_shift != 0) {
+        vqp_path_count_packets(path);
+    }
+
+    path->fo.wrs     += (uint16_t)(path->tail - path->fo.wrs_seen);
+    path->fo.wrs_seen = path->tail;
+}
 
 /** A state change of the path: nothing goes without a check. */
 static inline void vqp_path_stop(vqp_path_t *path)
@@ -202,7 +213,7 @@ vqp_tx_emit_inline(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     return frag;
 }
 
-/** The same as a function, for frags that are not data. */
+/** The same as a function: for control, and what is sent again. */
 vqp_frag_t *vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                         vqp_op_t *op, uint16_t id, uint8_t kind,
                         uint64_t offset, uint32_t length, int signal);

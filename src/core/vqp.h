@@ -179,10 +179,12 @@ static inline int vqp_is_failed(const vqp_t *vqp)
     return vqp->state >= VQP_STATE_FAILED;
 }
 
-/** Does the user know of the failure? VQP_EVENT_FAILED was given. */
+/** Does the user know of the failure? VQP_EVENT_FAILED was given, or is not for a
+ *  user who has canceled. */
 static inline int vqp_failure_is_known(const vqp_t *vqp)
 {
-    return vqp_is_failed(vqp) && !(vqp->todo & VQP_TODO_FAILED);
+    return vqp_is_failed(vqp) &&
+           (vqp->canceled || !(vqp->todo & VQP_TODO_FAILED));
 }
 
 /** Note that an op was refused: RESUME follows when something has happened. */

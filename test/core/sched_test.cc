@@ -102,7 +102,6 @@ TEST_F(sched, needs_are_respected) {
 
     m_paths[2].reads = 0;
     EXPECT_EQ(2, pick(VQP_SCHED_RR, VQP_NEED_READ));
-    EXPECT_EQ(2, pick(VQP_SCHED_RR, VQP_NEED_READ));
 }
 
 TEST_F(sched, a_required_rail_of_the_peer_is_respected) {

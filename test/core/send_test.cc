@@ -491,8 +491,16 @@ TEST_F(fast_path, is_allowed_to_messages_behind_the_one_that_had_the_fence) {
 }
 
 TEST_F(fast_path, is_not_allowed_without_a_budget) {
+    m_depth = 8;
     start(1);
     EXPECT_TRUE(am_open());
+    EXPECT_TRUE(put_open());
+    while (send_am(8) == VQP_SEND_FRAG) {
+    }
+    EXPECT_EQ(8u - VQP_CONTROL_RESERVE, vqp_path_outstanding(&m_paths[0]));
+    EXPECT_FALSE(put_open());
+
+    start(1);
     EXPECT_TRUE(put_open());
     m_paths[0].up = 0;
     vqp_tx_refill(&m_tx, &m_paths[0]);

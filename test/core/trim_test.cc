@@ -263,6 +263,7 @@ TEST_F(trim, a_path_that_died_holds_no_credit) {
     EXPECT_EQ(0u, path().reads);
     EXPECT_EQ(0u, path().rma);
     /* credit for what that queue pair has carried */
+    EXPECT_EQ(1u, vqp_tx_fsns_out(&m_tx));
     EXPECT_EQ(1, vqp_tx_credit(&m_tx, m_tx.fc.ring_head, m_tx.fc.fsn_next));
     EXPECT_EQ(0u, vqp_tx_fsns_out(&m_tx));
 }

@@ -279,6 +279,22 @@ TEST_F(tx, bogus_credit_is_a_protocol_error) {
     EXPECT_EQ(1, vqp_tx_credit(&m_tx, 16, 101));
 }
 
+/* A peer that gives credit for a number that no frag has carried yet breaks the
+ * protocol. It harms its own reception only: here everything ends */
+TEST_F(tx, credit_for_a_message_without_its_notify_harms_nothing_here) {
+    m_cfg.notify = VQP_NOTIFY_SPRAY;
+    start(2);
+    am(1000, &u[0]);
+    auto frags = dispatch();
+    EXPECT_EQ(1, vqp_tx_credit(&m_tx, m_tx.fc.ring_peer, m_tx.fc.fsn_next));
+    EXPECT_EQ(0u, vqp_tx_fsns_out(&m_tx));
+    confirm(frags);
+    auto notify = dispatch();
+    EXPECT_EQ(1u, count(notify, VQP_KIND_NOTIFY));
+    confirm(notify);
+    EXPECT_EQ((std::vector<void*>{&u[0]}), done());
+}
+
 /* The oldest possible credit: every later immediate of the window has advertised
  * a full ring */
 TEST_F(tx, credit_that_is_a_ring_behind_for_each_number_is_old) {

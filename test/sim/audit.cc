@@ -129,7 +129,7 @@ void vqp::audit_ops()
     }
 }
 
-/* Fsns: given, reserved, and the receives that they cost */
+/* Fsns: given and reserved */
 void vqp::audit_fsns()
 {
     uint32_t reserved = 0;
