@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Invalid memory accesses, leaks and undefined behaviour: in unit tests, the
+# Invalid memory accesses, leaks and undefined behavior: in unit tests, the
 # corpora of the fuzz targets, the simulator, the fabric, through verbs and UCT,
 # and in UCX's UCT suite.
 

@@ -217,7 +217,7 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
         vqp_dev_addr_unpack_rail(&pos, head, addr, &addr->rails[i]);
     }
 
-    /* there is one way to say a thing */
+    /* an address has exactly one encoding */
     return (vqp_addr_head(addr) == head) ? VQP_OK : VQP_ERR_PROTOCOL;
 }
 

@@ -15,7 +15,7 @@
  * A side knows its peer from the first message that has its own cookie, and by
  * nothing else: whoever has sent that has heard us. Until then a REQ is answered
  * with the own cookie, no queue pair is connected, and no number is remembered.
- * So whoever forges the source of a REQ gets nothing of it.
+ * So a forged source of a REQ has no effect.
  *
  * Each REQ is answered with the side's own state. A REP is an answer and is
  * never answered itself, so nothing goes back and forth for ever. An answer

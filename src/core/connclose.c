@@ -38,7 +38,7 @@ void vqp_conn_destroy(vqp_conn_t *conn, vqp_status_t status)
     vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_DESTROY);
 }
 
-/* A failure under an endpoint, or of a side that nobody would miss */
+/* A failure under an endpoint, or of a side without one */
 static void vqp_conn_break(vqp_conn_t *conn, vqp_status_t status)
 {
     if (!conn->owned) {

@@ -107,6 +107,7 @@ static int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch)
 
     for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
         if (vqp_path_has_reserve(&tx->paths[i])) {
+            vqp_cover(CONTROL_PROBE);
             vqp_tx_emit_nop(tx, batch, &tx->paths[i]);
             return 1;
         }

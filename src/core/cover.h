@@ -22,6 +22,12 @@
     _(TX_CREDIT_BYTES, "credit for bytes alone") \
     _(TX_CREDIT_FSNS, "credit for fsns alone") \
     _(TX_CREDIT_OLD, "credit that said nothing new") \
+    _(SEND_FAST_READ, "a get or an atomic goes the fast path") \
+    _(SEND_FAST_AM, "an AM goes the fast path") \
+    _(RX_NEXT_AM, "an immediate that is the next AM, with nothing ahead") \
+    _(RX_CREDIT_KNOWN, "a record with credit that is known") \
+    _(CONTROL_PROBE, "a nop on an idle connection") \
+    _(VQP_FLUSHED, "a flushed completion without a known reason") \
     _(DISPATCH_GATHER_SPLIT, "a frag's border inside of a piece") \
     _(DISPATCH_FENCE_WAITS_RMA, "a fenced AM waits for puts to be dispatched") \
     _(DISPATCH_FENCE_WAITS_ROOM, "an AM's fence waits for room on a path") \

@@ -93,6 +93,7 @@ static inline int vqp_rx_next_am(vqp_rx_t *rx, uint32_t imm)
         return 0;
     }
 
+    vqp_cover(RX_NEXT_AM);
     rx->window.base = vqp_fsn_add(rx->window.base, 1);
     return 1;
 }

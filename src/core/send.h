@@ -8,6 +8,7 @@
 #ifndef VQP_CORE_SEND_H
 #define VQP_CORE_SEND_H
 
+#include "core/cover.h"
 #include "core/place.h"
 
 typedef enum {
@@ -128,6 +129,7 @@ vqp_tx_send_rma(vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
     }
 
     if (is_read) {
+        vqp_cover(SEND_FAST_READ);
         /* the frag that takes the last READ credit gets a CQE */
         signal |= ++path->reads == path->reads_max;
     }
@@ -182,6 +184,7 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
         return VQP_SEND_QUEUED;
     }
 
+    vqp_cover(SEND_FAST_AM);
     vqp_record_fill(am->record, am_id, length, credit);
     op->niov         = (uint8_t)nsge;
     op->length       = total;

@@ -33,7 +33,7 @@
     _(path_ups, "paths that came back") \
     _(replayed, "frags that were sent again on another queue pair") \
     _(replayed_bytes, "bytes of these") \
-    _(undecided, "atomics that ended in an error, for nobody knows their result") \
+    _(undecided, "atomics that ended in an error because their result is unknown") \
     _(gap_usec, "longest time an immediate was waited for, microseconds")
 
 #define VQP_COUNTER_FIELD(_name, _help) uint64_t _name;

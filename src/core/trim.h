@@ -24,8 +24,8 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
 void vqp_tx_fail_paths(vqp_tx_t *tx, vqp_status_t status);
 
 /**
- * What a frag takes of its path is given back, with @a sign -1, while it waits; what
- * is sent again on the same path takes it again.
+ * The credits of its path that a frag takes are given back, with @a sign -1, while it
+ * waits. A frag that is sent again on the same path takes them again, with 1.
  */
 void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign);
 

@@ -83,7 +83,7 @@ typedef struct vqp_tx {
                                      without checking slots, fsns and fences */
         uint32_t    am_outdated;  /* AMs from am.post on that were accepted
                                      before the last control message */
-        vqp_credit_t control;     /* what that one said */
+        vqp_credit_t control;     /* the credit in it */
         uint8_t     requested;    /* REQUEST is out, no credit came since */
         uint8_t     want_request; /* the next control message says REQUEST */
     } fc;

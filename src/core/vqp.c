@@ -152,6 +152,7 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
     }
 
     /* A flush without a reason that is known: the device moved the QP to ERR */
+    vqp_cover_if(status == VQP_ERR_CANCELED, VQP_FLUSHED);
     vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
     (void)vqp_tx_retire(&vqp->tx, path, slot, vqp->status);
 }

@@ -162,7 +162,7 @@ void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now);
  */
 void vqp_connect(vqp_t *vqp, const vqp_config_t *config);
 
-/** Are sender and receiver valid? Any thread; who sees it sees them whole. */
+/** Are sender and receiver valid? Any thread; they are initialized completely then. */
 static inline int vqp_is_connected(const vqp_t *vqp)
 {
     return __atomic_load_n(&vqp->connected, __ATOMIC_ACQUIRE);
@@ -195,7 +195,7 @@ static inline void vqp_refuse(vqp_t *vqp)
     vqp->todo   |= VQP_TODO_RESUME;
 }
 
-/** Whoever was refused may try again: nothing else would tell. */
+/** Users that were refused an op may try again. There is no RESUME for them. */
 static inline void vqp_resume(vqp_t *vqp)
 {
     vqp->refused = 0;
@@ -203,7 +203,7 @@ static inline void vqp_resume(vqp_t *vqp)
 }
 
 /**
- * Somebody uses the vqp: if the peer has closed, it fails now with VQP_ERR_RESET.
+ * The user uses the vqp: if the peer has closed, it fails now with VQP_ERR_RESET.
  */
 void vqp_use(vqp_t *vqp);
 
@@ -310,6 +310,7 @@ vqp_recv_am(vqp_t *vqp, const vqp_path_t *path, uint32_t flags,
         return VQP_ERR_PROTOCOL;
     }
 
+    vqp_cover_if(vqp_tx_knows_credit(&vqp->tx, &am->credit), RX_CREDIT_KNOWN);
     return vqp_likely(vqp_tx_knows_credit(&vqp->tx, &am->credit)) ?
                    1 : vqp_recv_credit(vqp, path, am->credit);
 }

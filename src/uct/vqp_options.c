@@ -238,9 +238,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(gap_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"FAILOVER", "n",
-     "An endpoint whose path fails goes on with its other paths. What the path had\n"
-     "under way and the peer has not executed is sent again on one of them, and the\n"
-     "path is rebuilt. docs/failover.md says what is executed once on which device.\n"
+     "An endpoint whose path fails continues on its other paths. What was in flight\n"
+     "and not executed by the peer is sent again on one of them, and the path is\n"
+     "rebuilt. docs/failover.md says what is executed once on which device.\n"
      "Must be on at both sides to have an effect.\n"
      "n: the endpoint fails with its first path.",
      UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_BOOL},

@@ -26,7 +26,7 @@ vqp_source_t vqp_ib_probe_executed(const vqp_ib_dev_t *dev, uint16_t pkey_index,
  *
  * @param [in]  first_psn  Of the peer, when it was connected.
  *
- * @return VQP_OK, or VQP_ERR_IO (logged): nobody knows.
+ * @return VQP_OK, or VQP_ERR_IO (logged): it is unknown.
  */
 vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn,
                              uint32_t *count);

@@ -2,13 +2,13 @@
 
 What test/perf/plot and test/sim/clos/plot.py draw with. Python's standard
 library only. The background is white, so that a picture can be read on a dark
-page too; lines differ in dashes and marks besides their colours.
+page too; lines differ in dashes and marks besides their colors.
 """
 import math
 from xml.sax.saxutils import escape
 
 FONT = 'font-family="sans-serif" font-size="12"'
-# colour, dashes, mark: told apart by colour-blind eyes, and in grey
+# color, dashes, mark: told apart by color-blind eyes, and in grey
 STYLES = [
     ("#0072b2", "", "circle"),
     ("#d55e00", "", "square"),
@@ -149,10 +149,10 @@ class Panel:
             self.parts.append(text(self.x + self.width - 4, y - 4, words, "end"))
 
     def line(self, points, style):
-        colour, dashes, _ = style
+        color, dashes, _ = style
         where = [(self.across(x), self.up(y)) for x, y in sorted(points)]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in where)
-        self.parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" '
+        self.parts.append(f'<path d="M{path}" fill="none" stroke="{color}" '
                           f'stroke-width="2"{dash(dashes)}/>')
         self.parts += [mark(x, y, style) for x, y in where]
 
@@ -195,13 +195,13 @@ def sideways(x, y, words):
 
 
 def mark(x, y, style):
-    colour, shape = style[0], style[2]
+    color, shape = style[0], style[2]
     if shape == "circle":
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>'
     path = {"square": "m-2.8 -2.8h5.6v5.6h-5.6z",
             "triangle": "m0 -3.6l3.4 6h-6.8z",
             "diamond": "m0 -3.8l3.8 3.8l-3.8 3.8l-3.8 -3.8z"}[shape]
-    return f'<path d="M{x:.1f} {y:.1f}{path}" fill="{colour}"/>'
+    return f'<path d="M{x:.1f} {y:.1f}{path}" fill="{color}"/>'
 
 
 def legend(x, y, entries, width, is_bars=False):

@@ -2,7 +2,7 @@
  * What an operation costs the CPU: ns of posting, of its completion, and of
  * the receiver, for vqp with several numbers of paths and for stock rc_verbs,
  * in one process. They take turns in slices of some microseconds, and a ratio
- * is the median of those of neighbouring slices: a disturbance of the
+ * is the median of those of neighboring slices: a disturbance of the
  * machine affects both. Bare verbs take turns too, and give the cost of the
  * device itself: on the software fabric a post executes the
  * request, data and all.

@@ -109,7 +109,7 @@ void mix_sender::completed(op *which)
 
     which->name = nullptr;
     if (which->done.status != UCS_OK) {
-        if (!harmed && !cancelled) {
+        if (!harmed && !canceled) {
             report(std::string(name) + " ended with " +
                    ucs_status_string(which->done.status));
         }
@@ -402,7 +402,7 @@ void mix_sender::destroy()
 {
     ucs_status_t status = UCS_OK;
 
-    cancelled = true;
+    canceled = true;
     if ((stage != 2) && (random() % 3 == 0)) {
         uct_ep_pending_purge(*ep, purged, &wait.waits);
         until([&] {

@@ -71,7 +71,7 @@ private:
     node        &own;
     uint32_t     session;
     std::mt19937 random;
-    bool         harmed, cancelled = false;
+    bool         harmed, canceled = false;
     memory       local;              /* a slot for each operation */
     std::unique_ptr<remote_key> key;
     uint64_t     base;               /* of our slot at the receiver */

@@ -238,7 +238,7 @@ TEST_F(exposure_test, the_ring_and_the_receivers_cells_can_be_written)
                                           cells_end(peer) - 16, 16));
 }
 
-/* All there is between the ring and its neighbours in both directions: mirror,
+/* All there is between the ring and its neighbors in both directions: mirror,
  * cells that are sent from, results of atomics, and other connections */
 TEST_F(exposure_test, nothing_else_of_the_process_can_be_written)
 {
@@ -250,11 +250,11 @@ TEST_F(exposure_test, nothing_else_of_the_process_can_be_written)
     open(config);
     while (at < reach) {
         raw_peer peer(*b, ++cookie);
-        raw_peer neighbour(*b, ++cookie); /* its memory is near */
+        raw_peer neighbor(*b, ++cookie); /* its memory is near */
         unsigned path = 0;
 
         ASSERT_TRUE(peer.connect(config));
-        ASSERT_TRUE(neighbour.connect(config));
+        ASSERT_TRUE(neighbor.connect(config));
         for (; (at < reach) && (path < peer.PATHS); at += 4096 - 16) {
             addr = peer.theirs.ring_addr + (uint64_t)at;
             if (is_open(peer, addr)) {
