@@ -86,7 +86,7 @@ static inline void uct_vqp_clock(uct_vqp_t *vqp)
         vqp->core.tx.clock.now  = uct_vqp_now();
         vqp->core.tx.clock.seen = vqp->iface->seen;
         vqp->iface->rated       = vqp->core.tx.clock.now;
-        vqp->iface->is_rating   = 1;
+        vqp->iface->todo       |= UCT_VQP_TODO_RATE;
     }
 }
 

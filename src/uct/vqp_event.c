@@ -119,7 +119,10 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
             if (count < 0) {
                 return -1;
             }
-            iface->num_deferred_wcs += (unsigned)count;
+            if (count > 0) {
+                iface->num_deferred_wcs += (unsigned)count;
+                iface->todo             |= UCT_VQP_TODO_WCS;
+            }
         }
     }
 
@@ -128,7 +131,7 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
 
 static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 {
-    return (iface->next_deferred_wc < iface->num_deferred_wcs) ||
+    return (iface->todo & UCT_VQP_TODO_WCS) ||
            uct_vqp_iface_has_events(iface) || (iface->scheduled != NULL) ||
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);
 }

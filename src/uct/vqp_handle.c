@@ -230,7 +230,7 @@ static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
         }
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
-    iface->check_gaps = 1;
+    iface->todo |= UCT_VQP_TODO_GAPS;
 }
 
 void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface)
@@ -238,7 +238,7 @@ void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface)
     uint64_t now = uct_vqp_now();
     uct_vqp_t *vqp;
 
-    iface->check_gaps = 0;
+    iface->todo &= ~(uint32_t)UCT_VQP_TODO_GAPS;
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         if (uct_vqp_is_watched(vqp)) {
@@ -256,7 +256,9 @@ void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count)
     if (count == 0) {
         iface->seen      = iface->polled; /* a time before this poll began */
         iface->polled    = now;
-        iface->is_rating = now - iface->rated < UCT_VQP_RATING;
+        if (now - iface->rated >= UCT_VQP_RATING) {
+            iface->todo &= ~(uint32_t)UCT_VQP_TODO_RATE;
+        }
     }
 
     if (vqp_likely(iface->deferred == NULL) ||

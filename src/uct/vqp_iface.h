@@ -62,6 +62,14 @@ enum {
     UCT_VQP_EVENT_DEVICE = 1 << 5  /* the device, or a CQ, is broken */
 };
 
+/* What a progress call has to look at, beside completions and events */
+enum {
+    UCT_VQP_TODO_WCS   = 1 << 0, /* completions that event_arm has polled */
+    UCT_VQP_TODO_RATE  = 1 << 1, /* paths are measured: read the clock */
+    UCT_VQP_TODO_GAPS  = 1 << 2, /* missing immediates, if the CQs are empty */
+    UCT_VQP_TODO_PATHS = 1 << 3  /* watched is not empty */
+};
+
 #define UCT_VQP_BAD_QPNS   16
 #define UCT_VQP_MAX_POLL   64
 #define UCT_VQP_RATING     100000000ul /* ns without a measured frag, then measuring
@@ -77,8 +85,7 @@ typedef struct uct_vqp_iface {
     unsigned             num_rails;
     unsigned             num_cqs;      /* CQs of all rails, to be polled */
     unsigned             next_cq;      /* first */
-    uint8_t              check_gaps;   /* if the CQs are empty */
-    uint8_t              is_rating;    /* paths are measured: read the clock */
+    uint32_t             todo;         /* UCT_VQP_TODO_* */
     vqp_ib_cq_t         *cqs[VQP_MAX_RAILS * VQP_IB_CQ_POOL_MAX];
     uct_vqp_rail_t       rails[VQP_MAX_RAILS];
     struct uct_vqp      *scheduled;    /* vqps to be run by progress */

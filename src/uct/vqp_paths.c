@@ -200,6 +200,7 @@ void uct_vqp_watch_paths(uct_vqp_t *vqp)
         vqp->is_watched       = 1;
         vqp->watched_next     = vqp->iface->watched;
         vqp->iface->watched   = vqp;
+        vqp->iface->todo     |= UCT_VQP_TODO_PATHS;
         UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
         uct_vqp_cm_run(vqp->iface); /* its timer wakes a sleeper */
         UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
@@ -217,6 +218,7 @@ void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface)
     }
 
     iface->watched  = NULL;
+    iface->todo    &= ~(uint32_t)UCT_VQP_TODO_PATHS;
     iface->path_due = UINT64_MAX;
     while ((vqp = watched) != NULL) {
         watched         = vqp->watched_next;

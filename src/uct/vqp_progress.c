@@ -258,6 +258,7 @@ uct_vqp_handle_deferred_wcs(uct_vqp_iface_t *iface)
         ++count;
     }
 
+    iface->todo &= ~(uint32_t)UCT_VQP_TODO_WCS;
     return count;
 }
 
@@ -347,6 +348,25 @@ uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
     return total;
 }
 
+/* iface->todo, after a poll that had @a count completions */
+static void __attribute__((noinline))
+uct_vqp_iface_do(uct_vqp_iface_t *iface, unsigned count)
+{
+    if ((iface->todo & UCT_VQP_TODO_RATE) &&
+        ((count == 0) || (iface->deferred != NULL))) {
+        uct_vqp_iface_rate(iface, count);
+    }
+
+    /* After all completions that had arrived */
+    if ((iface->todo & UCT_VQP_TODO_GAPS) && (count < iface->set.poll_max)) {
+        uct_vqp_iface_check_gaps(iface);
+    }
+
+    if (iface->todo & UCT_VQP_TODO_PATHS) {
+        uct_vqp_iface_path_timers(iface);
+    }
+}
+
 unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
@@ -359,7 +379,7 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
     iface->in_progress = 1;
     (void)ucs_async_check_miss(iface->super.worker->async);
     iface->reported = 0;
-    if (vqp_unlikely(iface->next_deferred_wc < iface->num_deferred_wcs)) {
+    if (vqp_unlikely(iface->todo & UCT_VQP_TODO_WCS)) {
         count += uct_vqp_handle_deferred_wcs(iface);
     }
 
@@ -368,18 +388,10 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
     }
 
     count += uct_vqp_poll_cqs(iface, iface->set.poll_max);
-    if (vqp_unlikely(iface->is_rating) &&
-        ((count == 0) || (iface->deferred != NULL))) {
-        uct_vqp_iface_rate(iface, count);
-    }
-
-    /* After all completions that had arrived */
-    if (vqp_unlikely(iface->check_gaps) && (count < iface->set.poll_max)) {
-        uct_vqp_iface_check_gaps(iface);
-    }
-
-    if (vqp_unlikely(iface->watched != NULL)) {
-        uct_vqp_iface_path_timers(iface);
+    if (vqp_unlikely(iface->todo != 0) &&
+        ((count == 0) || (iface->deferred != NULL) ||
+         (iface->todo != UCT_VQP_TODO_RATE))) {
+        uct_vqp_iface_do(iface, count);
     }
 
     if (iface->scheduled != NULL) {
