@@ -58,7 +58,8 @@ entries() {
 
 # What a change must pass. UCT runs in the default configuration, and besides,
 # each part takes as many configurations as its time allows: the seed chooses
-# which, among those that --config names.
+# which, among those that --config names. On Soft-RoCE UCP's sample has tests with
+# socket addresses: the address of a bond may be too long for RDMA CM.
 plan_ci() {
     local others
     others=$(configurations | tail -n +2)
@@ -66,7 +67,8 @@ plan_ci() {
     shuffled 1 <<<"$others" | entries uct fabric | head -n 1
     configurations | shuffled 2 | entries ucp fabric TIME_BOX=75 | head -n 3
     configurations | shuffled 3 | entries uct rxe | head -n 1
-    configurations | shuffled 4 | entries ucp rxe SAMPLE=132 | head -n 1
+    configurations | grep '\.1$' | shuffled 4 | entries ucp rxe SAMPLE=132 |
+        head -n 1
 }
 
 # Everything. With --sample N, of UCP the default configuration whole and of each
