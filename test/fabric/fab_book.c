@@ -62,14 +62,13 @@ fab_book_wr_t *fab_book_enter(fab_book_t *book, uint64_t wr_id,
     entry->num_sge  = ((num_sge < 0) || ((uint32_t)num_sge > book->max_sge)) ?
                               0 : (uint32_t)num_sge;
     if (entry->num_sge > 0) {
-        if (entry->num_sge > 0) {
         memcpy(entry->sge, sge, entry->num_sge * sizeof(*sge));
-    }
     }
     ++book->head;
     if (book->slots != NULL) {
         used     = __atomic_add_fetch(&book->slots->used, 1, __ATOMIC_RELAXED);
-        *crowded = used == book->slots->have + 1;
+        *crowded = used == 1 + __atomic_load_n(&book->slots->have,
+                                               __ATOMIC_RELAXED);
     }
 
     return entry;
