@@ -15,7 +15,7 @@ last "N passed, N failed, N skipped"; the status is 1 when something failed.
 A skip that rc_verbs does not have is a failure, unless test/conformance lists
 it. "all" runs everything in all configurations: hours; with --sample N, of UCP
 the default one whole, and of each other N tests, another part of the suite for
-each. "ci" is what a change must pass: the seed chooses its configurations.
+each. "ci" is what a change must pass: the turn chooses its configurations.
 
   --on fabric|rxe  the devices: the software verbs of test/fabric, or real
                    Soft-RoCE, see test/rxe/README.md [fabric; all and ci: both]
@@ -29,6 +29,9 @@ each. "ci" is what a change must pass: the seed chooses its configurations.
   --from M         with --sample: from the M-th of the seed's order on [0]
   --seed S         also of the tests' own random numbers [the commit's: the
                    first seven digits of its hash]
+  --turn T         of "ci": which configurations; successive turns come to all
+                   [S, if --seed S is given; else the number of commits up to
+                   this one; in a shallow repository, the seed]
   --time-box S     begin no batch after S seconds; the seed orders the tests
   --limit S        seconds for a single test [120, on rxe 480];
                    CHECK_PATIENCE=2 in the environment doubles it
@@ -47,11 +50,11 @@ EOT
 }
 
 SUITE='' ON='' TL=vqp RAILS=1 CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=''
-TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES='' LOGS=''
-LIST='' PLAN='' RECORD='' VERBOSE=''
+TURN='' TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES=''
+LOGS='' LIST='' PLAN='' RECORD='' VERBOSE=''
 
 need_number() {
-    [[ $2 =~ ^[0-9]+$ ]] || die "$1 wants a number, not '$2'"
+    [[ $2 =~ ^[0-9]+$ ]] || die "$1 needs a number, not '$2'"
 }
 
 # shellcheck source-path=SCRIPTDIR source=../test/conformance/lib.sh
@@ -65,7 +68,7 @@ while [ $# -gt 0 ]; do
         --verbose) VERBOSE=yes; shift; continue ;;
         -h|--help) usage; exit 0 ;;
         uct|ucp|all|ci) SUITE=$1; shift; continue ;;
-        --*) [ $# -ge 2 ] || die "$1 wants a value (see --help)" ;;
+        --*) [ $# -ge 2 ] || die "$1 needs a value (see --help)" ;;
         *) die "unexpected '$1' (see --help)" ;;
     esac
     case $1 in
@@ -77,6 +80,7 @@ while [ $# -gt 0 ]; do
         --sample) need_number "$@"; SAMPLE=$2 ;;
         --from) need_number "$@"; FROM=$2 ;;
         --seed) need_number "$@"; SEED=$2 ;;
+        --turn) need_number "$@"; TURN=$2 ;;
         --time-box) need_number "$@"; TIME_BOX=$2 ;;
         --limit) need_number "$@"; LIMIT=$2 ;;
         --jobs) need_number "$@"; JOBS=$2 ;;
@@ -93,7 +97,9 @@ done
 [[ $TL =~ ^(vqp|rc_verbs)$ ]] || die "--tl is vqp or rc_verbs, not '$TL'"
 [ -n "$SUITE" ] || { usage >&2; exit 2; }
 [[ $SUITE != uc[tp] ]] || ON=${ON:-fabric}
+TURN=${TURN:-$SEED}
 SEED=${SEED:-$(commit_seed)}
+TURN=${TURN:-$(commit_turn)}
 
 # The project in $BUILD, unless it is there
 build_project() {
@@ -230,7 +236,8 @@ main() {
     if [[ $SUITE == all || $SUITE == ci ]]; then
         mapfile -t plan < <("plan_$SUITE")
         [ ${#plan[@]} -gt 0 ] || die "no configuration matches '$CONFIG'"
-        [ -z "$PLAN" ] || { printf '%s\n' "# seed $SEED" "${plan[@]}"; exit; }
+        echo "# seed $SEED, turn $TURN"
+        [ -z "$PLAN" ] || { printf '%s\n' "${plan[@]}"; exit; }
     fi
     build_project
     SUITES=${SUITES:-$BUILD/test/conformance/suites}
@@ -239,7 +246,7 @@ main() {
     mkdir -p "$LOGS" "${SUITES%/*}" &&
         truncate -s 0 "$LOGS"/{verdicts,retried,results} || exit 2
     (
-        flock 9 # others may want the same ones
+        flock 9 # others may need the same ones
         build_suites
     ) 9>"$SUITES.lock" || exit
     mapfile -t CPUS < <(jobs_cpus)

@@ -36,9 +36,9 @@ while [ $# -gt 0 ]; do
         --no-install) install=no ;;
         --rxe) devices=rxe; run_args=(--devices 2) ;;
         --host-device) devices=host
-                       run_args=(--host-device "${2:?--host-device wants a device}")
+                       run_args=(--host-device "${2:?--host-device needs a device}")
                        shift ;;
-        --dir) work=${2:?--dir wants a directory}; shift ;;
+        --dir) work=${2:?--dir needs a directory}; shift ;;
         -h|--help) usage; exit 0 ;;
         *) usage >&2; exit 2 ;;
     esac

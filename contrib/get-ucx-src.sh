@@ -29,8 +29,8 @@ die() {
 
 while [ $# -gt 0 ]; do
     case $1 in
-        -o) dest=${2:?-o wants a directory}; shift ;;
-        --version) version=${2:?--version wants a version}; shift ;;
+        -o) dest=${2:?-o needs a directory}; shift ;;
+        --version) version=${2:?--version needs a version}; shift ;;
         -h|--help) usage; exit 0 ;;
         -*) usage >&2; exit 2 ;;
         *) tarball=$1 ;;
@@ -63,7 +63,7 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/get-ucx-src.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
 # Writes deb-src lines for the archive that the installed UCX came from, or for
-# all archives when apt does not know it
+# all archives when apt has no entry for it
 write_sources() {
     local site file
     site=$(apt-cache policy "$1" | sed -n 's|^ *[0-9]* \(https\?://[^ ]*\) .*|\1|p' |
@@ -105,7 +105,7 @@ from_distribution() {
             "and give its name here"
     command -v dpkg-source >/dev/null ||
         die "dpkg-source is missing: apt-get install dpkg-dev"
-    write_sources "$package" || die "apt knows no package archive"
+    write_sources "$package" || die "apt has no package archive"
     echo "get-ucx-src: fetching the source package $source"
     apt_private update || die "apt-get update failed (see above)"
     (cd "$tmp" && apt_private source "$source") >"$tmp/log" 2>&1 || {

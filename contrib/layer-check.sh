@@ -3,7 +3,8 @@
 # - src/core names nothing of libibverbs or UCX and includes libc headers only
 # - src/verbs names nothing of UCX
 # - versions are tested in the compat headers only
-# - each source file is in its directory's sources.am
+# - each source file is in its directory's sources.am, and in a table of
+#   docs/design.md
 # - no file is longer than 500 lines, no line longer than 100 columns
 # Prints what breaks a rule as FILE:LINE: TEXT; status 1 then.
 cd "$(dirname "$0")/.." || exit 2
@@ -43,6 +44,14 @@ missing=$(for file in src/*/*.[ch]; do
         echo "$file"
 done)
 rule "in no sources.am" "$missing"
+
+# the tables name a pair of files `NAME`, a single file `NAME.h` or `NAME.c` too
+missing=$(for file in src/core/*.[ch] src/verbs/*.[ch] src/uct/*.[ch]; do
+    name=${file##*/}
+    grep -qE "^\\|[^|]*\`(${name%.*}|$name)\`[^|]*\\|" docs/design.md ||
+        echo "$file"
+done)
+rule "in no table of docs/design.md" "$missing"
 rule "longer than 500 lines" \
     "$(wc -l src/*/*.[ch] | awk '$2 != "total" && $1 > 500 {print $2 ": " $1}')"
 rule "a line longer than 100 columns" \

@@ -23,7 +23,7 @@ AC_DEFUN([VQP_CHECK_SANITIZERS], [
     AS_IF([test -n "$VQP_SAN_FLAGS"],
         [vqp_save_CFLAGS=$CFLAGS
          CFLAGS="$CFLAGS $VQP_SAN_FLAGS"
-         AC_MSG_CHECKING([whether $CC knows$VQP_SAN_FLAGS])
+         AC_MSG_CHECKING([whether $CC supports$VQP_SAN_FLAGS])
          AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])],
              [AC_MSG_RESULT([yes])],
              [AC_MSG_RESULT([no])

@@ -4,7 +4,7 @@ dnl
 dnl A transport module uses headers that UCX does not install, so two things
 dnl are needed: the installed libraries (--with-ucx=PREFIX) and the sources of
 dnl exactly that version (--with-ucx-src=DIR). What config.h said when the
-dnl libraries were built is asked from them (ucx_info -b).
+dnl libraries were built is queried from them (ucx_info -b).
 dnl
 dnl Sets UCX_CPPFLAGS, UCX_LIBS, UCX_INFO, VQP_UCX_VERSION, VQP_UCX_PREFIX,
 dnl VQP_UCX_SRC, VQP_UCX_LIBDIR.
@@ -47,7 +47,7 @@ AC_DEFUN([VQP_CHECK_UCX], [
 dnl The distribution's UCX
 AC_DEFUN([_VQP_UCX_BY_PKG_CONFIG], [
     PKG_CHECK_EXISTS([ucx], [],
-        [AC_MSG_ERROR([pkg-config does not know UCX. On Debian: apt-get install libucx-dev ucx-utils. Elsewhere: --with-ucx=PREFIX (UCX >= vqp_ucx_min)])])
+        [AC_MSG_ERROR([pkg-config does not find UCX. On Debian: apt-get install libucx-dev ucx-utils. Elsewhere: --with-ucx=PREFIX (UCX >= vqp_ucx_min)])])
     VQP_UCX_PREFIX=`$PKG_CONFIG --variable=prefix ucx`
     VQP_UCX_LIBDIR=`$PKG_CONFIG --variable=libdir ucx`
     AC_PATH_PROG([UCX_INFO], [ucx_info], [], [$VQP_UCX_PREFIX/bin:$PATH])
@@ -72,7 +72,7 @@ AC_DEFUN([_VQP_UCX_BY_PREFIX], [
 dnl What the installed library says it is: refuse what is too old
 AC_DEFUN([_VQP_UCX_VERSION], [
     AS_IF([test -n "$UCX_INFO"], [],
-        [AC_MSG_ERROR([ucx_info is missing; it tells how the installed UCX was built. On Debian: apt-get install ucx-utils])])
+        [AC_MSG_ERROR([ucx_info is missing; it prints how the installed UCX was built. On Debian: apt-get install ucx-utils])])
     AC_MSG_CHECKING([the version of the installed UCX])
     VQP_UCX_VERSION=`LD_LIBRARY_PATH=$VQP_UCX_LIBDIR:$LD_LIBRARY_PATH $UCX_INFO -v | $SED -n '/ersion/{s/^.*ersion:* *\(@<:@0-9@:>@@<:@0-9.@:>@*\).*$/\1/p;q;}'`
     AS_IF([test -n "$VQP_UCX_VERSION"], [],
@@ -116,7 +116,7 @@ AC_DEFUN([_VQP_UCX_CONFIG_H], [
       LD_LIBRARY_PATH=$VQP_UCX_LIBDIR:$LD_LIBRARY_PATH $UCX_INFO -b | $GREP '^#define'
     } > ucx-config/config.h.new
     AS_IF([$GREP '^#define UCS_MAX_LOG_LEVEL' ucx-config/config.h.new >/dev/null], [],
-        [AC_MSG_ERROR([$UCX_INFO -b does not tell the build configuration])])
+        [AC_MSG_ERROR([$UCX_INFO -b does not print the build configuration])])
     AS_IF([cmp -s ucx-config/config.h.new ucx-config/config.h],
         [rm -f ucx-config/config.h.new],
         [mv ucx-config/config.h.new ucx-config/config.h])
@@ -151,7 +151,7 @@ AC_DEFUN([_VQP_UCX_TRY], [
         ]], [[uct_component_register((uct_component_t*)0)]])],
         [AC_MSG_RESULT([yes])],
         [AC_MSG_RESULT([no])
-         AC_MSG_ERROR([a test program with uct/base/uct_iface.h and -luct did not link; config.log tells why])])
+         AC_MSG_ERROR([a test program with uct/base/uct_iface.h and -luct did not link; config.log has the error])])
     CPPFLAGS=$vqp_save_CPPFLAGS
     LIBS=$vqp_save_LIBS
 ])

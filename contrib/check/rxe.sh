@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Real Soft-RoCE: the tests that want devices, and stock programs (test/rxe).
+# Real Soft-RoCE: the tests that need devices, and stock programs (test/rxe).
 
 if need_rxe rxe; then
     gtest "rxe: test_verbs" "$CHECK_SRC/test/rxe/run" --devices 2 --timeout 300 \

@@ -1,4 +1,4 @@
 # shellcheck shell=bash
-# Programs that know nothing of the fabric, on it: of rdma-core and UCX, and MPI.
+# Stock programs on the fabric: of rdma-core and UCX, and MPI.
 
 suite tools "$CHECK_SRC/test/fabric/run-tools" --build "$CHECK_DIR/gcc"

@@ -221,7 +221,7 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
     return (vqp_addr_head(addr) == head) ? VQP_OK : VQP_ERR_PROTOCOL;
 }
 
-/* FNV-1a of what tells the first rail's port from others */
+/* FNV-1a of what identifies the first rail's port */
 static uint64_t vqp_iface_id_hash(const vqp_dev_addr_t *dev)
 {
     const vqp_dev_addr_rail_t *rail = &dev->rails[0];

@@ -28,9 +28,9 @@
  *        u24 per rail     control queue pair
  *
  * The lower 24 bits of the id are a hash of the first rail's address: see
- * vqp_iface_id(). An address is whole by itself: where a connection manager leads
- * two UCX workers together it hands over a device address of its own making. There
- * it has to be short as well: 13 bytes for one RoCEv2/IPv4 rail.
+ * vqp_iface_id(). An interface address contains the device address, since a
+ * connection manager passes a device address of its own. It has to be short for
+ * this use: 13 bytes for one RoCEv2/IPv4 rail.
  */
 #ifndef VQP_CORE_ADDR_H
 #define VQP_CORE_ADDR_H
@@ -106,9 +106,9 @@ size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf);
 /**
  * Unpack and validate an address.
  *
- * @param [in] len  Bytes that may be read, or SIZE_MAX where the caller was
- *                  not told (the address then says itself how long it is, and
- *                  must come from a trusted place).
+ * @param [in] len  Bytes that may be read, or SIZE_MAX if the caller has no
+ *                  length: then the length is taken from the address, which must
+ *                  come from a trusted place.
  *
  * @return VQP_OK, VQP_ERR_UNSUPPORTED (another version), VQP_ERR_PROTOCOL.
  */
@@ -120,9 +120,9 @@ vqp_status_t vqp_iface_addr_unpack(const void *buf, size_t len,
 /**
  * Can the local device talk to the remote one? They must have the same link
  * layer and GID type; on InfiniBand the same subnet prefix; on Ethernet any
- * GID will do, since a RoCEv2 packet is routed and a RoCEv1 GID does not tell
- * its broadcast domain. The partition keys must be equal, and at most one of
- * them a limited member's.
+ * GID will do, since a RoCEv2 packet is routed and a RoCEv1 GID does not contain
+ * its broadcast domain. The partition keys must be equal, and at most one of them
+ * a limited member's.
  *
  * @param [out] why   Why not, as text for a log line; empty when reachable.
  *                    May be NULL.

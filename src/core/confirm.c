@@ -1,7 +1,6 @@
 /*
- * The sender: the end of ops and their reporting, where anything is out of the
- * ordinary; what every completion passes through is in confirm.h. Pure: libc
- * only.
+ * The sender: the end of ops and their reporting, slow path. The part that every
+ * completion runs is in confirm.h. Pure: libc only.
  */
 #include "core/confirm.h"
 
@@ -47,8 +46,8 @@ void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
         return;
     }
 
-    /* pop_done goes by op number. Older ops of other paths may have no CQE of
-     * their own, and must not delay the one that somebody waits for */
+    /* Ops are reported by number. Older ops of other paths may have no CQE of
+     * their own, and must not delay an op that is waited for */
     op->flags |= VQP_OP_DONE;
     vqp_cover_if(op->status != VQP_OK, CONFIRM_ERROR);
     if ((op->user_kind != 0) && !tx->failed &&
@@ -190,7 +189,7 @@ static int vqp_tx_barrier_try(vqp_tx_t *tx)
     --tx->barriers;
     tx->closed |= !!(op->flags & VQP_OP_CLOSE);
     if (tx->rma.post == tx->rma.head) {
-        ++tx->rma.post; /* dispatch has not come to it */
+        ++tx->rma.post; /* it is not dispatched yet */
     }
     vqp_tx_op_ended(tx, op, vqp_opring_index(&tx->rma, op));
     return op->kind == VQP_KIND_FREE;

@@ -1,6 +1,6 @@
 /*
- * The sender: confirmation of frags, the end of ops, and their reporting; what
- * every completion passes through, inline. Pure: libc only.
+ * The sender: confirmation of frags, the end of ops, and their reporting; the
+ * part that every completion runs, inline. Pure: libc only.
  */
 #ifndef VQP_CORE_CONFIRM_H
 #define VQP_CORE_CONFIRM_H
@@ -56,8 +56,8 @@ vqp_tx_push(vqp_tx_t *tx, uint16_t *head, uint16_t *tail, uint16_t id)
     *tail = id;
 }
 
-/* The op has ended, and completions need no order. Returns 1 if nobody is to be
- * told: its slot comes free with vqp_tx_advance(), which is left to the caller. */
+/* The op has ended, and completions need no order. Returns 1 if there is no user
+ * to report to: then the caller frees its slot by vqp_tx_advance(). */
 static VQP_ALWAYS_INLINE int
 vqp_tx_end(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
 {
@@ -100,8 +100,8 @@ static inline void vqp_tx_advance_both(vqp_tx_t *tx)
     }
 }
 
-/* One frag is confirmed: give back what it took from the path, tell its op. Returns
- * 0 if no slot of an op can have come free. */
+/* One frag is confirmed: return what it took from the path, and update its op.
+ * Returns 0 if no slot of an op can have come free. */
 static VQP_ALWAYS_INLINE int
 vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
                   vqp_status_t status)
@@ -144,7 +144,7 @@ static inline int vqp_tx_may_barrier(const vqp_tx_t *tx)
  * and the peer has what it needs to deliver the AMs among them. What is in flight
  * is reclaimed. Of a failed sender it ends with @a status.
  *
- * @param [in] flags  VQP_OP_BUFFER if somebody waits for it; VQP_OP_CLOSE for the
+ * @param [in] flags  VQP_OP_BUFFER if it is waited for; VQP_OP_CLOSE for the
  *                    barrier of a close, which takes the slot that is left.
  *
  * @return 1, or 0 if the ring is full.
@@ -209,7 +209,7 @@ vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
 
 /**
  * Next op to report, in the configured completion order. Its slot is free again
- * when this returns, so that whoever is told may use the sender.
+ * when this returns, so the callback of its user may use the sender.
  *
  * @return 1 if there was one, 0 if not. To be called until 0 after each retire or
  *         fail.

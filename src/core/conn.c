@@ -38,7 +38,7 @@ static void vqp_conn_learn(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         conn->give_up = conn->tab->now + conn->tab->config.connect_timeout;
     }
 
-    conn->state      = VQP_CONN_PEER;
+    vqp_conn_set_state(conn, VQP_CONN_PEER);
     conn->peer_ready = !!(msg->hdr.flags & VQP_WIRE_FLAG_HAVE_YOURS);
     conn->answers    = 0;
     conn->tab->rx_conn = conn;
@@ -123,7 +123,6 @@ vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
         return status;
     }
 
-    conn->state     = VQP_CONN_ASKED;
     conn->passive   = 1;
     conn->unproven  = 1;
     conn->asked_by  = req->hdr.src_cookie;
@@ -132,6 +131,7 @@ vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
     memcpy(conn->dests, dests, num_dests * sizeof(*dests));
     ++tab->num_unproven;
     ++tab->stats.accepts;
+    vqp_conn_set_state(conn, VQP_CONN_ASKED);
     vqp_conntab_post(tab, conn, VQP_CONN_ACT_REP);
     vqp_conn_wait(conn);
     return VQP_OK;
@@ -192,7 +192,7 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
         vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REP);
         vqp_conn_go_live(conn);
     } else {
-        conn->state = VQP_CONN_READY;
+        vqp_conn_set_state(conn, VQP_CONN_READY);
         vqp_conn_send_repeated(conn, VQP_CONN_ACT_REQ);
     }
 }

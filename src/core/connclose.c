@@ -20,7 +20,7 @@ static void vqp_conn_end(vqp_conn_t *conn, vqp_conn_state_t state,
 
     vqp_conntab_cancel(conn->tab, conn, ~keep);
     vqp_conn_leave_new(conn);
-    conn->state  = (uint8_t)state;
+    vqp_conn_set_state(conn, state);
     conn->status = status;
     if (conn->linked) {
         vqp_conntab_unlink(conn->tab, conn);
@@ -62,7 +62,7 @@ static void vqp_conn_send_rst(vqp_conn_t *conn, unsigned flags)
 
 static void vqp_conn_say_bye(vqp_conn_t *conn)
 {
-    conn->state      = VQP_CONN_CLOSING;
+    vqp_conn_set_state(conn, VQP_CONN_CLOSING);
     conn->want_close = 0;
     conn->give_up    = conn->tab->now + conn->tab->config.close_timeout;
     ++conn->serial;
@@ -71,7 +71,7 @@ static void vqp_conn_say_bye(vqp_conn_t *conn)
 
 void vqp_conn_go_live(vqp_conn_t *conn)
 {
-    conn->state   = VQP_CONN_LIVE;
+    vqp_conn_set_state(conn, VQP_CONN_LIVE);
     conn->answers = 0;
     vqp_conntab_stop_timer(conn->tab, conn);
     vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_LIVE);
@@ -128,13 +128,6 @@ void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now)
 
     vqp_conn_send_rst(conn, 0);
     vqp_conn_break(conn, status);
-}
-
-void vqp_conn_drop(vqp_conn_t *conn)
-{
-    vqp_conn_end(conn, VQP_CONN_CLOSED, VQP_ERR_CANCELED, 0);
-    vqp_conntab_unqueue(conn->tab, conn);
-    vqp_conntab_uncount(conn->tab, conn);
 }
 
 void vqp_conn_release(vqp_conn_t *conn)
@@ -196,7 +189,7 @@ void vqp_conn_recv_bye_ack(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 
     if (msg->hdr.flags & VQP_WIRE_FLAG_STILL_ACTIVE) {
         vqp_cover(CONN_REVIVED);
-        conn->state       = VQP_CONN_LIVE;
+        vqp_conn_set_state(conn, VQP_CONN_LIVE);
         conn->peer_closed = 0;
         vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_BYE);
         vqp_conntab_stop_timer(conn->tab, conn);

@@ -39,12 +39,6 @@ void vqp_conn_abort(vqp_conn_t *conn, uint64_t now);
 void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now);
 
 /**
- * Forget the connection at once and silently: to undo a create that failed,
- * before its actions were drained. It may be freed.
- */
-void vqp_conn_drop(vqp_conn_t *conn);
-
-/**
  * Call it before a connection is freed that DESTROY was handed out for: what an
  * unproven one holds is limited, until it is freed. No-op for a connection that
  * was zeroed and never created.

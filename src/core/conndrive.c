@@ -109,6 +109,9 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     action->conn   = conn;
     action->status = (vqp_status_t)conn->status;
     switch (todo) {
+    case VQP_CONN_ACT_STATE:
+        action->type = VQP_CONNTAB_STATE;
+        break;
     case VQP_CONN_ACT_CONNECT_QPS:
         action->type = VQP_CONNTAB_CONNECT_QPS;
         action->peer = &tab->rx;
@@ -192,14 +195,14 @@ int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action)
 
     while ((conn = tab->action_head) != NULL) {
         if (conn->todo == 0) {
-            vqp_conntab_unqueue(tab, conn);
+            vqp_conntab_unqueue(tab);
             continue;
         }
 
         todo        = conn->todo & -conn->todo;
         conn->todo &= ~todo;
         if (conn->todo == 0) {
-            vqp_conntab_unqueue(tab, conn); /* DESTROY is always the last */
+            vqp_conntab_unqueue(tab); /* DESTROY is always the last */
         }
 
         vqp_conntab_conn_action(tab, conn, todo, action);

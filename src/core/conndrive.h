@@ -18,6 +18,7 @@
 
 #define VQP_CONNTAB_ACTIONS(_) \
     _(CREATE_PASSIVE) \
+    _(STATE) \
     _(CONNECT_QPS) \
     _(SEND) \
     _(LIVE) \
@@ -32,6 +33,8 @@
  * CREATE_PASSIVE  peer: allocate a vqp with queue pairs and call
  *                 vqp_conn_accept(), or vqp_conntab_refuse(); when neither
  *                 (short of memory), the peer asks again.
+ * STATE           conn, only if the configuration asks for it: log the change
+ *                 conn->logged -> conn->state, then set logged.
  * CONNECT_QPS     conn, peer->info: move the queue pairs to RTR and RTS, then
  *                 vqp_conn_qps_ready() or vqp_conn_fail().
  * SEND            to, data, len, msg_type; conn or NULL: send the datagram.

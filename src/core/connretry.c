@@ -44,7 +44,7 @@ void vqp_conn_wait(vqp_conn_t *conn)
 
 void vqp_conn_start(vqp_conn_t *conn)
 {
-    conn->state = VQP_CONN_NEW;
+    vqp_conn_set_state(conn, VQP_CONN_NEW);
     ++conn->peer->num_new;
     vqp_conn_wait(conn);
     vqp_conn_start_waiting(conn->peer);
@@ -77,7 +77,7 @@ void vqp_conn_start_waiting(vqp_peer_t *peer)
 
         if (conn->state == VQP_CONN_NEW) {
             vqp_conn_leave_new(conn);
-            conn->state = VQP_CONN_REQ;
+            vqp_conn_set_state(conn, VQP_CONN_REQ);
             vqp_conn_send_repeated(conn, VQP_CONN_ACT_REQ);
         }
     }

@@ -443,6 +443,14 @@ void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
     tab->action_tail = conn;
 }
 
+void vqp_conn_set_state(vqp_conn_t *conn, vqp_conn_state_t state)
+{
+    conn->state = (uint8_t)state;
+    if (conn->tab->config.log_states) {
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_STATE);
+    }
+}
+
 void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
 {
     conn->todo &= ~todo;
@@ -451,23 +459,8 @@ void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)
     }
 }
 
-void vqp_conntab_unqueue(vqp_conntab_t *tab, vqp_conn_t *conn)
+void vqp_conntab_unqueue(vqp_conntab_t *tab)
 {
-    vqp_conn_t **ref = &tab->action_head;
-    vqp_conn_t *prev = NULL;
-
-    if (!conn->queued) {
-        return;
-    }
-
-    while (*ref != conn) {
-        prev = *ref;
-        ref  = &prev->action_next;
-    }
-
-    *ref = conn->action_next;
-    if (tab->action_tail == conn) {
-        tab->action_tail = prev;
-    }
-    conn->queued = 0;
+    tab->action_head->queued = 0;
+    tab->action_head         = tab->action_head->action_next;
 }

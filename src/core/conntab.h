@@ -64,6 +64,7 @@ typedef struct vqp_conn {
     uint32_t              retransmits; /* messages that were repeated */
     uint32_t              peer_features;
     uint8_t               state;       /* vqp_conn_state_t */
+    uint8_t               logged;      /* the state that the caller has logged */
     uint8_t               owned;       /* an endpoint uses it */
     uint8_t               passive;     /* the peer created it */
     uint8_t               peer_closed; /* no endpoint uses the peer's side: it
@@ -112,16 +113,17 @@ typedef struct vqp_conn {
 
 /* Pending actions, handed out lowest bit first */
 enum {
-    VQP_CONN_ACT_CONNECT_QPS = 1u << 0,
-    VQP_CONN_ACT_REQ         = 1u << 1,
-    VQP_CONN_ACT_REP         = 1u << 2,
-    VQP_CONN_ACT_BYE_ACK     = 1u << 3,
-    VQP_CONN_ACT_BYE         = 1u << 4,
-    VQP_CONN_ACT_RST         = 1u << 5,
-    VQP_CONN_ACT_LIVE        = 1u << 6,
-    VQP_CONN_ACT_PEER_CLOSED = 1u << 7,
-    VQP_CONN_ACT_FAILED      = 1u << 8,
-    VQP_CONN_ACT_DESTROY     = 1u << 9
+    VQP_CONN_ACT_STATE       = 1u << 0,
+    VQP_CONN_ACT_CONNECT_QPS = 1u << 1,
+    VQP_CONN_ACT_REQ         = 1u << 2,
+    VQP_CONN_ACT_REP         = 1u << 3,
+    VQP_CONN_ACT_BYE_ACK     = 1u << 4,
+    VQP_CONN_ACT_BYE         = 1u << 5,
+    VQP_CONN_ACT_RST         = 1u << 6,
+    VQP_CONN_ACT_LIVE        = 1u << 7,
+    VQP_CONN_ACT_PEER_CLOSED = 1u << 8,
+    VQP_CONN_ACT_FAILED      = 1u << 9,
+    VQP_CONN_ACT_DESTROY     = 1u << 10
 };
 
 /* Counters: name and help */
@@ -166,6 +168,7 @@ typedef struct vqp_conntab_config {
     uint32_t max_unproven;    /* passive connections whose peer has not proven
                                  to hear us, >= 1 */
     uint8_t  num_rails;       /* local rails that can send */
+    uint8_t  log_states;      /* hand out STATE actions */
     uint8_t  hash_order;      /* log2 of the buckets of each hash, <= 24 */
     uint32_t num_idle;        /* peers remembered without a connection, >= 1 */
 } vqp_conntab_config_t;
@@ -273,14 +276,17 @@ void vqp_conntab_uncount(vqp_conntab_t *tab, vqp_conn_t *conn);
 /** Forget a connection, and its timer. Its actions stay. No-op if unlinked. */
 void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn);
 
+/** Go to another state; the caller logs the change, if it wants to. */
+void vqp_conn_set_state(vqp_conn_t *conn, vqp_conn_state_t state);
+
 /** Add to conn->todo and see that it is handed out. */
 void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
 
 /** Take pending actions back. */
 void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
 
-/** Hand nothing out for the connection any more. */
-void vqp_conntab_unqueue(vqp_conntab_t *tab, vqp_conn_t *conn);
+/** The first connection in the queue of actions has none left. */
+void vqp_conntab_unqueue(vqp_conntab_t *tab);
 
 /** Let conn->due, just set, be looked at; or stop that. */
 void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn);

@@ -21,7 +21,7 @@ static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
     return NULL;
 }
 
-/* What the message says: the cumulative state, so that the newest one suffices */
+/* Content of the message: the cumulative state, so the newest message suffices */
 static vqp_cell_t *
 vqp_tx_fill_cell(vqp_tx_t *tx, const vqp_path_t *path,
                  const vqp_credit_t *credit)
@@ -88,7 +88,7 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
     vqp_tx_fill_control(tx, frag, credit);
     vqp_path_at(path, frag->slot)->am_post = tx->am.post;
     vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
-    tx->fc.am_credits = 0; /* its fsn is reserved nowhere */
+    tx->fc.am_credits = 0; /* no fsn is reserved for it */
     tx->slow         &= ~(uint32_t)VQP_TX_CONTROL;
     ++tx->controls;
     ++tx->stats->controls_tx;

@@ -8,8 +8,8 @@
 #include "core/place.h"
 
 /**
- * Advertise the credit, if the reserve for control has room; else the wish stays
- * in tx->slow.
+ * Advertise the credit, if the reserve for control has room; else the request
+ * stays in tx->slow.
  */
 void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
                              const vqp_credit_t *credit);
@@ -32,10 +32,10 @@ void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path);
 
 /**
  * Nops for the queue pairs of a failed sender, after they were moved to the error
- * state: what was acknowledged without a CQE gets none there, and would never end.
- * One for each path that needs it; they exceed the path's depth by one at most.
- * After vqp_tx_abandon(); to be posted, until the batch is empty. A path that can
- * not take its nop is abandoned from its head on.
+ * state: frags that were acknowledged without a CQE get none in this state, and
+ * would never end. One for each path that needs it; they exceed the path's depth
+ * by one at most. After vqp_tx_abandon(); to be posted, until the batch is empty.
+ * A path that can not take its nop is abandoned from its head on.
  */
 void vqp_tx_drain_nops(vqp_tx_t *tx, vqp_batch_t *batch);
 

@@ -12,20 +12,20 @@
 /* Name, and what happens there */
 #define VQP_COVER_POINTS(_) \
     _(TX_STALL_RECLAIM, "an AM refused for mirror bytes that have no CQE") \
-    _(TX_STALL_REQUEST, "an AM refused, and the peer asked for credit") \
-    _(TX_STALL_WAIT, "an AM refused, and the peer sends an update by itself") \
-    _(TX_CUT_GROWS, "an AM cut into larger frags, to fit the window") \
-    _(TX_CUT_TAIL_GROWS, "a tail AM cut into larger frags, to fit the window") \
-    _(TX_CUT_SHORTER, "an AM committed shorter than begun, with fewer frags") \
+    _(TX_STALL_REQUEST, "an AM refused, and credit is requested") \
+    _(TX_STALL_WAIT, "an AM refused, and a credit update is due") \
+    _(TX_FRAG_GROWS, "an AM split into larger frags, to fit the window") \
+    _(TX_FRAG_GROWS_TAIL, "a tail AM split into larger frags, to fit the window") \
+    _(TX_FRAGS_FEWER, "an AM committed shorter than begun, with fewer frags") \
     _(TX_IOV_EXT, "an op with more pieces than it holds itself") \
     _(TX_WRAP, "a record begins at offset 0, the rest of the ring is left") \
     _(TX_CREDIT_BYTES, "credit for bytes alone") \
     _(TX_CREDIT_FSNS, "credit for fsns alone") \
-    _(TX_CREDIT_OLD, "credit that said nothing new") \
+    _(TX_CREDIT_OLD, "credit without new information") \
     _(SEND_FAST_READ, "a get or an atomic goes the fast path") \
     _(SEND_FAST_AM, "an AM goes the fast path") \
     _(RX_NEXT_AM, "an immediate that is the next AM, with nothing ahead") \
-    _(RX_CREDIT_KNOWN, "a record with credit that is known") \
+    _(RX_CREDIT_KNOWN, "a record without new credit") \
     _(CONTROL_PROBE, "a nop on an idle connection") \
     _(VQP_FLUSHED, "a flushed completion without a known reason") \
     _(DISPATCH_GATHER_SPLIT, "a frag's border inside of a piece") \
@@ -41,22 +41,27 @@
     _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
     _(DISPATCH_LAST_READ, "a READ that takes the path's last credit") \
     _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \
-    _(TRIM_STALE, "a count that can not be one: the immediates are believed") \
+    _(TRIM_STALE, "an impossible count: that of the immediates is used") \
     _(TRIM_ATOMIC, "an atomic was executed, and its answer is lost") \
-    _(TRIM_FENCED, "answers that had come, for a frag behind their fence was executed") \
-    _(TRIM_AGAIN, "a path dies again before all of it was replayed") \
-    _(TRIM_KEPT, "a path dies, and something has to be replayed") \
-    _(TRIM_EXECUTED, "a path dies, and the peer has executed something") \
-    _(REPLAY_MOVES_BIT, "a fence or tail AM goes on on another path") \
-    _(REPLAY_JOINS, "a replay joins that of the path it went to, which died") \
+    _(TRIM_FENCED, "an answer has arrived: a frag behind its fence was executed") \
+    _(TRIM_AGAIN, "a path fails again before its replay has ended") \
+    _(TRIM_KEPT, "a path fails, and frags have to be replayed") \
+    _(TRIM_EXECUTED, "a path fails, and the peer has executed some frags") \
+    _(REPLAY_MOVES_BIT, "a fence or tail AM continues on another path") \
+    _(REPLAY_JOINS, "a replay is added to that of its target, which failed") \
     _(REPLAY_NO_PATH, "a replay finds no path") \
     _(REPLAY_NO_ROOM, "a replay waits for room") \
-    _(REPLAY_SELF, "a replay on the path that died") \
+    _(REPLAY_SELF, "a replay on the path that failed") \
     _(PATH_DOWN, "a path is given up") \
-    _(PATH_DOWN_READY, "a path is given up before the peer's side was known to be connected") \
+    _(PATH_DOWN_READY, "a path is given up before the peer was known to be ready") \
     _(PATH_DOWN_CONNECT, "a path is given up before it was connected") \
-    _(PATH_DOWN_BY_PEER, "a path is given up for the peer says so") \
+    _(PATH_DOWN_BY_PEER, "a path is given up because of the peer's PATH_DOWN") \
     _(PATH_LOST, "a path is given up, and its queue pair does not answer") \
+    _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
+    _(PATH_SILENT, "a path is given up because it is silent") \
+    _(SILENCE_NOP, "a nop brings the CQE that a still path lacks") \
+    _(SILENCE_WITNESS, "nops on idle paths, since one is still") \
+    _(SILENCE_ENDS, "a path that was silent moves") \
     _(PATH_POST_FAILED, "a path is given up for a post that failed") \
     _(PATH_DRAIN_NOP, "a nop brings the last completion of a path") \
     _(PATH_NOT_REBUILT, "no new queue pair could be made") \
@@ -69,32 +74,32 @@
     _(BATCH_FULL, "dispatch stops at a full batch") \
     _(CONTROL_NO_FSN, "a control message waits for an fsn") \
     _(CONTROL_NO_PATH, "a control message waits for a path") \
-    _(CONTROL_REQUEST, "a control message asks for credit") \
+    _(CONTROL_REQUEST, "a control message requests credit") \
     _(NOP_NO_ROOM, "a nop waits for a slot in the send queue") \
-    _(DRAIN_NOP, "a failed sender asks for the CQE of what was acknowledged") \
+    _(DRAIN_NOP, "a failed sender needs the CQE of acknowledged frags") \
     _(NOTIFY_WAITS, "a notify waits for a path") \
     _(NOTIFY_PIPELINED, "two notifies in one dispatch") \
     _(CONFIRM_OUT_OF_ORDER, "an op ends before an older one") \
-    _(CONFIRM_POST_RECLAIM, "an op that somebody waits for ends behind others") \
+    _(CONFIRM_POST_RECLAIM, "an op that is waited for ends behind others") \
     _(CONFIRM_STALE, "a completion of nothing that is outstanding") \
     _(CONFIRM_ABANDON, "frags that were never posted are given up") \
     _(CONFIRM_ERROR, "an op ends with an error") \
     _(FAIL_UNPOSTED, "an op of a failed sender has no frag in flight") \
     _(FAIL_HALF_POSTED, "an op of a failed sender is half posted") \
     _(FAIL_SPRAY, "a sprayed AM of a failed sender lacks its notify") \
-    _(FAIL_TAIL, "a tail AM of a failed sender owes immediates") \
+    _(FAIL_TAIL, "a tail AM of a failed sender lacks immediates") \
     _(FAIL_POSTED, "an op of a failed sender may still succeed") \
     _(BARRIER_CONTROL, "a barrier waits for a control message") \
     _(WINDOW_AHEAD, "an immediate ahead of its order") \
     _(WINDOW_EDGE, "an immediate at the last place of the window") \
     _(WINDOW_LATE, "a late duplicate") \
-    _(WINDOW_TWICE, "a duplicate of one that waits") \
+    _(WINDOW_TWICE, "a duplicate of an immediate that waits") \
     _(WINDOW_OUTSIDE, "an immediate outside of the window") \
-    _(WINDOW_MALFORMED, "an immediate with flags that none sends") \
+    _(WINDOW_MALFORMED, "an immediate with invalid flags") \
     _(WINDOW_WRAP, "24 bits of fsn wrap while immediates are ahead") \
-    _(RX_BAD_RECORD, "a record that is none") \
+    _(RX_BAD_RECORD, "an invalid record") \
     _(RX_BAD_WRAP, "a wrap that skips the whole ring") \
-    _(RX_REQUESTED, "the peer asks for credit") \
+    _(RX_REQUESTED, "the peer requests credit") \
     _(VQP_USED_AFTER_CLOSE, "a vqp is used after its peer has ended in order") \
     _(VQP_POST_FAILED, "frags of a batch could not be posted") \
     _(VQP_DRAIN_POST_FAILED, "a drain nop could not be posted") \
@@ -103,43 +108,43 @@
     _(VQP_GAP, "an immediate is missing for too long") \
     _(VQP_PASSIVE_PROBE, "a passive vqp checks its peer") \
     _(VQP_CREDIT_QUEUED, "credit is in an AM that waits for a path") \
-    _(VQP_RESUMED, "resources may be back for whoever was refused") \
+    _(VQP_RESUMED, "resources may be available for refused requests") \
     _(VQP_RELEASE_WAITS, "a release waits for WRs that are outstanding") \
     _(VQP_FAIL_CLOSING, "a vqp fails while its endpoint closes") \
-    _(VQP_PEER_CLOSED, "the peer ends, and nobody waits for anything") \
+    _(VQP_PEER_CLOSED, "the peer ends, and nothing is waited for") \
     _(VQP_FLUSH_FAILED, "a flush of a failed vqp") \
     _(VQP_CANCEL, "what is under way is canceled") \
     _(VQP_PATH_LOST, "a queue pair can not be moved to ERR") \
     _(VQP_CLOSE_CANCELS, "a close ends ops that are waited for") \
-    _(VQP_CLOSE_WAITS, "a close waits for ops that nobody waits for") \
+    _(VQP_CLOSE_WAITS, "a close waits for ops without a user") \
     _(CONN_NEW_WAITS, "a connection waits to send its REQ") \
-    _(CONN_CROSSING, "a REQ crosses the own one") \
+    _(CONN_CROSSING, "a REQ arrives while the own one is unanswered") \
     _(CONN_ASKED_TWICE, "a REQ is repeated by a peer that is not proven") \
     _(CONN_ANSWER_ROTATES, "a duplicate is answered to another rail") \
-    _(CONN_FIRST_IMM, "an immediate says LIVE before the REP does") \
-    _(CONN_BYE_READY, "a BYE says LIVE") \
+    _(CONN_FIRST_IMM, "an immediate proves LIVE before the REP arrives") \
+    _(CONN_BYE_READY, "a BYE proves LIVE") \
     _(CONN_BYE_TWICE, "a BYE that was answered") \
     _(CONN_BYE_STALE, "a BYE of an earlier close") \
     _(CONN_BYE_ACTIVE, "a BYE of a connection that is used here") \
-    _(CONN_BYE_CROSSING, "both sides say BYE") \
-    _(CONN_REVIVED, "a closer stays, for the peer uses the connection") \
+    _(CONN_BYE_CROSSING, "both sides send BYE") \
+    _(CONN_REVIVED, "a close is undone, since the peer uses the connection") \
     _(CONN_RST_CLOSING, "a RST answers a BYE") \
     _(CONN_RST_ACTIVE, "a RST of a connection in use") \
     _(CONN_TIMEOUT, "no answer in time") \
     _(CONN_CLOSE_TIMEOUT, "no answer to a BYE in time") \
     _(CONN_CLOSE_EARLY, "closed before it is LIVE") \
     _(TABLE_ADOPT, "an endpoint adopts a passive connection") \
-    _(TABLE_ADOPT_EARLY, "one that is not LIVE yet") \
-    _(TABLE_ADOPT_ASKED, "one whose peer has not proven to hear us") \
+    _(TABLE_ADOPT_EARLY, "an endpoint adopts one that is not LIVE yet") \
+    _(TABLE_ADOPT_ASKED, "an endpoint adopts one with an unproven peer") \
     _(TABLE_RENUMBER, "a connection gets another number, its own was used") \
     _(TABLE_REFUSED, "a REQ is dropped, too many connections are unproven") \
     _(TABLE_TAKEN, "a number that another incarnation has") \
     _(TABLE_LOST_PEER, "the record of a peer is overwritten") \
-    _(TABLE_LOOP, "a connection with oneself") \
+    _(TABLE_LOOP, "a connection of an interface with itself") \
     _(TABLE_OLD_REQ, "a late copy of an old REQ") \
     _(PEER_GAP, "REQs overtake each other") \
-    _(PEER_GAP_SHIFTED, "by more than is remembered") \
-    _(PEER_GAP_FILLED, "one that was overtaken comes")
+    _(PEER_GAP_SHIFTED, "REQs overtake by more than the record holds") \
+    _(PEER_GAP_FILLED, "a REQ that was overtaken arrives")
 
 typedef enum {
 #define VQP_COVER_ENUM(_name, _help) VQP_COVER_##_name,

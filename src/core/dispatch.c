@@ -1,5 +1,5 @@
 /*
- * The sender: cutting accepted ops into frags. See tx.h. Order of dispatch is
+ * The sender: splitting accepted ops into frags. See tx.h. Order of dispatch is
  * control, AM, RMA; fsns are given here, in AM order. Pure: libc only.
  */
 #include "core/control.h"
@@ -208,8 +208,8 @@ vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     return 1;
 }
 
-/* Have the tail AM count one frag more until its immediates are out, so that it
- * does not end before */
+/* Count one more frag of the tail AM until its immediates are dispatched, so that
+ * it does not end earlier */
 static void vqp_tx_hold_tail(vqp_tx_t *tx, vqp_op_t *op)
 {
     tx->announce.tail_held = 1;
@@ -242,9 +242,9 @@ vqp_tx_tail_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op,
                              VQP_KIND_NOTIFY, op->flags & VQP_OP_SIGNAL);
 }
 
-/* All frags of a tail AM are out: an immediate on each path that has one. RC order
- * says that the rest of the path's frags is there before it. Returns 0 while
- * something is lacking. */
+/* All frags of a tail AM are dispatched: send an immediate on each path that has
+ * carried one. By RC order the other frags of the path are executed before it.
+ * Returns 0 while something is lacking. */
 static int
 vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
@@ -274,9 +274,9 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     return 1;
 }
 
-/* A control message went ahead of an AM that waits. The credit in the record
- * becomes that of the control message: known to the peer, but not so far behind
- * that it looks like more than was sent. */
+/* A control message is sent before an AM that waits. Replace the credit in the
+ * record by that of the control message. It is not new to the peer, but not so
+ * old that the peer would take it for credit beyond what was sent. */
 static void vqp_tx_update_credit(const vqp_tx_t *tx, const vqp_op_t *op)
 {
     vqp_record_t *record = (vqp_record_t*)(tx->cfg.mirror +
@@ -473,7 +473,7 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         tx->slow &= ~(uint32_t)VQP_TX_ASYMMETRIC;
     }
 
-    do { /* again, if what an AM waited for is out now */
+    do { /* again, if what an AM waited for is dispatched now */
         tx->fence.waits = 0;
         post            = tx->rma.post;
         vqp_tx_dispatch_am(tx, batch);
@@ -481,7 +481,7 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         vqp_cover_if(tx->fence.waits && (tx->rma.post != post), DISPATCH_AGAIN);
     } while (vqp_unlikely(tx->fence.waits) && (tx->rma.post != post));
 
-    /* Last: frags of this batch may bring the CQEs that are wanted */
+    /* Last, since frags of this batch may bring the CQEs that are needed */
     if (vqp_unlikely(tx->slow & (VQP_TX_NOP | VQP_TX_PROBE))) {
         vqp_tx_dispatch_nops(tx, batch);
     }

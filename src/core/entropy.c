@@ -10,7 +10,8 @@ static uint64_t vqp_entropy_mix(uint64_t x)
 }
 
 /* A permutation of the 14-bit numbers that the salt selects: a Feistel network
- * of four rounds over halves of 7 bits. So paths differ, and look random. */
+ * of four rounds over halves of 7 bits. So the results are distinct, and look
+ * random. */
 static uint32_t vqp_entropy_permute(uint64_t salt, uint32_t value)
 {
     uint32_t left  = value >> 7;

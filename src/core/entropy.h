@@ -19,10 +19,10 @@
  * @param [in] salt   Random, and another one for each connection and side.
  * @param [in] index  Of the path, below 2^14.
  *
- * @return Not zero: with a label of zero devices choose by themselves. Labels
- *         of one salt give distinct ports. To any hash of a network the ports
- *         look drawn at random: were they in a row, a hash could put all paths
- *         of every endpoint on one link.
+ * @return Not zero: for a label of zero the device chooses the port. Labels of
+ *         one salt give distinct ports. The ports are pseudo-random: with
+ *         consecutive ports some hash functions put all paths of every endpoint
+ *         on one link.
  */
 uint32_t vqp_entropy_label(uint64_t salt, unsigned index);
 

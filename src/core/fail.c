@@ -23,7 +23,7 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
     }
     vqp_tx_advance_both(tx);
 
-    /* The CQE that the rest counted on may have been among them */
+    /* The CQE that would have confirmed the rest may be one of these */
     path->signaled = path->head;
     vqp_path_stop(path);
 }
@@ -81,7 +81,7 @@ vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
     ring->post = tail;
 }
 
-/* A tail AM that owes immediates can not succeed, and waits for nothing */
+/* A tail AM that lacks immediates can not succeed, and has nothing to wait for */
 static void vqp_tx_fail_tail(vqp_tx_t *tx, vqp_status_t status)
 {
     vqp_op_t *op = vqp_opring_at(&tx->am, tx->am.post);

@@ -7,9 +7,9 @@
 #include "core/tx.h"
 
 /**
- * Nothing is posted any more: ends with @a status whatever was accepted and has no
- * frag in flight. What has frags in flight ends when these are retired; barriers
- * end when all ops before them have ended.
+ * Stop posting. Ops without a frag in flight end with @a status. Ops with frags
+ * in flight end when these are retired; barriers end when all ops before them
+ * have ended.
  */
 void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status);
 

@@ -39,6 +39,14 @@ void vqp_path_say(vqp_t *vqp, vqp_path_t *path)
     vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
 }
 
+/* Has the path a queue pair that is connected? */
+static int vqp_path_is_linked(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_UP) ||
+           (path->fo.state == VQP_PATH_READY) ||
+           (path->fo.state == VQP_PATH_PROBE);
+}
+
 /* ---- going down ---- */
 
 /* Nothing is asked any more, but the peer may ask: it gets what was to be sent */
@@ -112,13 +120,13 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
         return;
     }
 
-    if (vqp_is_failed(vqp) || ((fo->state != VQP_PATH_UP) &&
-                               (fo->state != VQP_PATH_READY) && had_qp)) {
+    if (vqp_is_failed(vqp) || (!vqp_path_is_linked(path) && had_qp)) {
         return;
     }
 
     vqp_cover(PATH_DOWN);
     vqp_cover_if(fo->state == VQP_PATH_READY, PATH_DOWN_READY);
+    vqp_cover_if(fo->state == VQP_PATH_PROBE, PATH_DOWN_PROBE);
     ++vqp->stats.path_downs;
     ++fo->downs;
     fo->status       = status;
@@ -129,6 +137,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     fo->end          = fo->posted = path->tail;
     fo->todo         = 0;
     fo->messages     = 0;
+    fo->still        = fo->silent = 0;
     memset(&path->rate, 0, sizeof(path->rate));
     vqp_path_check_sends(path);
     if (!had_qp) { /* nothing was posted to it, nothing was executed */
@@ -202,7 +211,7 @@ int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
         return 1;
     }
 
-    if ((path->fo.state == VQP_PATH_UP) || (path->fo.state == VQP_PATH_READY)) {
+    if (vqp_path_is_linked(path)) {
         if (!vqp_path_is_fault(path, slot, status)) {
             return 0;
         }
@@ -255,6 +264,40 @@ int vqp_path_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     return !vqp_is_failed(vqp);
 }
 
+/* The queue pair is in ERR: see that all frags get completions */
+static void vqp_path_flush(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
+{
+    vqp_path_check_sends(path); /* some came back with success */
+    vqp_path_check_drained(vqp, path);
+    /* What was acknowledged without a CQE gets none in ERR */
+    if (!path->fo.sends_back && !path->fo.has_nop &&
+        ((path->fo.end != path->tail) || vqp_path_lacks_cqe(path)) &&
+        !vqp_batch_is_full(batch)) {
+        vqp_cover(PATH_DRAIN_NOP);
+        vqp_tx_emit_nop(&vqp->tx, batch, path);
+        path->fo.has_nop = 1;
+        path->fo.end     = path->tail;
+    }
+}
+
+static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
+{
+    ++vqp->stats.path_ups;
+    vqp_path_set_state(vqp, path, VQP_PATH_UP);
+    vqp->todo |= VQP_TODO_RESUME; /* room */
+}
+
+/* Messages came through, but the way of the data may be another one */
+static void vqp_path_probe(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
+{
+    if (path->fo.has_nop && (vqp_path_outstanding(path) == 0)) {
+        vqp_path_go_up(vqp, path);
+    } else if (!path->fo.has_nop && !vqp_batch_is_full(batch)) {
+        vqp_tx_emit_nop(&vqp->tx, batch, path);
+        path->fo.has_nop = 1;
+    }
+}
+
 void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch)
 {
     vqp_path_t *path;
@@ -267,20 +310,10 @@ void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch)
             vqp_tx_emit_nop(&vqp->tx, batch, path);
         }
 
-        if ((path->fo.state != VQP_PATH_QUIESCE) || !path->fo.quiesced) {
-            continue;
-        }
-
-        vqp_path_check_sends(path); /* some came back with success */
-        vqp_path_check_drained(vqp, path);
-        /* What was acknowledged without a CQE gets none in ERR */
-        if (!path->fo.sends_back && !path->fo.has_nop &&
-            ((path->fo.end != path->tail) || vqp_path_lacks_cqe(path)) &&
-            !vqp_batch_is_full(batch)) {
-            vqp_cover(PATH_DRAIN_NOP);
-            vqp_tx_emit_nop(&vqp->tx, batch, path);
-            path->fo.has_nop = 1;
-            path->fo.end     = path->tail;
+        if ((path->fo.state == VQP_PATH_QUIESCE) && path->fo.quiesced) {
+            vqp_path_flush(vqp, batch, path);
+        } else if (path->fo.state == VQP_PATH_PROBE) {
+            vqp_path_probe(vqp, batch, path);
         }
     }
 
@@ -319,13 +352,15 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
     }
 }
 
-void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
+void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path)
 {
     if ((path->fo.state == VQP_PATH_READY) && path->fo.peer_has) {
-        ++vqp->stats.path_ups;
+        path->fo.has_nop = 0;
+        path->fo.still   = path->fo.silent = 0; /* of the queue pair before */
+        path->fo.seen    = path->head;
+        path->fo.due     = UINT64_MAX; /* nothing is asked any more */
         vqp_path_hush(path);
-        vqp_path_set_state(vqp, path, VQP_PATH_UP);
-        vqp->todo |= VQP_TODO_RESUME; /* room */
+        vqp_path_set_state(vqp, path, VQP_PATH_PROBE);
     }
 }
 
@@ -344,7 +379,7 @@ void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 
     vqp_path_set_state(vqp, path, VQP_PATH_READY);
     vqp_path_say(vqp, path);
-    vqp_path_go_up(vqp, path);
+    vqp_path_go_probe(vqp, path);
 }
 
 /* ---- events ---- */

@@ -13,7 +13,8 @@
  *               queue pair may go
  *     CONNECT   has a new queue pair, of the next generation, and says PATH_UP
  *     READY     has connected it, when the peer's PATH_UP has come
- *     UP        when the peer has connected its own
+ *     PROBE     when the peer has connected its own; a nop shows whether it works
+ *     UP        when the completion of the nop has come
  *
  * A message is repeated until what it waits for is known. Each but an answer is
  * answered with the same message of the other side, so that either side can get what
@@ -100,8 +101,9 @@ int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot);
 /** A receive came back with an error. @return as vqp_path_on_send_error(). */
 int vqp_path_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
-/** Nops that bring the last completions of paths in QUIESCE; and those that find out
- *  whether the other paths work, while the peer does not answer. */
+/** Nops that bring the last completions of paths in QUIESCE; that probe paths which
+ *  come back; and that find out whether the others work, while the peer does not
+ *  answer, or a path is silent. */
 void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch);
 
 /**
@@ -132,11 +134,13 @@ static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
     return path;
 }
 
-/** When vqp_on_path_timer() wants to be called; UINT64_MAX if all paths are UP. */
+/** When vqp_on_path_timer() wants to be called; UINT64_MAX if all paths are UP, and
+ *  nothing is in flight. */
 uint64_t vqp_path_next_timeout(const vqp_t *vqp);
 
-/** Repeat messages, rebuild paths, end an outage that lasts too long. */
-void vqp_on_path_timer(vqp_t *vqp, uint64_t now);
+/** Repeat messages, rebuild paths, give up silent ones, end an outage that lasts too
+ *  long. @a is_drained: see vqp_silence_look(). */
+void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained);
 
 /** The event that is pending for a path, or VQP_EVENT_NONE. */
 vqp_event_t vqp_path_next_event(vqp_t *vqp);

@@ -19,7 +19,7 @@ static inline uint32_t vqp_imm_fsn(uint32_t imm)
     return imm & VQP_FSN_MASK;
 }
 
-/** Flags that no version defines, or a combination that none sends. */
+/** Flags that no version defines, or an invalid combination. */
 static inline int vqp_imm_is_valid(uint32_t imm)
 {
     uint32_t flags = imm & ~VQP_FSN_MASK;

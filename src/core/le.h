@@ -14,7 +14,7 @@ static inline void vqp_le_put(uint8_t **pos, uint64_t value, unsigned bytes)
     }
 }
 
-/** Read a number of @a bytes bytes, which the caller knows to be there. */
+/** Read a number of @a bytes bytes, which the caller has checked to exist. */
 static inline uint64_t vqp_le_get(const uint8_t **pos, unsigned bytes)
 {
     uint64_t value = 0;

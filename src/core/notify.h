@@ -1,7 +1,7 @@
 /*
  * How the end of an active message of several frags is announced, and which
- * way auto takes for a message. What each of them costs: docs/notify.md. Pure:
- * libc only.
+ * policy auto selects for a message. What each of them costs: docs/notify.md.
+ * Pure: libc only.
  */
 #ifndef VQP_CORE_NOTIFY_H
 #define VQP_CORE_NOTIFY_H
@@ -19,13 +19,13 @@ typedef enum {
  * The policy for one message.
  *
  * Auto: with no more frags than paths, the last frag on a path is every frag,
- * and dqplb does the same as tail with less bookkeeping. With more, tail has
- * the receiver look at a completion per path instead of one per frag. Never
- * spray: it costs a round trip, and an acknowledgement of one device says
- * nothing of what others bring.
+ * and dqplb does the same as tail with less bookkeeping. With more, the receiver
+ * handles a completion per path with tail, instead of one per frag. Never spray:
+ * it costs a round trip, and an acknowledgement of one device does not cover the
+ * data of another device.
  *
  * @param [in] notify  What was configured.
- * @param [in] frags   That the message would be cut into, above 1.
+ * @param [in] frags   Frags that the message would have, above 1.
  */
 static inline vqp_notify_t
 vqp_notify_choose(vqp_notify_t notify, uint32_t frags, uint32_t num_paths)

@@ -66,7 +66,7 @@ typedef struct vqp_op {
     uint64_t        offset;     /* bytes dispatched */
     uint64_t        raddr;
     void           *user;       /* of the layer that is reported to */
-    uint8_t         user_kind;  /* what user is: 0 = nobody to report to */
+    uint8_t         user_kind;  /* type of user; 0: no user to report to */
     uint8_t         niov;
     uint8_t         iov_idx;    /* cursor: the piece that offset is in */
     uint8_t         frag_shift; /* log2 of the fragment size */

@@ -59,7 +59,8 @@ typedef struct vqp_budget {
     _(DRAINED, "nothing comes any more, the peer's executed count is awaited") \
     _(DOWN, "both sides know what was executed; its queue pair waits to be rebuilt") \
     _(CONNECT, "it has a new queue pair, the peer's is awaited") \
-    _(READY, "connected to the peer's queue pair, which is not known to be")
+    _(READY, "connected to the peer's queue pair, which is not known to be") \
+    _(PROBE, "both are connected; a nop shows whether it works")
 
 typedef enum {
 #define VQP_PATH_STATE_ENUM(_name, _help) VQP_PATH_##_name,
@@ -94,7 +95,8 @@ typedef struct vqp_failover {
     uint8_t        messages;    /* VQP_PATH_MSG_*: to be sent */
     uint8_t        parked;      /* by the owner: it takes no frags */
     uint8_t        quiesced;    /* its queue pair is in ERR, or lost */
-    uint8_t        has_nop;     /* a nop brings the last send completion */
+    uint8_t        has_nop;     /* a nop was posted: it brings the last send
+                                   completion, or it is the probe */
     uint8_t        is_lost;     /* no completion comes, nobody can be asked */
     uint8_t        sends_back;  /* no send completion is to come */
     uint8_t        counted;     /* own is valid */
@@ -105,11 +107,13 @@ typedef struct vqp_failover {
     uint8_t        peer_rail;
     uint8_t        trimmed;     /* what the peer has executed has ended */
     uint8_t        target;      /* path that the replay goes to, or NONE */
+    uint8_t        is_still;    /* at the last look it had not moved, see silence.h */
     uint16_t       failed;      /* slot behind the newest error completion */
     uint16_t       end;         /* slot behind the newest one that comes back */
     uint16_t       posted;      /* slot behind the newest frag that was posted */
     uint16_t       replay;      /* slots [replay, replay_end): of the last */
     uint16_t       replay_end;  /* incarnation, to be replayed */
+    uint16_t       seen;        /* path->head at the last look */
     uint16_t       wrs_seen;    /* path->tail when these were brought up to date: */
     uint32_t       wrs;         /* posted in this incarnation */
     uint32_t       packets;     /* beyond one for each of them */
@@ -127,6 +131,9 @@ typedef struct vqp_failover {
     uint64_t       interval;    /* ns: until the next but one */
     uint64_t       hold;        /* ns from DOWN to the rebuild */
     uint64_t       held_at;     /* ns: when that began */
+    uint64_t       still;       /* ns since it moved, as far as somebody looked, and */
+    uint64_t       silent;      /* ns of these in which others moved; of a path that
+                                   is given up: why, if not 0 */
     uint32_t       downs;
 } vqp_failover_t;
 

@@ -2,6 +2,7 @@
 #include "core/pathstate.h"
 
 #include "core/replay.h"
+#include "core/silence.h"
 
 /* ---- messages ---- */
 
@@ -139,7 +140,7 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
 
     if (msg->flags & VQP_WIRE_FLAG_HAVE_YOURS) {
         fo->peer_has = 1;
-        vqp_path_go_up(vqp, path);
+        vqp_path_go_probe(vqp, path);
     }
     vqp_path_answer(vqp, path, msg);
 }
@@ -164,12 +165,12 @@ void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now)
 
 /* ---- time ---- */
 
-int vqp_has_path_up(const vqp_t *vqp)
+static int vqp_has_path_in(const vqp_t *vqp, vqp_path_state_t state)
 {
     uint32_t i;
 
     for (i = 0; i < vqp->tx.num_paths; ++i) {
-        if (vqp->tx.paths[i].fo.state == VQP_PATH_UP) {
+        if (vqp->tx.paths[i].fo.state == state) {
             return 1;
         }
     }
@@ -179,14 +180,17 @@ int vqp_has_path_up(const vqp_t *vqp)
 
 uint64_t vqp_path_next_timeout(const vqp_t *vqp)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = vqp->silence.due;
     const vqp_failover_t *fo;
     uint32_t i;
 
     if (!vqp->failover.is_on || !vqp_is_connected(vqp) || vqp_is_failed(vqp) ||
-        (vqp->state == VQP_STATE_PEER_CLOSED) ||
-        !(vqp->tx.slow & VQP_TX_REPLAY)) {
+        (vqp->state == VQP_STATE_PEER_CLOSED)) {
         return UINT64_MAX;
+    }
+
+    if (!(vqp->tx.slow & VQP_TX_REPLAY)) {
+        return next; /* no path has a timer of its own */
     }
 
     for (i = 0; i < vqp->tx.num_paths; ++i) {
@@ -213,7 +217,7 @@ static void vqp_path_hold(vqp_t *vqp, vqp_path_t *path, uint64_t now)
         fo->hold = 0;
     }
     fo->held_at = now;
-    fo->due     = now + (vqp_has_path_up(vqp) ? fo->hold :
+    fo->due     = now + (vqp_has_path_in(vqp, VQP_PATH_UP) ? fo->hold :
                          vqp_min(fo->hold, vqp->failover.hold_first));
 }
 
@@ -241,7 +245,7 @@ static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
     }
 }
 
-void vqp_on_path_timer(vqp_t *vqp, uint64_t now)
+void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
 {
     uint32_t i;
 
@@ -250,13 +254,16 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now)
         return;
     }
 
+    vqp_silence_look(vqp, now, is_drained);
     for (i = 0; i < vqp->tx.num_paths; ++i) {
         if (vqp->tx.paths[i].fo.state != VQP_PATH_UP) {
             vqp_path_on_timer(vqp, &vqp->tx.paths[i], now);
         }
     }
 
-    if (vqp_has_path_up(vqp)) {
+    /* RC finds out whether the peer answers a probe */
+    if (vqp_has_path_in(vqp, VQP_PATH_UP) ||
+        vqp_has_path_in(vqp, VQP_PATH_PROBE)) {
         vqp->in_outage = 0;
     } else if (!vqp->in_outage) {
         vqp->in_outage    = 1;

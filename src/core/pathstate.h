@@ -17,13 +17,10 @@ void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state);
 void vqp_path_say(vqp_t *vqp, vqp_path_t *path);
 
 /** Have both sides ended the old incarnation? Then end what was executed, and go
- *  down when the peer knows the own count. */
+ *  down when the peer has the local count. */
 void vqp_path_agree(vqp_t *vqp, vqp_path_t *path);
 
-/** Are both sides connected? Then the path is UP. */
-void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path);
-
-/** Is any path UP? */
-int vqp_has_path_up(const vqp_t *vqp);
+/** Are both sides connected? Then a nop probes the path. */
+void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path);
 
 #endif

@@ -56,8 +56,9 @@ void vqp_peer_use(vqp_peer_t *peer, uint32_t number)
     }
 
     if (number > (peer->highest + 1)) {
-        /* Only a REQ of the peer skips numbers, and then none of the gap is 64
-         * or more below it: the peer holds REQs back, lower ones it gave up */
+        /* Only a REQ of the peer skips numbers. The peer limits its unanswered
+         * REQs, so numbers 64 or more below this one are those that it has given
+         * up */
         vqp_cover(PEER_GAP);
         if ((number - peer->gap_base) >= 64) {
             vqp_cover(PEER_GAP_SHIFTED);

@@ -43,8 +43,8 @@ unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
     int is_covered      = path->budget.frags != 0;
     unsigned flags      = 0;
 
-    /* Without a budget (the frag is out of the reserve) the path may go on for a
-     * while. The bytes are few then, or the path is full */
+    /* Without a budget (the frag is out of the reserve) the path may continue for
+     * a while. The bytes are few then, or the path is full */
     if (is_covered || (unsignaled >= tx->cfg.signal_every) ||
         (path->bytes >= tx->cfg.path_cap) ||
         (vqp_path_outstanding(path) + VQP_CONTROL_RESERVE >= path->depth) ||

@@ -1,6 +1,6 @@
 /*
- * How a frag takes its slot on a path: the one way, of the fast path and of
- * dispatch. Private to the sender. Pure: libc only.
+ * How a frag takes its slot on a path, for the fast path and for dispatch.
+ * Private to the sender. Pure: libc only.
  */
 #ifndef VQP_CORE_PLACE_H
 #define VQP_CORE_PLACE_H
@@ -10,8 +10,7 @@
 /**
  * The budget of the path does not cover a frag that was just placed, or ends with
  * it: decide whether to signal the frag, and give the path a new budget. The
- * budget looks at slots, bytes in flight, and frags and bytes that may be without a
- * CQE.
+ * budget limits slots, bytes in flight, and the frags and bytes without a CQE.
  *
  * @param [in] length  Of the frag.
  *
@@ -20,7 +19,7 @@
 unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
                            uint32_t length);
 
-/** Give the path a new budget: credits came back, or nothing is known of it. */
+/** Give the path a new budget, since credits were returned or there is none. */
 void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path);
 
 /** Packets of a frag, beyond the first. */
@@ -45,7 +44,8 @@ static inline void vqp_path_count_wrs(vqp_path_t *path)
     path->fo.wrs_seen = path->tail;
 }
 
-/** A state change of the path: nothing goes without a check. */
+/** The state of the path has changed: end the budget, so the next frag is
+ *  checked. */
 static inline void vqp_path_stop(vqp_path_t *path)
 {
     path->budget.frags = path->budget.bytes = 0;
@@ -56,7 +56,7 @@ static inline void vqp_path_stop(vqp_path_t *path)
  *
  * @param [in]  id      Of the op, or VQP_OP_NONE.
  * @param [in]  flags   VQP_INFLIGHT_*.
- * @param [in]  signal  The op wants a CQE of its own.
+ * @param [in]  signal  The op needs a CQE of its own.
  * @param [out] signaled  VQP_FRAG_* that the frag gets.
  *
  * @return The slot.
@@ -167,7 +167,7 @@ vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
  * Add a WRITE without a source to the batch, which is not full.
  *
  * @param [in] op      Whose frag it is, or NULL with VQP_OP_NONE as @a id.
- * @param [in] signal  The op wants a CQE: an earlier frag of it in this batch, on
+ * @param [in] signal  The op needs a CQE: an earlier frag of it in this batch, on
  *                     the same path, then needs none, since a CQE confirms
  *                     everything before it.
  */

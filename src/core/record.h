@@ -18,7 +18,7 @@ typedef struct vqp_record {
 } vqp_record_t;
 
 enum {
-    VQP_CELL_REQUEST = 1u << 0 /* the writer asks for a credit update */
+    VQP_CELL_REQUEST = 1u << 0 /* the writer requests a credit update */
 };
 
 typedef struct vqp_cell {
@@ -32,15 +32,15 @@ typedef struct vqp_cell {
 #define VQP_CELL_STRIDE  64u /* one cache line per path */
 
 /**
- * Credit may be behind what is known already by at most a whole ring for each
- * number of the window: so much is sent for each immediate that tells credit
- * while an earlier one is on the way. Positions have 32 bits and numbers 24: they
- * are compared within half of that.
+ * Delayed credit is older than the newest credit by at most one ring for each fsn
+ * of the window: no more can be sent while an immediate that carries credit is
+ * delayed. Positions have 32 bits and fsns 24: they are compared within half of
+ * this range.
  */
 #define VQP_RING_WINDOW_MAX (1ull << 31) /* ring bytes x window */
 #define VQP_FSN_WINDOW_MAX  2048u        /* its square is below 2^23 */
 
-/** What a receiving half tells its peer. */
+/** Credit that a receiver advertises to its peer. */
 typedef struct vqp_credit {
     uint32_t ring; /* cumulative bytes consumed */
     uint32_t fsn;  /* next expected */
@@ -64,7 +64,7 @@ static inline uint32_t vqp_record_size(uint32_t length)
            ~(VQP_RECORD_ALIGN - 1);
 }
 
-/** The same for a length that somebody else has written: of any value. */
+/** The same for a length that the peer has written, which may have any value. */
 static inline uint64_t vqp_record_size64(uint32_t length)
 {
     return ((uint64_t)length + sizeof(vqp_record_t) + VQP_RECORD_ALIGN - 1) &

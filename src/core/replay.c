@@ -1,4 +1,4 @@
-/* The frags of a path that died, see replay.h. Pure: libc only. */
+/* The frags of a path that failed, see replay.h. Pure: libc only. */
 #include "core/replay.h"
 
 #include "core/confirm.h"
@@ -115,8 +115,8 @@ static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
     path->fo.target = VQP_PATH_NONE;
 }
 
-/* The path that the frags went to has died with some of them: the rest waits behind
- * those, in that path's place */
+/* The path that the frags went to has failed with some of them: the rest waits
+ * behind those, in that path's place */
 static void vqp_replay_join(vqp_tx_t *tx, vqp_path_t *path)
 {
     vqp_path_t *to = &tx->paths[path->fo.target];
@@ -295,7 +295,7 @@ static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
 
         if ((entry->flags & VQP_INFLIGHT_IMM) &&
             (vqp_fsn_diff(vqp_imm_fsn(entry->imm), tx->fc.fsn_peer) < 0)) {
-            /* The peer did get it: it has said so since */
+            /* The peer has received it, and has advertised this since */
             vqp_replay_take(path, entry, 1);
             vqp_replay_end(tx, path, entry, VQP_OK);
             continue;

@@ -1,7 +1,7 @@
 /*
- * The sender: what is left of the frags of a path that died (trim.h) is sent again on
- * one other path, or on the path itself once it is rebuilt. See failover.h, which
- * says when. Pure: libc only.
+ * The sender: what is left of the frags of a path that failed (trim.h) is sent
+ * again on one other path, or on the path itself once it is rebuilt. failover.h
+ * decides when. Pure: libc only.
  *
  * The frags that wait keep their places in the path's inflight array, slots
  * [fo.replay, fo.replay_end), in posting order. They go to one path, in that order:
@@ -23,7 +23,8 @@
  */
 int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit);
 
-/** A path went down, or came up: who is next to whom, and who takes frags. */
+/** A path went down or came up: update the order of the paths, and which of them
+ *  take frags. */
 void vqp_tx_link_paths(vqp_tx_t *tx);
 
 #endif

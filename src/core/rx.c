@@ -21,8 +21,8 @@ void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
 
 vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)
 {
-    /* A later message on the same path may be landing: each word is monotonic
-     * and read once, so that any mixture is true */
+    /* A later message on the same path may be landing: each word is monotonic and
+     * read once, so that any mixture is valid */
     const volatile vqp_cell_t *cell = (const volatile vqp_cell_t*)(
             rx->cells + ((size_t)path * VQP_CELL_STRIDE));
     vqp_credit_t credit;

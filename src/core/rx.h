@@ -1,7 +1,7 @@
 /*
  * The receiving half of a vqp: immediates go in, AM records come out in order,
- * credit is counted. Receives carry no data: an immediate says that something
- * was written into the ring. One thread at a time. Pure: libc only.
+ * credit is counted. Receives carry no data: an immediate announces data in the
+ * ring. One thread at a time. Pure: libc only.
  */
 #ifndef VQP_CORE_RX_H
 #define VQP_CORE_RX_H
@@ -26,7 +26,7 @@ typedef struct vqp_rx {
     uint32_t     ring_pos;   /* cumulative bytes consumed: handlers returned */
     vqp_credit_t advertised; /* the newest credit that the peer was sent */
     vqp_credit_t queued;     /* in the newest AM that had to wait for a path */
-    uint8_t      requested;  /* the peer asks for a credit update */
+    uint8_t      requested;  /* the peer requests a credit update */
     uint32_t     gap_base;   /* fsn that was missing at the last check */
     uint64_t     gap_since;  /* ns, 0 = no gap */
     char        *cells;      /* credit cells that the peer writes */
@@ -165,17 +165,17 @@ static inline void vqp_rx_advertise(vqp_rx_t *rx, const vqp_credit_t *credit)
     if (vqp_unlikely(rx->requested) &&
         !vqp_credit_is_equal(credit, &rx->advertised) &&
         !vqp_credit_is_equal(credit, &rx->queued)) {
-        rx->requested = 0; /* new credit: the peer asks again if it is too little */
+        rx->requested = 0; /* the peer requests again if it is not enough */
     }
 
     rx->advertised = *credit;
 }
 
 /**
- * @a credit stands in the AM that was accepted last, and dispatch was called. If
- * the AM waits for a path the credit does not count as advertised: what the AM
- * waits for may be credit of the peer, whose AMs may wait likewise. Nor is the same
- * credit new once the AM has gone.
+ * @a credit is in the AM that was accepted last, and dispatch was called. If the
+ * AM waits for a path, the credit does not count as advertised: the AM may wait
+ * for credit of the peer, whose AMs may wait for this credit. It is not new
+ * credit any more when the AM has been sent.
  */
 static inline void
 vqp_rx_advertise_in_am(vqp_rx_t *rx, const vqp_tx_t *tx,
@@ -208,7 +208,7 @@ static inline int vqp_rx_needs_update(const vqp_rx_t *rx)
 vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path);
 
 /**
- * How long an immediate has been waited for although later ones are here.
+ * How long an immediate has been missing although later ones have arrived.
  *
  * @param [in] now  ns of any monotonic clock, not 0.
  *

@@ -25,7 +25,7 @@ static vqp_path_t *vqp_sched_rr(vqp_path_t *paths, uint32_t num_paths,
 }
 
 /* The search starts in turn here too: idle paths are equal, and small messages
- * are not all to take the first one */
+ * should not all take the first one */
 static vqp_path_t *vqp_sched_least(vqp_path_t *paths, uint32_t num_paths,
                                    uint32_t next, const vqp_want_t *want)
 {
@@ -81,7 +81,7 @@ int vqp_sched_is_symmetric(const vqp_path_t *paths, uint32_t num_paths,
     return high * 4 <= low * 5;
 }
 
-/* Could it take the frag at another time? */
+/* May the path take the frag when it has room? */
 static inline int vqp_sched_may(const vqp_path_t *path, const vqp_want_t *want)
 {
     return path->up && (!(want->needs & VQP_NEED_RAIL) ||
@@ -105,15 +105,15 @@ static int vqp_sched_too_late(const vqp_path_t *paths, uint32_t num_paths,
         }
     }
 
-    /* half a second is late enough, and keeps the product in 64 bits */
+    /* limited to half a second, so that the product fits 64 bits */
     return (vqp_min(finish, 1ul << 29) * rate) >
            (bytes << (VQP_RATE_INV_SHIFT - VQP_RATE_UNIT_SHIFT));
 }
 
-/* The least expected finish time. A path whose rate is not known, or not any
- * more, counts as good as the best, so that it is tried. While other paths are
- * full, a slow one gets a frag only if the op does not have to wait for it. A full
- * path that is late is not waited for: it may have stopped. */
+/* The least expected finish time. A path whose rate is unknown or expired counts
+ * as equal to the best, so that it is tried. While other paths are full, a slow
+ * one gets a frag only if the op does not have to wait for it. A full path that
+ * is late is not waited for: it may have stopped. */
 static vqp_path_t *
 vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
                const vqp_want_t *want, uint8_t *deferred)
@@ -143,9 +143,9 @@ vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
         }
     }
 
-    /* Frags are whole: a path that is late by less than one frag is in time. Else
-     * equal paths would wait for each other, for the little that their measured
-     * rates differ */
+    /* A frag is not split further: a path that is late by less than one frag is
+     * in time. Otherwise equal paths would wait for each other because of small
+     * differences of their measured rates */
     if (!is_other_full || (best == NULL) ||
         !vqp_sched_too_late(paths, num_paths, first - one_frag, want)) {
         return best;

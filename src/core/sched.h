@@ -19,7 +19,7 @@ enum {
     VQP_NEED_RAIL = 1 << 1  /* to go to a certain rail of the peer */
 };
 
-/** What a frag wants of a path. */
+/** What a frag needs of a path. */
 typedef struct vqp_want {
     uint64_t cap;    /* bytes in flight at which a path is full */
     uint64_t length; /* of the frag */
@@ -47,22 +47,22 @@ vqp_sched_fits(const vqp_path_t *path, const vqp_want_t *want)
  *                          for a busy one; else not changed. May be NULL.
  *
  * @return NULL if no path may take it now. If deferred: either a completion of the
- *         busy path comes, or that path is late; ask again from time to time.
+ *         busy path comes, or that path is late; call again from time to time.
  */
 vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
                            uint32_t num_paths, uint32_t *next,
                            const vqp_want_t *want, uint8_t *deferred);
 
 /**
- * Is no path's cost, as far as it is known, a quarter above another's? Then all
- * of them in turn is as good as VQP_SCHED_LEFT, while little is in flight.
+ * Are all known costs of the paths within a quarter of each other? Then, while
+ * little is in flight, all paths in turn is as good as VQP_SCHED_LEFT.
  */
 int vqp_sched_is_symmetric(const vqp_path_t *paths, uint32_t num_paths,
                            uint64_t now);
 
 /**
  * Has the next path in turn no more in flight than the one after it will have?
- * Else frags of unequal length return to the same paths again and again: for
+ * Otherwise frags of unequal length would use the same paths repeatedly: for
  * example messages of two frags, the second of them short, over four paths.
  */
 static inline int

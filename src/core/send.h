@@ -2,7 +2,7 @@
  * The fast path: a batch of one, inline. An op that has nothing ahead of it, and
  * is one frag, or a put of a frag per path, is accepted and dispatched at once,
  * with the same effects as commit and dispatch have (test/core/send_test.cc
- * compares). If anything is out of the ordinary it is accepted for dispatch.
+ * compares). In all other cases it is accepted for dispatch.
  * Pure: libc only.
  */
 #ifndef VQP_CORE_SEND_H
@@ -12,7 +12,7 @@
 #include "core/place.h"
 
 typedef enum {
-    VQP_SEND_QUEUED, /* accepted: dispatch goes on with it */
+    VQP_SEND_QUEUED, /* accepted: dispatch continues with it */
     VQP_SEND_FRAG,   /* the frag is to be posted, and is all of the op */
     VQP_SEND_SPREAD  /* the frags of vqp_tx_spread_next() are to be posted */
 } vqp_send_t;
@@ -80,8 +80,8 @@ vqp_tx_send_rma_frag(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
     }
 }
 
-/* Is the put cut into no more frags than there are paths, and small enough not to
- * be measured? */
+/* Is the put split into no more frags than there are paths, and small enough not
+ * to be measured? */
 static inline int vqp_tx_is_spread(const vqp_tx_t *tx, const vqp_op_t *op)
 {
     return ((op->length - 1) >> op->frag_shift < tx->num_paths) &&
@@ -92,7 +92,8 @@ static inline int vqp_tx_is_spread(const vqp_tx_t *tx, const vqp_op_t *op)
  * Accept a put, get or atomic that vqp_tx_rma_begin() gave and the caller has
  * filled.
  *
- * @param [in]  kind   op->kind; a constant, so that the rest of the code goes.
+ * @param [in]  kind   op->kind; a constant, so that code for other kinds is
+ *                     removed.
  * @param [in]  flags  VQP_FRAG_INLINE: a put that holds its data itself.
  * @param [out] sge    One element, which @a frag points to.
  * @param [out] frag   With VQP_SEND_FRAG.
@@ -151,7 +152,7 @@ queue:
  * Next frag of a put that vqp_tx_send_rma() spreads: each goes to another path, so
  * that a chain would gain nothing.
  *
- * @return 1, or 0 at the end, or when dispatch has to go on with the op.
+ * @return 1, or 0 at the end, or when dispatch has to continue with the op.
  */
 int vqp_tx_spread_next(vqp_tx_t *tx, vqp_op_t *op, vqp_sge_t *sge,
                        vqp_frag_t *frag);

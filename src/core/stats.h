@@ -1,7 +1,7 @@
 /*
  * The counters of a path and of a vqp, each defined once with its name and
- * help: the log, the statistics file, the VFS nodes and the docs are made from
- * these two lists.
+ * help: the log, the statistics file and the VFS nodes are made from these two
+ * lists.
  */
 #ifndef VQP_CORE_STATS_H
 #define VQP_CORE_STATS_H
@@ -20,7 +20,7 @@
     _(ams_rx, "active messages delivered") \
     _(no_resource, "operations refused for lack of a resource") \
     _(credit_stalls, "refusals for lack of ring bytes or fsns at the peer") \
-    _(credit_requests, "control messages that ask the peer for credit") \
+    _(credit_requests, "control messages that request credit of the peer") \
     _(controls_tx, "control messages sent") \
     _(controls_rx, "control messages received") \
     _(fences, "fence immediates sent") \
@@ -31,10 +31,11 @@
     _(hs_retransmits, "handshake messages that were repeated") \
     _(path_downs, "paths that were given up") \
     _(path_ups, "paths that came back") \
+    _(silences, "paths that were given up because they were silent") \
     _(replayed, "frags that were sent again on another queue pair") \
     _(replayed_bytes, "bytes of these") \
     _(undecided, "atomics that ended in an error because their result is unknown") \
-    _(gap_usec, "longest time an immediate was waited for, microseconds")
+    _(gap_usec, "longest time an immediate was missing, microseconds")
 
 #define VQP_COUNTER_FIELD(_name, _help) uint64_t _name;
 

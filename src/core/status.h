@@ -16,26 +16,25 @@ typedef enum {
     VQP_OK                     = 0,
     VQP_INPROGRESS             = 1,
     VQP_ERR_NO_RESOURCE        = -1,  /* try again after progress */
-    VQP_ERR_NO_MEMORY          = -2,  /* malloc or the kernel said ENOMEM */
+    VQP_ERR_NO_MEMORY          = -2,  /* malloc or the kernel: ENOMEM */
     VQP_ERR_INVALID_PARAM      = -3,  /* the caller's argument is wrong */
     VQP_ERR_UNSUPPORTED        = -4,  /* the device can not do that */
     VQP_ERR_NO_DEVICE          = -5,  /* no such device, port or GID */
     VQP_ERR_IO                 = -6,  /* a system or verbs call failed */
-    VQP_ERR_PROTOCOL           = -7,  /* the peer sent what it must not */
+    VQP_ERR_PROTOCOL           = -7,  /* the peer violated the protocol */
     VQP_ERR_UNREACHABLE        = -8,  /* the peer can not be connected */
     VQP_ERR_TIMEOUT            = -9,  /* the peer did not answer in time */
     VQP_ERR_RESET              = -10, /* the peer closed or lost its side */
     VQP_ERR_CANCELED           = -11, /* ended by the local side */
     VQP_ERR_REMOTE             = -12, /* the remote memory was not accessible */
     VQP_ERR_EXCEEDS_LIMIT      = -13, /* a limit of device or system is met */
-    VQP_ERR_LOST               = -14  /* the path died with the result */
+    VQP_ERR_LOST               = -14  /* the result was lost with the path */
 } vqp_status_t;
 
 #define vqp_likely(_x)   __builtin_expect(!!(_x), 1)
 #define vqp_unlikely(_x) __builtin_expect(!!(_x), 0)
 
-/* Of functions that are the hot path itself: calls between them would cost as
- * much as they do */
+/* For functions of the hot path: a call would cost as much as the function */
 #define VQP_ALWAYS_INLINE inline __attribute__((always_inline))
 
 #define vqp_min(_a, _b) \

@@ -1,4 +1,4 @@
-/* What was executed of a path that died, see trim.h. Pure: libc only. */
+/* What was executed of a path that failed, see trim.h. Pure: libc only. */
 #include "core/trim.h"
 
 #include "core/confirm.h"
@@ -27,7 +27,7 @@ static unsigned vqp_trim_imms(vqp_path_t *path, const vqp_executed_t *executed)
         }
     }
 
-    /* more than were sent, or fewer than were acknowledged: believe nothing */
+    /* more than were sent, or fewer than were acknowledged: not used */
     return (came == 0) ? count : 0;
 }
 
@@ -62,8 +62,8 @@ static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
     return (units == left) ? count : -1;
 }
 
-/* How many of the frags in flight were executed. *exact: of the others it is known
- * that they were not. */
+/* How many of the frags in flight were executed. *exact: the others certainly
+ * were not. */
 static unsigned vqp_trim_executed(vqp_path_t *path,
                                   const vqp_executed_t *executed, int *exact)
 {
@@ -234,6 +234,11 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     vqp_cover_if(count > 0, TRIM_EXECUTED);
     path->head          = path->signaled = path->tail;
     path->fo.replay_end = path->tail;
+    /* Slots of a probe hold nothing: they must not add up, while probes fail */
+    while (vqp_path_has_replay(path) &&
+           (vqp_path_at(path, path->fo.replay)->kind == VQP_KIND_FREE)) {
+        ++path->fo.replay;
+    }
     if (path->fo.target == path->index) {
         path->fo.target = VQP_PATH_NONE;
     }

@@ -1,6 +1,6 @@
 /*
- * The sender: what the peer has executed of the frags of a path that died, and how
- * these end. The rest waits in its place for replay.h. Pure: libc only.
+ * The sender: what the peer has executed of the frags of a path that failed, and
+ * how these end. The rest waits in its place for replay.h. Pure: libc only.
  */
 #ifndef VQP_CORE_TRIM_H
 #define VQP_CORE_TRIM_H
@@ -8,11 +8,12 @@
 #include "core/tx.h"
 
 /**
- * Nothing of the path's incarnation comes back any more, and the peer has said what
- * it executed. What it did ends; READs, and what it did not, wait for their replay.
+ * All completions of the path's incarnation have arrived, and the peer has sent
+ * its count of executed requests. Executed frags end; READs, and frags that were
+ * not executed, wait for their replay.
  *
- * An atomic ends with VQP_ERR_LOST if it was executed and its result is wanted, or
- * if nobody knows whether it was.
+ * An atomic ends with VQP_ERR_LOST if it was executed and its result is needed,
+ * or if it is unknown whether it was executed.
  *
  * @return The number of such atomics.
  */

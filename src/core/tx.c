@@ -1,5 +1,5 @@
 /*
- * The sender: acceptance and credit. Cutting into frags is in dispatch.c, what
+ * The sender: acceptance and credit. Splitting into frags is in dispatch.c, what
  * follows from completions in confirm.c. See tx.h. Pure: libc only.
  */
 #include "core/tx.h"
@@ -35,8 +35,8 @@ static void vqp_tx_init_limits(vqp_tx_t *tx)
     const vqp_tx_config_t *cfg = &tx->cfg;
     int in_turn = (cfg->sched == VQP_SCHED_RR) || (cfg->sched == VQP_SCHED_LEFT);
 
-    /* While paths are symmetric and little is in flight, in turn is as good as any
-     * choice. What is larger is measured, which takes a look at the clock */
+    /* While paths are symmetric and little is in flight, in turn is as good as
+     * any choice. Larger ops are measured, which reads the clock */
     tx->slow            = (in_turn && !cfg->no_fast) ? 0 : VQP_TX_NO_FAST;
     tx->limits.fast_cap = cfg->path_cap;
     tx->limits.fast_max = UINT64_MAX;
@@ -112,7 +112,7 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
     return op->g.iov_ext;
 }
 
-/* Have a control message ask for a credit update, unless one did */
+/* Request a credit update by a control message, unless it is requested already */
 static void vqp_tx_request_credit(vqp_tx_t *tx)
 {
     /* Bytes and fsns are advertised apart: the answer of a handler advertises the
@@ -125,9 +125,9 @@ static void vqp_tx_request_credit(vqp_tx_t *tx)
     }
 }
 
-/* An AM was refused for want of @a bytes of the ring or @a fsns. If the peer sends
- * a credit update by itself when it has consumed what is in flight, wait; else
- * ask. */
+/* An AM was refused for lack of @a bytes of the ring or @a fsns. Request a credit
+ * update, unless the peer sends one anyway when it has consumed what is in
+ * flight. */
 static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
 {
     uint32_t limit = tx->cfg.ring_size - bytes;
@@ -182,11 +182,12 @@ static inline void vqp_tx_grow_frags(const vqp_tx_t *tx, vqp_op_t *op)
     ++op->frag_shift;
 }
 
-/* Fragment size of a tail AM: no more fsns than paths that its frags can go to */
+/* Choose the fragment size of a tail AM so that it takes at most @a max fsns, one
+ * for each path that its frags may take. Returns how many it takes. */
 static inline uint32_t
-vqp_tx_tail_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
+vqp_tx_tail_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
 {
-    vqp_cover_if(vqp_tx_tail_fsns(tx, op) > max, TX_CUT_TAIL_GROWS);
+    vqp_cover_if(vqp_tx_tail_fsns(tx, op) > max, TX_FRAG_GROWS_TAIL);
     while (vqp_unlikely(vqp_tx_tail_fsns(tx, op) > max)) {
         vqp_tx_grow_frags(tx, op);
     }
@@ -194,10 +195,10 @@ vqp_tx_tail_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
     return vqp_tx_tail_fsns(tx, op);
 }
 
-/* Cut an AM: into at most @a max frags, which get larger if need be. Returns
+/* Choose the fragment size of an AM so that it has at most @a max frags. Returns
  * how many fsns they take. */
 static inline uint32_t
-vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
+vqp_tx_am_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
 {
     uint32_t frags;
 
@@ -211,13 +212,13 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
             return 1;
         case VQP_NOTIFY_TAIL:
             op->flags |= VQP_OP_TAIL;
-            return vqp_tx_tail_cut(tx, op, max);
+            return vqp_tx_tail_set_frag_size(tx, op, max);
         default:
             break;
         }
     }
 
-    vqp_cover_if(frags > max, TX_CUT_GROWS);
+    vqp_cover_if(frags > max, TX_FRAG_GROWS);
     while (vqp_unlikely(frags > max)) {
         vqp_tx_grow_frags(tx, op);
         frags = vqp_tx_frags(op->length, op->frag_shift);
@@ -226,7 +227,7 @@ vqp_tx_am_cut(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
     return frags;
 }
 
-/* Single-fragment AMs that may be accepted without checking, as things are */
+/* Single-fragment AMs that may be accepted without checking, at present */
 static uint32_t vqp_tx_am_credits(const vqp_tx_t *tx)
 {
     uint32_t slots = tx->am.mask + 1 - vqp_opring_count(&tx->am);
@@ -240,7 +241,7 @@ static uint32_t vqp_tx_am_credits(const vqp_tx_t *tx)
     return vqp_min(slots, tx->cfg.fsn_window - fsns);
 }
 
-/* Does the AM have to wait for RMA ops? Those before fence_at */
+/* If the AM has to wait for RMA ops: note the fence, and its position fence_at */
 static void vqp_tx_set_am_fence(const vqp_tx_t *tx, vqp_op_t *op)
 {
     if (tx->cfg.order_all) {
@@ -281,7 +282,7 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max)
     op->kind   = VQP_KIND_AM;
     op->flags  = wrap ? VQP_OP_WRAP : 0;
     op->length = sizeof(vqp_record_t) + max;
-    am.imms   = vqp_tx_am_cut(tx, op, tx->limits.am_frags);
+    am.imms   = vqp_tx_am_set_frag_size(tx, op, tx->limits.am_frags);
     op->flags &= VQP_OP_WRAP; /* see commit */
     vqp_tx_set_am_fence(tx, op);
     fsns       = am.imms + vqp_tx_fences(tx, op) + tx->fc.fsn_reserved +
@@ -327,9 +328,10 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
     op->iov_idx   = 0;
     op->g.iov_off = 0;
 
-    /* A message shorter than begin was told may be cut smaller, into more */
-    frags = vqp_tx_am_cut(tx, op, am.imms);
-    vqp_cover_if(frags < am.imms, TX_CUT_SHORTER);
+    /* A message shorter than the max of begin may have smaller frags, and more of
+     * them: am.imms, the number that begin has reserved, limits them */
+    frags = vqp_tx_am_set_frag_size(tx, op, am.imms);
+    vqp_cover_if(frags < am.imms, TX_FRAGS_FEWER);
 
     op->am.ring_end      = am.begin + vqp_record_size(length);
     tx->fc.ring_head     = op->am.ring_end;

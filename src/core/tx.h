@@ -1,5 +1,5 @@
 /*
- * The sender of a vqp: accepts ops, cuts them into frags, chooses paths, gives
+ * The sender of a vqp: accepts ops, splits them into frags, chooses paths, gives
  * fsns, spends and regains credits. It posts nothing: dispatch leaves frags in a
  * batch, and what has completed is taken from a list.
  *
@@ -57,8 +57,10 @@ enum {
                         VQP_TX_PROBE | VQP_TX_REPLAY,
     VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the scheduler's choice */
     VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
+    VQP_TX_QUIET      = 1 << 8, /* nothing was in flight at the last look at the
+                                   paths, see silence.h */
     VQP_TX_FENCE_RMA  = 1 << 6  /* the next put, get or atomic is behind a
-                                   fence; no concern of AMs */
+                                   fence; does not affect AMs */
 };
 
 typedef struct vqp_tx {
@@ -84,8 +86,8 @@ typedef struct vqp_tx {
         uint32_t    am_outdated;  /* AMs from am.post on that were accepted
                                      before the last control message */
         vqp_credit_t control;     /* the credit in it */
-        uint8_t     requested;    /* REQUEST is out, no credit came since */
-        uint8_t     want_request; /* the next control message says REQUEST */
+        uint8_t     requested;    /* REQUEST was sent, no credit arrived since */
+        uint8_t     want_request; /* the next control message has REQUEST */
     } fc;
 
     struct {
@@ -97,7 +99,7 @@ typedef struct vqp_tx {
         uint32_t    max_unsignaled;    /* bytes without a CQE on a path */
         uint32_t    am_max_unsignaled; /* ring bytes between two CQEs of AMs */
         uint32_t    one_frag;     /* records up to this are one frag */
-        uint32_t    am_frags;     /* that an AM may be cut into */
+        uint32_t    am_frags;     /* most frags of an AM */
         uint8_t     path_shift;   /* log2 of the number of paths, rounded up */
         uint8_t     amo_needs;    /* VQP_NEED_RAIL if paths go to several */
     } limits;
@@ -168,9 +170,9 @@ vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_path_t *path, uint16_t slot)
 }
 
 /**
- * Frags that an AM may be cut into: with the fence that may precede it, it takes
- * half of the window; or a single frag at least. An AM has at most that many times
- * the largest frag that the devices take.
+ * Most frags of an AM: with the fence that may precede it, they take half of the
+ * window; at least 1. An AM has at most this number times the largest frag that
+ * the devices take.
  */
 static inline uint32_t
 vqp_tx_am_frags_max(uint32_t fsn_window, uint32_t num_paths)
@@ -196,8 +198,9 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
                  vqp_stats_t *stats);
 
 /**
- * See that all ops accepted so far are confirmed without further traffic: what is
- * in flight without a CQE gets a nop behind it, the rest a CQE of its own.
+ * Make sure that all ops accepted so far are confirmed without further traffic:
+ * frags in flight without a CQE get a nop behind them, the others a CQE of their
+ * own.
  */
 void vqp_tx_reclaim(vqp_tx_t *tx);
 
@@ -251,10 +254,11 @@ static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
 }
 
 /**
- * Choose the fragment size of a put or get with pieces, and rewind its cursor:
- * after its length is set. A put that holds its data itself sets frag_shift alone.
+ * Choose the fragment size of a put or get with pieces, and rewind its cursor.
+ * Call it after the length is set. For a put whose data is in the op, set only
+ * frag_shift.
  */
-static inline void vqp_tx_rma_cut(const vqp_tx_t *tx, vqp_op_t *op)
+static inline void vqp_tx_rma_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op)
 {
     op->frag_shift = vqp_tx_frag_shift(tx, op->length);
     op->iov_idx    = 0;
@@ -275,8 +279,8 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max);
  *                  am->record; of am->op the caller sets user, user_kind and
  *                  flags, and for more than the mirror niov and iov[1..].
  *
- * @return 1, or 0 if anything is lacking: then tx->slow says whether the peer is
- *         to be asked for credit.
+ * @return 1, or 0 if anything is lacking: then tx->slow has VQP_TX_CONTROL if
+ *         credit is to be requested of the peer.
  */
 static inline int
 vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_tx_am_t *am)
@@ -306,7 +310,7 @@ vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_tx_am_t *am)
 /**
  * Accept the AM for dispatch: writes the record's header, with @a credit in it.
  *
- * @param [in] length     Payload bytes in all, at most what begin was told.
+ * @param [in] length     Payload bytes in all, at most the max of begin.
  * @param [in] in_mirror  How many of them are in the mirror. If all are, the
  *                        source of the op is set here.
  */
@@ -314,7 +318,7 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
                       uint32_t length, uint32_t in_mirror,
                       const vqp_credit_t *credit);
 
-/** What precedes comes before what follows; nothing waits here. */
+/** Order all earlier ops before all later ones. Does not block. */
 static inline void vqp_tx_fence(vqp_tx_t *tx)
 {
     if (!vqp_opring_is_empty(&tx->rma) || !vqp_opring_is_empty(&tx->am)) {
@@ -327,18 +331,18 @@ static inline void vqp_tx_fence(vqp_tx_t *tx)
 }
 
 /**
- * Cut frags from what was accepted while paths have room. Every frag counts as
+ * Split accepted ops into frags while paths have room. Every frag counts as
  * posted when this returns.
  *
  * @param [in]  credit  What a control message advertises.
  * @param [inout] batch Filled behind what is in it; post all of it, path by path in
  *                      order. If it is full there may be more to send, else
- *                      nothing more can go before something else happens.
+ *                      nothing more can be sent until the state changes.
  */
 void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
                      const vqp_credit_t *credit);
 
-/** Fsns that were given and that the peer has not said to have passed. */
+/** Fsns that were given and that the peer has not advertised as passed. */
 static inline uint32_t vqp_tx_fsns_out(const vqp_tx_t *tx)
 {
     return (uint32_t)vqp_fsn_diff(tx->fc.fsn_next, tx->fc.fsn_peer);
@@ -354,12 +358,12 @@ static inline int vqp_tx_has_work(const vqp_tx_t *tx)
 /**
  * The peer advertised its cumulative credit; what is older is ignored.
  *
- * @return 1 if credit was gained, 0 if it was known, or VQP_ERR_PROTOCOL if it
- *         claims what was never sent.
+ * @return 1 if there is new credit, 0 if not, or VQP_ERR_PROTOCOL if it is credit
+ *         for what was never sent.
  */
 int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn);
 
-/** Does @a credit say what the sender knows? */
+/** Is @a credit equal to the state of the sender? */
 static inline int
 vqp_tx_knows_credit(const vqp_tx_t *tx, const vqp_credit_t *credit)
 {

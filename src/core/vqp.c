@@ -4,6 +4,7 @@
 #include "core/control.h"
 #include "core/failover.h"
 #include "core/replay.h"
+#include "core/silence.h"
 #include "core/vqpstate.h"
 
 #include <string.h>
@@ -30,6 +31,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->recv_batch   = config->recv_batch;
     vqp->am_ids       = config->am_ids;
     vqp->failover     = config->failover;
+    vqp_silence_init(vqp);
     /* From here on completions may arrive: what is above must be seen first */
     __atomic_store_n(&vqp->connected, 1, __ATOMIC_RELEASE);
 }
@@ -93,6 +95,10 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
         vqp_rx_advertise_in_am(&vqp->rx, &vqp->tx, &vqp->am_credit);
     }
 
+    if (vqp_unlikely(vqp->tx.slow & VQP_TX_QUIET) && (batch->count > 0)) {
+        vqp_silence_start(vqp);
+    }
+
     return batch->count;
 }
 
@@ -143,7 +149,7 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
 {
     if ((status == VQP_ERR_REMOTE) && (vqp->status == VQP_ERR_RESET) &&
         (vqp->todo & VQP_TODO_FAILED)) {
-        /* the peer's RST, which what it refused has caused, was handled before */
+        /* the peer's RST, a result of the refused request, was handled before */
         vqp->status = status;
     }
 
@@ -151,7 +157,7 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
         return;
     }
 
-    /* A flush without a reason that is known: the device moved the QP to ERR */
+    /* A flush without a known reason: the device moved the QP to ERR */
     vqp_cover_if(status == VQP_ERR_CANCELED, VQP_FLUSHED);
     vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
     (void)vqp_tx_retire(&vqp->tx, path, slot, vqp->status);
@@ -164,8 +170,8 @@ void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
         return;
     }
 
-    /* A flush: the device moved the QP to ERR, for a request of the peer that it
-     * refused; only the peer is told what was wrong with it */
+    /* A flush: the device moved the QP to ERR, since it refused a request of the
+     * peer; only the peer gets the reason */
     vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
 }
 
@@ -256,7 +262,7 @@ int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
 
 /* ---- events ---- */
 
-/* Does nothing of the vqp come back any more, of sends and receives? */
+/* Have all sends and receives of the vqp completed? */
 static int vqp_is_drained(const vqp_t *vqp)
 {
     uint32_t i;

@@ -2,9 +2,9 @@
  * The vqp: one logical connection over several queue pairs. It owns the sender,
  * the receiver, the paths and the state of the connection, and makes all decisions
  * that follow from calls, completions, messages and time. Its owner translates:
- * it posts the frags that it is given, passes completions on, and does what events
- * say.
- * Pure: libc only; time comes in as a parameter, work leaves as frags and events.
+ * it posts the frags that it is given, passes completions on, and handles the
+ * events. Pure: libc only; time comes in as a parameter, work leaves as frags and
+ * events.
  *
  * Use:
  *
@@ -53,8 +53,8 @@ typedef enum {
     VQP_EVENT_NONE,
     VQP_EVENT_STATE,     /* log: vqp->logged -> vqp->state; then set logged */
     VQP_EVENT_BROKEN,    /* log: the peer has broken the protocol, vqp->broken */
-    VQP_EVENT_FIRST_IMM, /* tell the control plane: the peer is connected */
-    VQP_EVENT_RESUME,    /* resources may be back: whoever was refused retries */
+    VQP_EVENT_FIRST_IMM, /* notify the control plane: the peer is connected */
+    VQP_EVENT_RESUME,    /* resources may be available: retry what was refused */
     VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
                                Of vqp->event_path, as all that follow */
     VQP_EVENT_PATH_QUIESCE, /* move its queue pair to ERR, and post one receive;
@@ -68,7 +68,7 @@ typedef enum {
     VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
     VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
                             order; abort it if vqp_is_failed() */
-    VQP_EVENT_FAILED,    /* once: tell the control plane, and report vqp->status
+    VQP_EVENT_FAILED,    /* once: notify the control plane, report vqp->status
                             to the user unless vqp->canceled */
     VQP_EVENT_RELEASE    /* nothing is in flight: it may be destroyed */
 } vqp_event_t;
@@ -82,7 +82,8 @@ enum {
     VQP_TODO_RESUME    = 1 << 5,
     VQP_TODO_STATE     = 1 << 6,
     VQP_TODO_RELEASE   = 1 << 7,
-    VQP_TODO_PATHS     = 1 << 8  /* path->fo.todo of some path */
+    VQP_TODO_PATHS     = 1 << 8, /* path->fo.todo of some path */
+    VQP_TODO_WATCH     = 1 << 9
 };
 
 /** How paths are given up and rebuilt; all times in ns. */
@@ -94,6 +95,8 @@ typedef struct vqp_failover_config {
                              if the path goes down again within 2 * hold_max */
     uint64_t hold_max;
     uint64_t outage;      /* without a path until the vqp fails */
+    uint64_t silence;     /* of a path while others bring completions, until it is
+                             given up; 0: never */
 } vqp_failover_config_t;
 
 /** What vqp_connect() needs beside the sender's configuration. */
@@ -126,7 +129,7 @@ typedef struct vqp {
     uint8_t      logged;       /* the state that was last logged */
     uint8_t      owner;        /* vqp_owner_t */
     uint8_t      refused;      /* an op was refused since the last RESUME */
-    uint8_t      canceled;     /* by the user, who knows */
+    uint8_t      canceled;     /* by the user, who gets no report */
     uint8_t      qps_failed;   /* all queue pairs are in ERR, or lost */
     uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
     uint8_t      am_ids;
@@ -142,6 +145,12 @@ typedef struct vqp {
     uint64_t     activity;     /* ams_rx + ops at the last tick */
     uint64_t     active_since; /* ns: last tick that saw activity */
     uint64_t     outage_since; /* ns */
+    struct {
+        uint64_t due;          /* ns: of the next look; UINT64_MAX: none */
+        uint64_t looked;       /* ns: of the last one; 0: none yet */
+        uint64_t patience;     /* ns: failover.silence or more */
+        uint32_t lull;         /* looks at which all paths were still, at most 6 */
+    } silence;                 /* see silence.h */
     vqp_failover_config_t failover;
     vqp_stats_t  stats;
 } vqp_t;
@@ -156,8 +165,8 @@ const char *vqp_state_name(unsigned state);
 void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now);
 
 /**
- * The peer is known: set up sender and receiver. The paths have what vqp_tx_init()
- * wants. May be called by another thread than the one that sends, before any
+ * Set up sender and receiver for a peer. The paths have what vqp_tx_init()
+ * requires. May be called by another thread than the one that sends, before any
  * completion; vqp_is_connected() then publishes it.
  */
 void vqp_connect(vqp_t *vqp, const vqp_config_t *config);
@@ -179,8 +188,8 @@ static inline int vqp_is_failed(const vqp_t *vqp)
     return vqp->state >= VQP_STATE_FAILED;
 }
 
-/** Does the user know of the failure? VQP_EVENT_FAILED was given, or is not for a
- *  user who has canceled. */
+/** Is there no failure to report to the user any more? VQP_EVENT_FAILED was
+ *  given, or the user has canceled. */
 static inline int vqp_failure_is_known(const vqp_t *vqp)
 {
     return vqp_is_failed(vqp) &&
@@ -254,13 +263,14 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch);
  */
 void vqp_post_failed(vqp_t *vqp, const vqp_frag_t *frags, unsigned count);
 
-/** A barrier for somebody who waits. @return 1, or 0 if there is no slot. */
+/** A barrier that is waited for. @return 1, or 0 if there is no slot. */
 int vqp_flush(vqp_t *vqp, unsigned flags, void *user, uint8_t user_kind);
 
 /** The path takes frags, or takes none until further notice. */
 void vqp_set_path_up(vqp_t *vqp, unsigned path, int is_up);
 
-/** Is the peer still there? See that something is in flight which tells. */
+/** Probe the peer: make sure that something is in flight, which fails if the peer
+ *  is lost. */
 void vqp_check(vqp_t *vqp);
 
 /* ---- completions ---- */
@@ -293,7 +303,8 @@ void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted);
 /** A receive completion with @a status: likewise. */
 void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
-/** The peer sent what it must not: nothing of it is believed any more. */
+/** The peer violated the protocol: its credit and immediates are ignored from now
+ *  on. */
 void vqp_peer_broken(vqp_t *vqp, const vqp_path_t *path, const char *what);
 
 /* Credit that is new, or wrong. Returns 1, or VQP_ERR_PROTOCOL. */
@@ -360,8 +371,8 @@ static inline int vqp_has_events(const vqp_t *vqp)
 }
 
 /**
- * Are all queue pairs to be moved to ERR now? Then vqp_qps_failed() follows. To be
- * asked whenever the vqp may have failed, before its memory may be used again, and
+ * Are all queue pairs to be moved to ERR now? Then vqp_qps_failed() follows. Call
+ * it whenever the vqp may have failed, before its memory may be used again, and
  * before vqp_next_event().
  */
 static inline int vqp_take_qps_event(vqp_t *vqp)
@@ -370,6 +381,17 @@ static inline int vqp_take_qps_event(vqp_t *vqp)
 
     vqp->todo &= ~(uint32_t)VQP_TODO_QPS;
     return is_due;
+}
+
+/** Has vqp_path_next_timeout() a time again? To be asked after vqp_next_batch(). */
+static inline int vqp_take_watch_event(vqp_t *vqp)
+{
+    if (vqp_likely(!(vqp->todo & VQP_TODO_WATCH))) {
+        return 0;
+    }
+
+    vqp->todo &= ~(uint32_t)VQP_TODO_WATCH;
+    return 1;
 }
 
 /** VQP_EVENT_CLOSED alone, at the end of the call that closes. */
@@ -403,12 +425,12 @@ void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval);
 void vqp_fail(vqp_t *vqp, vqp_status_t status);
 
 /**
- * The control plane says that the connection has failed. After a close of its side
- * a peer may end its process: an endpoint that waits for nothing is told when it
- * uses the vqp next.
+ * The control plane reports that the connection has failed. A peer may end its
+ * process after it has closed its side: then an endpoint that waits for nothing
+ * gets the error when it uses the vqp next.
  *
  * @param [in] peer_closed  The peer has closed its side, or ended in order.
- * @param [in] is_waited    Somebody waits for resources of the vqp.
+ * @param [in] is_waited    A request waits for resources of the vqp.
  */
 void vqp_conn_failed(vqp_t *vqp, vqp_status_t status, int peer_closed,
                      int is_waited);
@@ -423,17 +445,17 @@ void vqp_qps_failed(vqp_t *vqp);
 void vqp_path_lost(vqp_t *vqp, unsigned path);
 
 /**
- * The endpoint goes. What needs no memory of the user is still delivered; CLOSED
- * follows. If an op uses memory of the user, or is waited for, the vqp fails, and
- * the owner ends these ops for the user by vqp_cancel_next().
+ * The endpoint is destroyed. What needs no memory of the user is still delivered;
+ * CLOSED follows. If an op uses memory of the user, or is waited for, the vqp
+ * fails, and the owner ends these ops for the user by vqp_cancel_next().
  *
  * @return 1 if the owner has to do so, else 0.
  */
 int vqp_close(vqp_t *vqp);
 
 /**
- * Next op whose user goes. Its result is not stored any more, but its memory is the
- * HCA's until its frags come back. The caller may set user_kind to 0.
+ * Next op to cancel for its user. Its result is not stored any more, but the HCA
+ * may use its memory until its frags come back. The caller may clear user_kind.
  */
 vqp_op_t *vqp_cancel_next(vqp_t *vqp, vqp_tx_iter_t *iter);
 

@@ -42,8 +42,8 @@ void vqp_window_init(vqp_window_t *win, uint8_t *map, uint32_t size,
 vqp_status_t vqp_window_insert(vqp_window_t *win, uint32_t imm);
 
 /**
- * Does an fsn miss that later ones wait for? Any thread may ask; the answer is
- * that of a moment.
+ * Is an fsn missing that later ones wait for? Any thread may call it; the result
+ * may be outdated when it returns.
  */
 static inline int vqp_window_has_gap(const vqp_window_t *win)
 {

@@ -318,7 +318,7 @@ static int vqp_wire_header_is_valid(const vqp_wire_header_t *hdr)
 
     switch (hdr->type) {
     case VQP_WIRE_REQ:
-        /* who is connected to me knows my cookie */
+        /* a connected sender has the receiver's cookie */
         return (hdr->src_cookie != 0) &&
                ((hdr->dst_cookie != 0) ||
                 !(hdr->flags & VQP_WIRE_FLAG_HAVE_YOURS));

@@ -98,13 +98,13 @@
 
 /* Message types: value and name */
 #define VQP_WIRE_TYPES(_) \
-    _(REQ, 1)           /* "connect, and answer me" */ \
-    _(REP, 2)           /* the answer, never answered itself */ \
-    _(BYE, 3)           /* "my side closed", repeated until answered */ \
-    _(BYE_ACK, 4)       /* the answer: do I still use the connection? */ \
-    _(RST, 5)           /* "I do not know that connection" */ \
-    _(PATH_DOWN, 6)     /* "I have given that path up", repeated until answered */ \
-    _(PATH_UP, 7)       /* "connect its new queue pair to mine", likewise */
+    _(REQ, 1)           /* request to connect */ \
+    _(REP, 2)           /* answer to REQ; not answered itself */ \
+    _(BYE, 3)           /* the side is closed; repeated until answered */ \
+    _(BYE_ACK, 4)       /* answer to BYE: is the connection still used? */ \
+    _(RST, 5)           /* the connection is unknown, or aborted */ \
+    _(PATH_DOWN, 6)     /* the path is given up; repeated until answered */ \
+    _(PATH_UP, 7)       /* the path's new queue pair; likewise */
 
 typedef enum {
     VQP_WIRE_TYPE_NONE = 0, /* of no message */
@@ -114,10 +114,10 @@ typedef enum {
     VQP_WIRE_TYPE_LAST
 } vqp_wire_type_t;
 
-/* REQ, REP, PATH_UP: my queue pairs are connected to yours, with receives posted.
- * PATH_DOWN: I know what you have executed */
+/* REQ, REP, PATH_UP: the sender's queue pairs are connected to the receiver's,
+ * with receives posted. PATH_DOWN: the sender has the receiver's count */
 #define VQP_WIRE_FLAG_HAVE_YOURS   0x1
-/* BYE_ACK: an endpoint uses my side of the connection and is not closing */
+/* BYE_ACK: an endpoint uses the sender's side and is not closing */
 #define VQP_WIRE_FLAG_STILL_ACTIVE 0x2
 /* RST: no endpoint used the sender's side, so nothing of it is lost; it goes
  * because its interface does */
@@ -132,7 +132,7 @@ typedef enum {
 /* Features; unknown ones are counted and ignored.
  * SPRAY: the sender announces messages when it has seen all of their frags
  * acknowledged. It may be busy elsewhere meanwhile, with later messages on the
- * way: an immediate of it that is missing says nothing of its paths.
+ * way: a missing immediate is no sign of a failed path.
  * FAILOVER: the sender gives up single paths, and rebuilds them */
 #define VQP_WIRE_FEATURE_SPRAY     0x1u
 #define VQP_WIRE_FEATURE_FAILOVER  0x2u

@@ -2,10 +2,11 @@
  * The preload shim: brings the module into programs whose UCX does not look for
  * modules by itself (UCX < 1.22 loads a list that was compiled in). It is made
  * for LD_PRELOAD, so it links to libc only and does nothing until the program's
- * UCX asks for its components; a program without UCX pays for one small mapping.
+ * UCX queries its components; in a program without UCX it costs one small
+ * mapping.
  *
- * It stands in front of libuct's uct_query_components, loads libuct_vqp.so.0 on
- * the first call (the module registers itself), and goes on to the real one.
+ * It interposes libuct's uct_query_components, loads libuct_vqp.so.0 on the first
+ * call (the module registers itself), and calls the real function.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -80,7 +81,7 @@ static void shim_load_module(void)
     __atomic_store_n(&loaded, 1, __ATOMIC_RELEASE);
 }
 
-/* The real function: behind us in the search order, or, when the program
+/* The real function: behind the shim in the search order, or, when the program
  * loaded UCX with dlopen into a local scope, in libuct itself */
 static shim_query_func_t shim_next(void)
 {

@@ -47,7 +47,7 @@
  *
  * A pointer to a function that an older libuct lacks must not stand in a table
  * as a strong reference: the loader would refuse the module (and end the program
- * when it came by LD_PRELOAD) before the version guard can say why. Such
+ * when it came by LD_PRELOAD) before the version guard can report why. Such
  * symbols are made weak below.
  */
 #ifndef UCT_VQP_COMPAT_H
@@ -229,7 +229,7 @@ static inline void uct_vqp_iface_attr_rest(uct_iface_attr_t *attr)
 #endif
 }
 
-/* False when the caller asks for the own device only and this is another */
+/* False when the caller accepts only the own device and this is another */
 static inline int
 uct_vqp_iface_scope_is_reachable(const uct_iface_h iface,
                                  const uct_iface_is_reachable_params_t *params)
@@ -255,7 +255,7 @@ typedef uct_ep_is_connected_params_t uct_vqp_ep_connected_params_t;
     (((_params)->field_mask & UCT_EP_IS_CONNECTED_FIELD_##_flag) ? \
              (_params)->_field : NULL)
 #else
-/* UCX asks from 1.16 on; the function compiles everywhere and tests call it */
+/* UCX calls it from 1.16 on; it compiles everywhere, and tests call it */
 typedef struct {
     const uct_device_addr_t *device_addr;
     const uct_iface_addr_t  *iface_addr;
@@ -263,7 +263,7 @@ typedef struct {
 #  define UCT_VQP_CONNECTED_PARAM(_params, _field, _flag) ((_params)->_field)
 #endif
 
-/* The peer's addresses that ep_is_connected asks about; NULL when not given */
+/* The peer's addresses that ep_is_connected gets; NULL when not given */
 static inline const uct_device_addr_t *
 uct_vqp_ep_connected_dev_addr(const uct_vqp_ep_connected_params_t *params)
 {

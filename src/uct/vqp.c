@@ -3,6 +3,7 @@
 #include "uct/vqp_log.h"
 #include "uct/vqp_qps.h"
 #include "uct/vqp_stats.h"
+#include "uct/vqp_watch.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
@@ -305,6 +306,10 @@ void uct_vqp_tx_progress(uct_vqp_t *vqp)
 
     if (vqp_unlikely(vqp->core.tx.clock.deferred)) {
         uct_vqp_defer(vqp);
+    }
+
+    if (vqp_unlikely(vqp_take_watch_event(&vqp->core))) {
+        uct_vqp_watch_paths(vqp);
     }
 }
 

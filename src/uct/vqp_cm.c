@@ -1,6 +1,8 @@
 /* The control plane, see vqp_cm.h. */
 #include "uct/vqp_cm.h"
 
+#include "uct/vqp_watch.h"
+
 #include <ucs/debug/log.h>
 #include <ucs/time/time.h>
 
@@ -93,7 +95,7 @@ static void uct_vqp_cm_create_passive(uct_vqp_iface_t *iface,
     uct_vqp_t *vqp;
 
     if (uct_vqp_create(iface, &vqp) != UCS_OK) {
-        return; /* the peer asks again */
+        return; /* the peer repeats its request */
     }
 
     memset(&params, 0, sizeof(params));
@@ -125,7 +127,7 @@ uct_vqp_cm_connect_qps(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     }
 }
 
-/* For progress: the newest one says all that an older one has said */
+/* For progress: the newest message contains the state of the older ones */
 static void
 uct_vqp_cm_keep_path_message(uct_vqp_t *vqp, const vqp_wire_msg_t *msg)
 {
@@ -138,6 +140,19 @@ uct_vqp_cm_keep_path_message(uct_vqp_t *vqp, const vqp_wire_msg_t *msg)
     }
 }
 
+static void uct_vqp_cm_log_state(uct_vqp_t *vqp)
+{
+    vqp_conn_t *conn = &vqp->conn;
+
+    if (conn->logged != conn->state) {
+        ucs_debug("vqp %u: connection %u with iface 0x%" PRIx64 " %s -> %s",
+                  vqp->number, conn->number, conn->peer_id,
+                  vqp_conn_state_name(conn->logged),
+                  vqp_conn_state_name(conn->state));
+        conn->logged = conn->state;
+    }
+}
+
 static void uct_vqp_cm_act(uct_vqp_iface_t *iface,
                            const vqp_conntab_action_t *action)
 {
@@ -147,6 +162,9 @@ static void uct_vqp_cm_act(uct_vqp_iface_t *iface,
     switch (action->type) {
     case VQP_CONNTAB_CREATE_PASSIVE:
         uct_vqp_cm_create_passive(iface, action->peer);
+        break;
+    case VQP_CONNTAB_STATE:
+        uct_vqp_cm_log_state(vqp);
         break;
     case VQP_CONNTAB_CONNECT_QPS:
         uct_vqp_cm_connect_qps(vqp, &action->peer->info);
@@ -178,7 +196,7 @@ static void uct_vqp_cm_timer_cb(int id, ucs_event_set_types_t events, void *arg)
     uct_vqp_iface_t *iface = arg;
 
     uct_vqp_cm_tick(iface);
-    if (iface->watched != NULL) {
+    if (uct_vqp_iface_is_watching(iface)) {
         uct_vqp_iface_signal(iface, UCT_VQP_EVENT_LOCAL); /* timers of paths */
     }
 }
@@ -188,7 +206,7 @@ static void uct_vqp_cm_set_timer(uct_vqp_iface_t *iface)
 {
     ucs_async_context_t *async = iface->super.worker->async;
     int wanted = (vqp_conntab_next_timeout(&iface->conntab) !=
-                  VQP_CONNTAB_NEVER) || (iface->watched != NULL);
+                  VQP_CONNTAB_NEVER) || uct_vqp_iface_is_watching(iface);
     ucs_status_t status;
 
     if (iface->is_closing) {
@@ -237,7 +255,7 @@ static void uct_vqp_cm_recv(uct_vqp_iface_t *iface, unsigned rail,
                               uct_vqp_now());
     if ((status == VQP_ERR_UNSUPPORTED) &&
         (iface->conntab.stats.unknown_type == 1)) {
-        /* once, since anyone can send them: the rest is counted */
+        /* once, since any host can send them: all are counted */
         ucs_warn("control messages of another version arrive, first from qp "
                  "0x%x: all processes need the same version of uct_vqp",
                  from.qpn);

@@ -17,9 +17,9 @@
 #define UCT_VQP_CM_TICK       (900ull * 1000 * 1000)  /* ns */
 #define UCT_VQP_CM_HASH_ORDER 8
 #define UCT_VQP_CM_IDLE_PEERS 4096
-#define UCT_VQP_CM_UNPROVEN   1024 /* limit of passive vqps whose peer has not proven
-                                     to receive our messages: bounds the memory that
-                                     datagrams can pin */
+#define UCT_VQP_CM_UNPROVEN   128 /* limit of passive vqps whose peer has not proven
+                                    to receive our messages: bounds the memory that
+                                    datagrams can pin */
 
 static void uct_vqp_cm_ud_cb(int fd, ucs_event_set_types_t events, void *arg)
 {
@@ -110,6 +110,7 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
                            (iface->set.failover ?
                                     VQP_WIRE_FEATURE_FAILOVER : 0),
         .max_unproven    = UCT_VQP_CM_UNPROVEN,
+        .log_states      = ucs_log_is_enabled(UCS_LOG_LEVEL_DEBUG),
         .hash_order      = UCT_VQP_CM_HASH_ORDER,
         .num_idle        = UCT_VQP_CM_IDLE_PEERS
     };

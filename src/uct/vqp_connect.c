@@ -11,6 +11,7 @@
 #define UCT_VQP_PATH_RETRY_MAX (200ull * 1000 * 1000)
 #define UCT_VQP_PATH_HOLD      (10ull * 1000 * 1000)
 #define UCT_VQP_PATH_HOLD_MAX  (500ull * 1000 * 1000)
+#define UCT_VQP_PATH_TIMEOUT   (2ull * 1000 * 1000) /* PATH_TIMEOUT=auto */
 
 /* Check that both sides' parameters fit. Logs differences. */
 static vqp_status_t
@@ -223,6 +224,25 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
 }
 
+/* A false alarm may cost the result of an atomic if the peer's device does not count
+ * what it executes. It is most likely the same as here. */
+static uint64_t uct_vqp_silence(const uct_vqp_iface_t *iface)
+{
+    unsigned i;
+
+    if (iface->set.path_timeout != UCT_VQP_AUTO) {
+        return iface->set.path_timeout;
+    }
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        if (iface->rails[i].source == VQP_SOURCE_IMM) {
+            return 0;
+        }
+    }
+
+    return UCT_VQP_PATH_TIMEOUT;
+}
+
 static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
                               unsigned num_paths)
 {
@@ -251,6 +271,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.failover.hold_first  = UCT_VQP_PATH_HOLD;
     config.failover.hold_max    = UCT_VQP_PATH_HOLD_MAX;
     config.failover.outage      = set->outage_timeout;
+    config.failover.silence     = uct_vqp_silence(vqp->iface);
     /* connections start on different paths */
     config.first_path     = vqp->number % num_paths;
     vqp_connect(&vqp->core, &config);

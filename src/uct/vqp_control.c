@@ -6,6 +6,7 @@
 #include "uct/vqp_ep.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
+#include "uct/vqp_watch.h"
 
 #include <ucs/debug/log.h>
 
@@ -68,6 +69,9 @@ static int uct_vqp_handle_release(uct_vqp_t *vqp)
 {
     ucs_async_context_t *async = uct_vqp_async(vqp);
 
+    if (vqp->is_watched) {
+        uct_vqp_iface_watch_now(vqp->iface);
+    }
     if (vqp->is_scheduled || vqp->is_deferred || vqp->is_watched) {
         return 0;
     }
@@ -143,7 +147,7 @@ static void uct_vqp_disown(vqp_op_t *op)
     if ((op->user_kind == UCT_VQP_USER_COMP) ||
         (op->user_kind == UCT_VQP_USER_FLUSH)) {
         if (op->user_kind == UCT_VQP_USER_FLUSH) {
-            status = UCS_OK; /* an interface's: it waits, and does not judge */
+            status = UCS_OK; /* of an interface flush, which ignores failures */
         }
 
         comp          = op->user;

@@ -98,7 +98,12 @@ void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface)
 
 ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
 {
-    *fd_p = ucs_derived_of(tl_iface, uct_vqp_iface_t)->epoll_fd;
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+
+    iface->may_sleep  = 1;
+    iface->path_calls = iface->path_skip = 0;
+    iface->todo      |= UCT_VQP_TODO_TIMER;
+    *fd_p             = iface->epoll_fd;
     return UCS_OK;
 }
 
@@ -129,10 +134,14 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
     return (int)iface->num_deferred_wcs;
 }
 
+/* A deferred vqp needs progress to look at the clock: it waits for a path that may
+ * have stopped, and then no completion comes. So the wait ends by a completion, or
+ * when the path is late: in normal use after about a millisecond. */
 static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 {
-    return (iface->todo & UCT_VQP_TODO_WCS) ||
+    return (iface->todo & (UCT_VQP_TODO_WCS | UCT_VQP_TODO_TIMER)) ||
            uct_vqp_iface_has_events(iface) || (iface->scheduled != NULL) ||
+           (iface->deferred != NULL) ||
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);
 }
 

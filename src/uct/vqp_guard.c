@@ -29,7 +29,7 @@
 #define GUARD_VERSION(_major, _minor) ((_major) * 1000u + (_minor))
 #define GUARD_BUILT   GUARD_VERSION(GUARD_BUILT_MAJOR, GUARD_BUILT_MINOR)
 #define GUARD_FIRST   GUARD_VERSION(1, 13)
-#define GUARD_LAST    GUARD_VERSION(1, 23) /* newest that the markers know */
+#define GUARD_LAST    GUARD_VERSION(1, 23) /* newest that the markers cover */
 #define GUARD_FOREVER GUARD_VERSION(999, 0)
 
 /* Symbols of libuct that identify its version: they exist in [since, until) */
@@ -143,7 +143,7 @@ static unsigned guard_marker_version(char *text, size_t size)
     return 0;
 }
 
-/* Size of the variable behind a symbol; 0 when it is not known */
+/* Size of the variable behind a symbol; 0 when it is unknown */
 static size_t guard_symbol_size(const void *address)
 {
     const ElfW(Sym) *sym = NULL;

@@ -194,7 +194,7 @@ static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
 /* ---- time ---- */
 
 /* Check for missing immediates and dead peers */
-static int uct_vqp_is_watched(const uct_vqp_t *vqp)
+static int uct_vqp_is_checked(const uct_vqp_t *vqp)
 {
     return vqp_is_connected(&vqp->core) && !vqp_is_failed(&vqp->core) &&
            (vqp->conn.state == VQP_CONN_LIVE);
@@ -222,7 +222,7 @@ static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
 
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (uct_vqp_is_watched(vqp)) {
+        if (uct_vqp_is_checked(vqp)) {
             vqp_on_tick(&vqp->core, now, iface->set.probe_interval);
             if (vqp_has_output(&vqp->core)) {
                 uct_vqp_tx_progress(vqp);
@@ -241,7 +241,7 @@ void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface)
     iface->todo &= ~(uint32_t)UCT_VQP_TODO_GAPS;
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (uct_vqp_is_watched(vqp)) {
+        if (uct_vqp_is_checked(vqp)) {
             uct_vqp_check_gap(vqp, now);
         }
     }

@@ -67,7 +67,9 @@ enum {
     UCT_VQP_TODO_WCS   = 1 << 0, /* completions that event_arm has polled */
     UCT_VQP_TODO_RATE  = 1 << 1, /* paths are measured: read the clock */
     UCT_VQP_TODO_GAPS  = 1 << 2, /* missing immediates, if the CQs are empty */
-    UCT_VQP_TODO_PATHS = 1 << 3  /* watched is not empty */
+    UCT_VQP_TODO_PATHS = 1 << 3, /* watched is not empty */
+    UCT_VQP_TODO_TIMER = 1 << 4  /* a vqp was added to watched: a sleeper has to be
+                                    woken for it */
 };
 
 #define UCT_VQP_BAD_QPNS   16
@@ -91,14 +93,19 @@ typedef struct uct_vqp_iface {
     struct uct_vqp      *scheduled;    /* vqps to be run by progress */
     struct uct_vqp      *deferred;     /* vqps whose dispatch waits for a busy
                                           path */
-    struct uct_vqp      *watched;      /* vqps with paths that are not UP */
+    struct uct_vqp      *watched;      /* vqps whose paths have timers; atomic */
     uint64_t             path_due;     /* ns: the first of their timers */
+    uint64_t             path_pause;   /* ns: the timers of no vqp run before */
+    uint64_t             path_clock;   /* ns: when the clock was last read for them */
+    uint32_t             path_skip;    /* calls from then to the next reading */
+    uint32_t             path_calls;   /* of these, still to come */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
     unsigned             num_deferred_wcs; /* completions polled by event_arm */
     unsigned             next_deferred_wc;
     unsigned             in_progress;
     unsigned             reported;     /* return value of this progress call */
     unsigned             fences;       /* iface_fence calls */
+    uint8_t              may_sleep;    /* the user has event_fd */
     uint64_t             rated;        /* ns: last measurement of a path */
     uint64_t             polled;       /* ns: end of the last empty poll, while
                                           paths are measured */
@@ -120,7 +127,7 @@ typedef struct uct_vqp_iface {
     vqp_conntab_t        conntab;
     void                *conntab_mem;
     uint64_t             id;
-    uct_vqp_random_t     random;       /* numbers known to peers */
+    uct_vqp_random_t     random;       /* numbers that peers get */
     struct uct_vqp      *cm_list;      /* vqps with marks for progress */
     int                  cm_timer;     /* id, or 0: none */
     int                  cm_fd;        /* eventfd: datagrams remain to be handled */

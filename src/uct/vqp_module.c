@@ -2,7 +2,7 @@
  * The module's entry and exit: registers the component `vqp` and its transport
  * with UCX when the library is loaded. May use libuct and libucs, but only after
  * the version guard has passed: UCX's own registration macros
- * (UCT_SINGLE_TL_INIT and the like) would run ahead of it.
+ * (UCT_SINGLE_TL_INIT and the like) would run before it.
  */
 #include "uct/compat.h"
 #include "uct/vqp_guard.h"

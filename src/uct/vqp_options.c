@@ -245,6 +245,15 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "n: the endpoint fails with its first path.",
      UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_BOOL},
 
+    {"PATH_TIMEOUT", "auto",
+     "With FAILOVER=y and several paths: time after which a path is given up that\n"
+     "brings no completion while other paths of the endpoint bring some. What its\n"
+     "bytes in flight should take is added. The time grows, up to 16 times, when a\n"
+     "path that was silent moves again. \"inf\": never. \"auto\" is 2ms; with a device\n"
+     "that does not count what it executes \"inf\", since then atomics could end in an\n"
+     "error without need.",
+     UCT_VQP_OPTION(path_timeout), UCS_CONFIG_TYPE_TIME_UNITS},
+
     {"OUTAGE_TIMEOUT", "5s",
      "With FAILOVER=y: time without any path, and without an answer of the peer,\n"
      "after which the endpoint fails.",

@@ -46,12 +46,15 @@ typedef struct uct_vqp_iface_config {
     double                   probe_interval;
     double                   gap_timeout;
     int                      failover;
+    ucs_time_t               path_timeout; /* or UCS_TIME_AUTO, UCS_TIME_INFINITY */
     double                   outage_timeout;
     int                      trace;
     char                    *stats_file;
 } uct_vqp_iface_config_t;
 
 extern ucs_config_field_t uct_vqp_iface_config_table[];
+
+#define UCT_VQP_AUTO UINT64_MAX
 
 /** Values that follow from the configuration, checked and rounded. */
 typedef struct uct_vqp_settings {
@@ -92,6 +95,7 @@ typedef struct uct_vqp_settings {
     uint64_t probe_interval;  /* ns, 0 = never */
     uint64_t gap_timeout;     /* ns, 0 = never */
     uint64_t outage_timeout;  /* ns */
+    uint64_t path_timeout;    /* ns, 0 = never, UCT_VQP_AUTO */
 } uct_vqp_settings_t;
 
 /**

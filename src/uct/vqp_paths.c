@@ -3,10 +3,16 @@
 
 #include "uct/vqp_cm.h"
 #include "uct/vqp_qps.h"
+#include "uct/vqp_watch.h"
 
 #include "verbs/executed.h"
 
 #include <ucs/debug/log.h>
+
+#define UCT_VQP_PATH_CLOCK 20000ul /* ns between two looks at the clock, about... */
+#define UCT_VQP_PATH_SKIP  15u     /* ...and the calls without one, at most */
+#define UCT_VQP_PATH_PAUSE 10000ul /* ns to the next round of timers, for each vqp of
+                                      the last one */
 
 static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
 {
@@ -125,22 +131,34 @@ void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
 
 /* ---- events ---- */
 
+static void
+uct_vqp_path_reason(const vqp_path_t *path, char *reason, size_t size)
+{
+    if (path->fo.state == VQP_PATH_UP) {
+        snprintf(reason, size, "up again");
+    } else if (path->fo.silent != 0) {
+        snprintf(reason, size, "down: no completion in %.1f ms in which other paths "
+                 "had some (UCX_VQP_PATH_TIMEOUT)", (double)path->fo.silent * 1e-6);
+    } else {
+        snprintf(reason, size, "down: %s",
+                 ucs_status_string(uct_vqp_status(path->fo.status)));
+    }
+}
+
 static void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
     const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
+    char reason[128];
 
     if (path->fo.logged == path->fo.state) {
         return;
     }
 
     if ((path->fo.logged == VQP_PATH_UP) || (path->fo.state == VQP_PATH_UP)) {
-        ucs_diag("vqp %u: path %u (%s, to iface 0x%" PRIx64 ") is %s%s%s; it went "
-                 "down %u times, %" PRIu64 " frags were sent again", vqp->number,
-                 path->index, qp->dev_name, vqp->conn.peer_id,
-                 (path->fo.state == VQP_PATH_UP) ? "up again" : "down",
-                 (path->fo.state == VQP_PATH_UP) ? "" : ": ",
-                 (path->fo.state == VQP_PATH_UP) ? "" :
-                 ucs_status_string(uct_vqp_status(path->fo.status)),
+        uct_vqp_path_reason(path, reason, sizeof(reason));
+        ucs_diag("vqp %u: path %u (%s, to iface 0x%" PRIx64 ") is %s; it went down "
+                 "%u times, %" PRIu64 " frags were sent again", vqp->number,
+                 path->index, qp->dev_name, vqp->conn.peer_id, reason,
                  path->fo.downs, vqp->core.stats.replayed);
     }
     ucs_debug("vqp %u: path %u %s -> %s, generation %u", vqp->number,
@@ -187,45 +205,61 @@ void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status)
 
 /* ---- time ---- */
 
-void uct_vqp_watch_paths(uct_vqp_t *vqp)
+void uct_vqp_iface_path_timer_start(uct_vqp_iface_t *iface)
 {
-    uint64_t next = vqp_path_next_timeout(&vqp->core);
-
-    if (next == UINT64_MAX) {
-        return;
-    }
-
-    vqp->iface->path_due = ucs_min(vqp->iface->path_due, next);
-    if (!vqp->is_watched) {
-        vqp->is_watched       = 1;
-        vqp->watched_next     = vqp->iface->watched;
-        vqp->iface->watched   = vqp;
-        vqp->iface->todo     |= UCT_VQP_TODO_PATHS;
-        UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-        uct_vqp_cm_run(vqp->iface); /* its timer wakes a sleeper */
-        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+    iface->todo &= ~(uint32_t)UCT_VQP_TODO_TIMER;
+    if (iface->may_sleep) {
+        UCS_ASYNC_BLOCK(iface->super.worker->async);
+        uct_vqp_cm_run(iface);
+        UCS_ASYNC_UNBLOCK(iface->super.worker->async);
     }
 }
 
-void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface)
+/* To read the clock takes as long as half a poll: while calls are frequent, most do
+ * not read it */
+static uint64_t uct_vqp_iface_path_clock(uct_vqp_iface_t *iface)
 {
-    uint64_t now       = uct_vqp_now();
-    uct_vqp_t *watched = iface->watched;
-    uct_vqp_t *vqp;
+    uint64_t now = uct_vqp_now();
 
+    iface->path_skip  = ((now - iface->path_clock < UCT_VQP_PATH_CLOCK) &&
+                         !iface->may_sleep) ?
+                                ucs_min((2 * iface->path_skip) + 1,
+                                        UCT_VQP_PATH_SKIP) : 0;
+    iface->path_calls = iface->path_skip;
+    iface->path_clock = now;
+    return now;
+}
+
+void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface, int is_drained)
+{
+    unsigned count = 0;
+    uct_vqp_t *watched, *vqp;
+    uint64_t now;
+
+    if (iface->path_calls > 0) {
+        --iface->path_calls;
+        return;
+    }
+
+    now = uct_vqp_iface_path_clock(iface);
     if (now < iface->path_due) {
         return;
     }
 
-    iface->watched  = NULL;
-    iface->todo    &= ~(uint32_t)UCT_VQP_TODO_PATHS;
-    iface->path_due = UINT64_MAX;
-    while ((vqp = watched) != NULL) {
+    iface->path_pause = 0;
+    for (watched = uct_vqp_iface_take_watched(iface); watched != NULL; ++count) {
+        vqp             = watched;
         watched         = vqp->watched_next;
         vqp->is_watched = 0;
-        vqp_on_path_timer(&vqp->core, now);
+        vqp_on_path_timer(&vqp->core, now, is_drained);
         uct_vqp_handle_failure(vqp);
         uct_vqp_watch_paths(vqp);
-        uct_vqp_schedule(vqp);
+        if (vqp_has_output(&vqp->core) || vqp_has_events(&vqp->core)) {
+            uct_vqp_schedule(vqp);
+        }
     }
+
+    /* With many vqps less often, so that they do not take all the time */
+    iface->path_pause = now + (count * UCT_VQP_PATH_PAUSE);
+    iface->path_due   = ucs_max(iface->path_due, iface->path_pause);
 }

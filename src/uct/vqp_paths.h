@@ -18,10 +18,11 @@ void uct_vqp_handle_path_messages(uct_vqp_t *vqp);
 /** A fault of the queue pair, or the port, of a path. The worker's thread. */
 void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status);
 
-/** Note the vqp for uct_vqp_iface_path_timers() while one of its paths is not UP. */
-void uct_vqp_watch_paths(uct_vqp_t *vqp);
+/** A vqp is watched: if the user may sleep, a timer wakes it. The worker's thread. */
+void uct_vqp_iface_path_timer_start(uct_vqp_iface_t *iface);
 
-/** Run timers of paths that are due. The worker's thread. */
-void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface);
+/** Run timers of paths that are due. @a is_drained: all completions that had arrived
+ *  were handled. The worker's thread. */
+void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface, int is_drained);
 
 #endif

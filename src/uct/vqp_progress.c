@@ -362,8 +362,12 @@ uct_vqp_iface_do(uct_vqp_iface_t *iface, unsigned count)
         uct_vqp_iface_check_gaps(iface);
     }
 
+    if (iface->todo & UCT_VQP_TODO_TIMER) {
+        uct_vqp_iface_path_timer_start(iface);
+    }
+
     if (iface->todo & UCT_VQP_TODO_PATHS) {
-        uct_vqp_iface_path_timers(iface);
+        uct_vqp_iface_path_timers(iface, count < iface->set.poll_max);
     }
 }
 

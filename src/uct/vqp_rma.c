@@ -143,7 +143,7 @@ uct_vqp_bounce(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind,
     op->g.iov[0].addr  = (uintptr_t)(desc + 1);
     op->g.iov[0].length = length;
     op->g.iov[0].lkeys = desc->lkeys;
-    vqp_tx_rma_cut(&vqp->core.tx, op);
+    vqp_tx_rma_set_frag_size(&vqp->core.tx, op);
     uct_vqp_rma_send(vqp, op, kind, 0);
 }
 
@@ -261,7 +261,7 @@ uct_vqp_rma_zcopy(uct_vqp_t *vqp, vqp_kind_t kind, const uct_iov_t *iov,
                      remote_addr, rkey);
     op->user      = comp;
     op->user_kind = (comp == NULL) ? UCT_VQP_USER_NONE : UCT_VQP_USER_COMP;
-    vqp_tx_rma_cut(&vqp->core.tx, op);
+    vqp_tx_rma_set_frag_size(&vqp->core.tx, op);
     uct_vqp_rma_send(vqp, op, kind, 0);
     return UCS_INPROGRESS;
 }

@@ -7,6 +7,7 @@
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
+#include <ucs/time/time.h>
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
         return UCS_ERR_INVALID_PARAM; \
     }
 
+#define UCT_VQP_PATH_TIMEOUT_MIN 1e-4 /* seconds: some round trips */
 #define UCT_VQP_TIME_MAX 1e9 /* seconds: any more does not fit nanoseconds */
 
 /* UCX's parser also accepts "inf", "nan" and "-1s", which are no valid times */
@@ -222,6 +224,33 @@ uct_vqp_settings_entropy(uct_vqp_settings_t *set,
     return UCS_OK;
 }
 
+static int uct_vqp_is_time_given(ucs_time_t value)
+{
+    return (value != UCS_TIME_AUTO) && (value != UCS_TIME_INFINITY);
+}
+
+static ucs_status_t uct_vqp_settings_check_path_timeout(ucs_time_t value)
+{
+    double seconds = ucs_time_to_sec(value);
+
+    if (uct_vqp_is_time_given(value) && ((seconds < UCT_VQP_PATH_TIMEOUT_MIN) ||
+                                         (seconds > UCT_VQP_TIME_MAX))) {
+        ucs_error("UCX_VQP_PATH_TIMEOUT=%.3gs: must be from %gs to %gs, \"auto\" or "
+                  "\"inf\"", seconds, UCT_VQP_PATH_TIMEOUT_MIN,
+                  UCT_VQP_TIME_MAX);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    return UCS_OK;
+}
+
+static uint64_t uct_vqp_path_timeout(ucs_time_t value)
+{
+    return (value == UCS_TIME_INFINITY) ? 0 :
+           (value == UCS_TIME_AUTO)     ? UCT_VQP_AUTO :
+                                          (uint64_t)ucs_time_to_nsec(value);
+}
+
 /* Check values that are stored in narrower fields or are times */
 static ucs_status_t
 uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
@@ -252,7 +281,7 @@ uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
     UCT_VQP_CHECK_TIME(config->probe_interval, "PROBE_INTERVAL");
     UCT_VQP_CHECK_TIME(config->gap_timeout, "GAP_TIMEOUT");
     UCT_VQP_CHECK_TIME(config->outage_timeout, "OUTAGE_TIMEOUT");
-    return UCS_OK;
+    return uct_vqp_settings_check_path_timeout(config->path_timeout);
 }
 
 ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
@@ -297,6 +326,7 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
     set->connect_timeout = (uint64_t)(config->connect_timeout * 1e9);
     set->probe_interval  = (uint64_t)(config->probe_interval * 1e9);
     set->gap_timeout     = (uint64_t)(config->gap_timeout * 1e9);
+    set->path_timeout    = uct_vqp_path_timeout(config->path_timeout);
     set->outage_timeout  = (uint64_t)(config->outage_timeout * 1e9);
     return UCS_OK;
 }

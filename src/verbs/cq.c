@@ -90,7 +90,7 @@ vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
     cq->dev_name = dev->name;
 
     if (depth > dev->caps.max_cqe) {
-        vqp_ib_error("%s: a completion queue of %u entries was asked for, the "
+        vqp_ib_error("%s: a completion queue of %u entries was requested, the "
                      "device's limit is %u", dev->name, depth,
                      dev->caps.max_cqe);
         return VQP_ERR_EXCEEDS_LIMIT;

@@ -49,7 +49,7 @@ void vqp_ib_cq_pool_cleanup(vqp_ib_cq_pool_t *pool);
  *
  * @param index_p  Which CQ: create the QP on pool->cqs[*index_p].cq.
  * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: more than one CQ can hold, or no
- *         further CQ: ask for less; VQP_ERR_NO_MEMORY, VQP_ERR_IO. Logged.
+ *         further CQ: request less; VQP_ERR_NO_MEMORY, VQP_ERR_IO. Logged.
  */
 vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
                                     unsigned *index_p);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define VQP_IB_PROBE_WRITES 3
-#define VQP_IB_PROBE_PSN    0x123456 /* any: nobody else talks to these queue pairs */
+#define VQP_IB_PROBE_PSN    0x123456 /* any value: these QPs have no other peer */
 #define VQP_IB_PROBE_MSEC   200
 
 vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn,

@@ -1,6 +1,6 @@
 /*
- * How much of the peer's requests a queue pair has executed, and whether its device
- * can tell. May call libibverbs.
+ * How much of the peer's requests a queue pair has executed, and whether its
+ * device keeps this count. May call libibverbs.
  */
 #ifndef VQP_IB_EXECUTED_H
 #define VQP_IB_EXECUTED_H

@@ -83,7 +83,7 @@ static unsigned vqp_ib_gid_rank(const vqp_ib_gid_t *gid)
     return ((gid->type == VQP_IB_GID_ROCE_V2) ? 0 : 2) + (gid->is_ipv4 ? 0 : 1);
 }
 
-/* The interface of a table's entry may be down or have another address: ask the
+/* The interface of a table's entry may be down or have another address: query the
  * device */
 static int vqp_ib_gid_is_usable(const vqp_ib_dev_t *dev,
                                 const vqp_ib_port_t *port,

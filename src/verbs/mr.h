@@ -20,7 +20,7 @@ typedef struct vqp_ib_mr_params {
     void               *address;
     size_t             length;     /* bytes, above 0 */
     unsigned           access;     /* must have */
-    unsigned           optional;   /* wanted too, but dropped when the mapping
+    unsigned           optional;   /* requested too, but dropped when the mapping
                                       is read-only */
     vqp_ib_log_level_t log_level;  /* of failures; VQP_IB_LOG_NONE: silent */
     size_t             parallel;   /* bytes from which on all rails register at

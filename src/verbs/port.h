@@ -63,7 +63,7 @@ int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num);
 /**
  * Payload bytes/s that one direction of the port can carry in packets of
  * @a mtu payload bytes, after all headers, and not more than the device's PCIe
- * link (where it is known).
+ * link (if it is known).
  */
 double vqp_ib_port_payload_bandwidth(const vqp_ib_dev_t *dev,
                                      const vqp_ib_port_t *port, uint32_t mtu);

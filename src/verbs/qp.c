@@ -56,7 +56,7 @@ static vqp_status_t vqp_ib_qp_check(const vqp_ib_dev_t *dev,
     }
 
     vqp_ib_error("%s: a queue pair with %u sends, %u receives and %u pieces "
-                 "per send was asked for, the device's limits are %u, %u and "
+                 "per send was requested, the device's limits are %u, %u and "
                  "%u", dev->name, params->send_depth, params->recv_depth,
                  params->max_send_sge, caps->max_qp_wr, caps->max_qp_wr,
                  caps->max_sge);
@@ -244,22 +244,12 @@ vqp_status_t vqp_ib_qp_to_rts(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn)
     return VQP_OK;
 }
 
-static vqp_status_t vqp_ib_qp_to_state(vqp_ib_qp_t *qp, enum ibv_qp_state state)
-{
-    struct ibv_qp_attr attr = {.qp_state = state};
-    int err                 = vqp_ib_qp_modify(qp, &attr, 0);
-
-    return (err == 0) ? VQP_OK : vqp_ib_qp_modify_failed(qp, state, err);
-}
-
 vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp)
 {
-    return vqp_ib_qp_to_state(qp, IBV_QPS_ERR);
-}
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    int err                 = vqp_ib_qp_modify(qp, &attr, 0);
 
-vqp_status_t vqp_ib_qp_to_reset(vqp_ib_qp_t *qp)
-{
-    return vqp_ib_qp_to_state(qp, IBV_QPS_RESET);
+    return (err == 0) ? VQP_OK : vqp_ib_qp_modify_failed(qp, IBV_QPS_ERR, err);
 }
 
 vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info)

@@ -3,7 +3,7 @@
  * May call libibverbs. Sends are in the one post site, post.h.
  *
  * Threads: create, the state changes up to RTS and query may run in any thread
- * that owns the QP. From RTS on the caller must not run to_error, to_reset or
+ * that owns the QP. From RTS on the caller must not run to_error or
  * destroy concurrently with a post on the same QP.
  */
 #ifndef VQP_IB_QP_H
@@ -24,7 +24,7 @@ typedef struct vqp_ib_qp {
     const char        *dev_name;
     uint32_t          qpn;
     vqp_ib_qp_params_t granted;  /* what the device gave: depths and SGEs at
-                                    least as asked, inline maybe less */
+                                    least as requested, inline maybe less */
     enum ibv_qp_state state;     /* the last one set from here */
 } vqp_ib_qp_t;
 
@@ -35,9 +35,9 @@ typedef struct vqp_ib_qp_conn {
     uint32_t     rq_psn;            /* first PSN from the peer; 24 bits */
     uint32_t     sq_psn;            /* first PSN to the peer; 24 bits */
     enum ibv_mtu mtu;               /* the smaller of both sides' */
-    uint8_t      timeout;           /* 4.096 us x 2^n; 0: for ever */
+    uint8_t      timeout;           /* 4.096 us x 2^n; 0: no limit */
     uint8_t      retry_cnt;         /* 0..7; 7 is endless on some devices */
-    uint8_t      rnr_retry;         /* 0..7; 7: for ever */
+    uint8_t      rnr_retry;         /* 0..7; 7: no limit */
     uint8_t      min_rnr_timer;     /* code of the InfiniBand table, 0..31 */
     uint8_t      max_rd_atomic;     /* outstanding READs and atomics */
     uint8_t      max_dest_rd_atomic;/* served at once */
@@ -54,7 +54,7 @@ typedef struct vqp_ib_qp_info {
  * own flag.
  *
  * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT, VQP_ERR_NO_MEMORY, VQP_ERR_IO: logged
- *         with all that was asked for.
+ *         with all values that were requested.
  */
 vqp_status_t vqp_ib_qp_create(vqp_ib_qp_t *qp, const vqp_ib_dev_t *dev,
                               struct ibv_cq *cq,
@@ -87,9 +87,6 @@ vqp_status_t vqp_ib_qp_to_rts(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn);
 
 /** Any state -> ERR: every posted WR completes, with a flush error at the latest */
 vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp);
-
-/** Any state -> RESET: posted WRs are dropped without completions */
-vqp_status_t vqp_ib_qp_to_reset(vqp_ib_qp_t *qp);
 
 /** Read the state and PSNs from the device (a system call). */
 vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info);

@@ -104,7 +104,7 @@ static vqp_status_t vqp_ib_ud_start(vqp_ib_ud_t *ud)
     return vqp_ib_ud_modify(ud, &attr, IBV_QP_SQ_PSN, "RTS");
 }
 
-/* Bring a broken QP back, with the same number, which peers know */
+/* Bring a broken QP back, with the same number, which peers use */
 static vqp_status_t vqp_ib_ud_rebuild(vqp_ib_ud_t *ud)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};

@@ -3,7 +3,7 @@
 # way of lib.sh, and by selftest. The configuration of a run is a name
 #   SUITE.DEVICES.PATHS.NOTIFY.COMP_ORDER.RAILS     uct.fabric.4.auto.any.1
 # Both set:
-#   top     the top of the sources      SEED    a number
+#   top     the top of the sources      SEED    a number      TURN    a number
 #   CONFIG  a shell pattern of such names       ON  fabric, rxe, or both: ''
 
 # The seed of a commit: the first seven digits of its hash. The commit is
@@ -19,6 +19,56 @@ commit_seed() {
         commit=$(find "$top"/{src,test,contrib} -name '*.[ch]*' -type f |
             LC_ALL=C sort | xargs cat | md5sum)
     echo $((16#${commit:0:7}))
+}
+
+# The turn of a commit: the number of commits up to it, so that the plans of successive
+# ones come to all configurations. It is VQP_COMMIT_COUNT, else that of the repository.
+# Without it, and where the history is not whole, the turn is the seed.
+commit_turn() {
+    local count=${VQP_COMMIT_COUNT:-}
+    if [ -z "$count${VQP_COMMIT:-}" ] &&
+        [ "$(git -C "$top" rev-parse --is-shallow-repository 2>&1)" = false ]
+    then
+        count=$(git -C "$top" rev-list --count HEAD 2>/dev/null)
+    fi
+    [[ $count =~ ^[0-9]+$ ]] || count=$SEED
+    echo $((10#$count))
+}
+
+# rotated N: of lines, the N that the turn comes to. Their number is raised to a prime,
+# with the first ones again at the end: so not only successive turns come to all lines,
+# but also every second one, or every third. A prime number p of lines takes p / N turns.
+rotated() {
+    awk -v turn="$TURN" -v n="$1" '
+        function is_prime(p, i) {
+            for (i = 2; i * i <= p; ++i) {
+                if (p % i == 0) {
+                    return 0
+                }
+            }
+            return 1
+        }
+        { line[NR - 1] = $0 }
+        END {
+            if (NR == 0) {
+                exit
+            }
+            for (p = NR; !is_prime(p); ++p) {
+            }
+            for (i = 0; i < n; ++i) {
+                at = ((turn % p) * n + i) % p % NR
+                if (!(at in seen)) {
+                    print line[at]
+                }
+                seen[at] = 1
+            }
+        }'
+}
+
+# spread SALT: lines in an order that is always the same, and another one for each
+# number: those that are alike do not stand together
+spread() {
+    SEED=1 shuffled "$1"
 }
 
 # shuffled [SALT]: puts lines in an order that depends on the seed and on the
@@ -57,18 +107,18 @@ entries() {
 }
 
 # What a change must pass. UCT runs in the default configuration, and besides,
-# each part takes as many configurations as its time allows: the seed chooses
+# each part takes as many configurations as its time allows: the turn chooses
 # which, among those that --config names. On Soft-RoCE UCP's sample has tests with
 # socket addresses: the address of a bond may be too long for RDMA CM.
 plan_ci() {
     local others
     others=$(configurations | tail -n +2)
     configurations | head -n 1 | entries uct fabric
-    shuffled 1 <<<"$others" | entries uct fabric | head -n 1
-    configurations | shuffled 2 | entries ucp fabric TIME_BOX=75 | head -n 3
-    configurations | shuffled 3 | entries uct rxe | head -n 1
-    configurations | grep '\.1$' | shuffled 4 | entries ucp rxe SAMPLE=132 |
-        head -n 1
+    spread 1 <<<"$others" | entries uct fabric | rotated 1
+    configurations | spread 2 | entries ucp fabric TIME_BOX=75 | rotated 3
+    configurations | spread 3 | entries uct rxe | rotated 1
+    configurations | grep '\.1$' | spread 4 | entries ucp rxe SAMPLE=132 |
+        rotated 1
 }
 
 # Everything. With --sample N, of UCP the default configuration whole and of each

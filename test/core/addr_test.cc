@@ -148,7 +148,7 @@ TEST(addr, interface_ids_of_different_ports_and_interfaces_differ)
     second.rails[0].subnet_prefix ^= 1;
     EXPECT_NE(vqp_iface_id(&ib, 1), vqp_iface_id(&second, 1));
 
-    /* the other rails and the partition have no part in it */
+    /* the other rails and the partition do not matter */
     second            = roce_addr(2);
     second.pkey       = 0x8001;
     EXPECT_EQ(vqp_iface_id(&first, 1), vqp_iface_id(&second, 1));
@@ -188,10 +188,10 @@ TEST(addr, malformed_addresses_are_refused)
     ASSERT_EQ(0x8c, data[0]);
     EXPECT_EQ(VQP_OK, refused(0x8c));
     EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x0c)); /* an earlier format */
-    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x88)); /* kinds that are not known */
+    EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x88)); /* unknown kinds */
     EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x8e));
     EXPECT_EQ(VQP_ERR_UNSUPPORTED, refused(0x8f));
-    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(0x94)); /* a rail more */
+    EXPECT_EQ(VQP_ERR_PROTOCOL, refused(0x94)); /* one more rail */
     EXPECT_EQ(VQP_ERR_PROTOCOL, refused(0xcc)); /* IPv4 has no prefix */
 
     /* what may be left out has to be */

@@ -8,7 +8,7 @@ namespace {
 
 class barrier_op : public txkit {
 protected:
-    /* Those of the users u[] that were reported since the last call */
+    /* The users of u[] that were reported since the last call */
     std::vector<void*> users(std::vector<int> which) {
         std::vector<void*> expected;
 
@@ -112,7 +112,7 @@ TEST_F(barrier_op, several_at_once_each_end_with_their_earlier_ops) {
     barrier(&u[3]);
     EXPECT_EQ(4u, m_tx.barriers);
 
-    /* The AM is over first, but stands behind the put that u[0] waits for */
+    /* The AM ends first, but is behind the put that u[0] waits for */
     confirm(second);
     confirm(third);
     EXPECT_TRUE(done().empty());
@@ -171,7 +171,7 @@ TEST_F(barrier_op, waits_for_both_rings) {
 
 /* ---- what the peer needs to deliver the AMs ---- */
 
-/* A fence frag is one of its AM, which does not end without it */
+/* A fence frag belongs to its AM, which does not end without it */
 TEST_F(barrier_op, waits_for_the_fence_that_the_peer_needs_for_the_message) {
     start(2);
     auto frags = fenced_am();

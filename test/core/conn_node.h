@@ -29,7 +29,7 @@ constexpr uint64_t SEC  = 1000 * MSEC;
 
 class Node;
 
-/* What the tests call the rails of a node: the first and the second */
+/* Names of the rails of a node: the first and the second */
 constexpr unsigned RAIL0 = 0, RAIL1 = 1;
 
 /* A vqp, as far as the protocol sees it. */
@@ -96,7 +96,7 @@ public:
     uint64_t jitter      = 0; /* more than the distance of sends: reorder */
     uint32_t next_qpn    = 0x100;
     std::set<uint32_t>   deaf; /* control queue pairs that nothing reaches */
-    std::set<uint32_t>   mute; /* those of which nothing gets out */
+    std::set<uint32_t>   mute; /* those that send nothing */
     std::function<bool(const Datagram&)>                    filter;
     std::map<std::pair<uint64_t, uint64_t>, Datagram>       queue;
     std::map<uint32_t, Node*>                               nodes;
@@ -128,7 +128,7 @@ public:
 
     ~Node() { vanish(); }
 
-    /* The host is gone: what is sent to it gets lost */
+    /* The host is down: messages to it are lost */
     void vanish()
     {
         for (unsigned i = 0; i < rails; ++i) {
@@ -145,7 +145,7 @@ public:
         }
     }
 
-    /* The process dies, and another one gets the same queue pair number */
+    /* The process ends, and another one gets the same queue pair number */
     void restart()
     {
         vqps.clear();
@@ -348,6 +348,7 @@ public:
     std::vector<uint64_t> mem;
     std::list<Vqp>        vqps;
     std::vector<Gone>     gone;
+    std::vector<std::pair<int, int>> states; /* STATE actions: from, to */
     bool                  refuse     = false; /* passive creates */
     bool                  no_memory  = false; /* passive creates */
     bool                  defer_qps  = false; /* the test calls qps_ready */
@@ -371,6 +372,10 @@ private:
         Vqp *vqp = (action.conn != nullptr) ? vqp_of(action.conn) : nullptr;
 
         switch (action.type) {
+        case VQP_CONNTAB_STATE:
+            states.emplace_back(action.conn->logged, action.conn->state);
+            action.conn->logged = action.conn->state;
+            break;
         case VQP_CONNTAB_CREATE_PASSIVE:
             create_passive(action.peer);
             break;

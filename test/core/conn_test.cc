@@ -1,6 +1,6 @@
 /*
  * The connection protocol, as a specification: connecting, adopting, closing,
- * failing, and what is done with messages that should not have come.
+ * failing, and the handling of unexpected messages.
  */
 #include "conn_node.h"
 
@@ -107,11 +107,30 @@ using conn_stray = ConnTest;
 using conn_loop = ConnTest;
 using conn_memory = ConnTest;
 
+/* Changes of state as they are handed out to be logged */
+class conn_states : public ConnTest {
+protected:
+    conn_states() { a.tab.config.log_states = b.tab.config.log_states = 1; }
+
+    static std::string take(Node &node)
+    {
+        std::string text;
+
+        for (auto &change : node.states) {
+            text += std::string(text.empty() ? "" : ", ") +
+                    vqp_conn_state_name((unsigned)change.first) + ">" +
+                    vqp_conn_state_name((unsigned)change.second);
+        }
+        node.states.clear();
+        return text;
+    }
+};
+
 /* Two nodes with two rails each */
 class conn_rails : public ConnTest {
 protected:
-    /* Of the four ways between rails of the same number, one is silent in each
-     * direction */
+    /* Of the four routes between rails of the same number, one loses all messages
+     * in each direction */
     void silence(Node &first, Node &second, unsigned to_first,
                  unsigned to_second)
     {
@@ -451,45 +470,6 @@ TEST_F(conn_connect, cookies_must_be_new_and_infos_valid)
     a.vqps.pop_back();
 }
 
-TEST_F(conn_connect, a_create_that_failed_can_be_undone)
-{
-    Vqp *vqp            = a.new_vqp();
-    vqp_conn_dest_t to  = b.dest();
-    vqp_conn_params_t p = a.params(vqp, &to);
-
-    p.peer_id = b.id();
-    ASSERT_EQ(VQP_OK, vqp_conn_connect(&a.tab, &vqp->conn, &p, net.now));
-    vqp_conn_drop(&vqp->conn);
-    a.vqps.pop_back();
-    a.drain();
-    run(net);
-    EXPECT_EQ(0u, total_sent());
-    EXPECT_EQ(2u, connected()->conn.number);
-}
-
-TEST_F(conn_connect, several_creates_can_be_undone_before_the_drain)
-{
-    std::vector<Vqp*> vqps;
-    vqp_conn_dest_t to = b.dest();
-
-    for (unsigned i = 0; i < 3; ++i) {
-        vqps.push_back(a.new_vqp());
-        vqp_conn_params_t p = a.params(vqps[i], &to);
-        p.peer_id           = b.id();
-        ASSERT_EQ(VQP_OK,
-                  vqp_conn_connect(&a.tab, &vqps[i]->conn, &p, net.now));
-        vqps[i]->ep = true;
-    }
-    for (unsigned i : {1, 2}) {
-        vqp_conn_drop(&vqps[i]->conn);
-    }
-    a.vqps.resize(1);
-    a.drain();
-    run(net);
-    expect_paired(vqps[0], other(vqps[0]));
-    EXPECT_EQ(1u, b.vqps.size());
-}
-
 TEST_F(conn_connect, a_request_of_the_peer_answers_one_that_was_held_back)
 {
     std::vector<Vqp*> x, y;
@@ -504,7 +484,7 @@ TEST_F(conn_connect, a_request_of_the_peer_answers_one_that_was_held_back)
         y.push_back(b.connect(a));
     }
 
-    /* A peer that does not hold back: its own numbers are the same */
+    /* A peer that does not limit its REQs: its own numbers are the same */
     a.recv(request(y[69]));
     EXPECT_EQ(VQP_CONN_NEW, x[69]->conn.state);
     run(net);
@@ -591,6 +571,32 @@ TEST_F(conn_connect, states_and_actions_have_names)
     EXPECT_STREQ("unknown", vqp_conn_state_name(VQP_CONN_STATE_LAST));
     EXPECT_STREQ("SEND", vqp_conntab_action_name(VQP_CONNTAB_SEND));
     EXPECT_STREQ("unknown", vqp_conntab_action_name(VQP_CONNTAB_ACTION_LAST));
+}
+
+TEST_F(conn_states, each_change_is_told)
+{
+    Vqp *x = connected();
+    Vqp *y = b.connect(a);
+
+    EXPECT_EQ("NEW>REQ, REQ>PEER, PEER>READY, READY>LIVE", take(a));
+    EXPECT_EQ("NEW>ASKED, ASKED>PEER, PEER>LIVE", take(b));
+    a.close(x);
+    run(net);
+    EXPECT_EQ("LIVE>CLOSING, CLOSING>LIVE", take(a)); /* b is still used */
+    EXPECT_EQ("", take(b));
+    b.fail(y, VQP_ERR_IO);
+    run(net);
+    EXPECT_EQ("LIVE>CLOSED", take(a));
+    EXPECT_EQ("LIVE>FAILED", take(b));
+    b.close(y);
+    EXPECT_EQ("FAILED>CLOSED", take(b));
+}
+
+TEST_F(conn_states, nothing_is_told_to_who_does_not_log)
+{
+    a.tab.config.log_states = 0;
+    connected();
+    EXPECT_EQ("", take(a));
 }
 
 TEST_F(conn_connect, messages_rotate_over_the_rails_of_the_peer)
@@ -880,7 +886,7 @@ TEST_F(conn_closing, before_anything_was_sent_it_waits_until_live)
     EXPECT_EQ(64u, b.vqps.size());
 }
 
-/* Found by vqp_sim: the number was gone, and the peer's request got a reset */
+/* Found by vqp_sim: the number was lost, and the peer's request got a reset */
 TEST_F(conn_closing, before_anything_was_sent_the_peer_may_use_the_same_number)
 {
     Vqp *x = nullptr, *y = nullptr;
@@ -1139,7 +1145,7 @@ TEST_F(conn_rails, one_silent_rail_in_each_direction_stops_nothing)
         run(net, 10 * SEC);
         expect_paired(x, y);
         silence(c, d, (mask >> 2) & 1, (mask >> 3) & 1);
-        c.close(x); /* "still active": c goes on as the passive side */
+        c.close(x); /* "still active": c continues as the passive side */
         run(net, 10 * SEC);
         expect_paired(x, y);
         EXPECT_EQ(0u, y->failed);
@@ -1284,13 +1290,13 @@ TEST_F(conn_forged, a_stolen_interface_id_gets_no_endpoint)
     expect_paired(y, other(y));
     Vqp *x = a.connect(b);
     expect_paired(x, y);
-    EXPECT_EQ(1u, b.vqps.size()); /* the attacker's interface knows of nothing */
+    EXPECT_EQ(1u, b.vqps.size()); /* the attacker's interface has no connection */
 }
 
 /* This requires control of a packet's source address */
 TEST_F(conn_forged, an_endpoint_on_an_unproven_connection_gets_the_true_peer)
 {
-    b.recv(req(a, a, b, 1, 99)); /* a does not know that cookie */
+    b.recv(req(a, a, b, 1, 99)); /* a has no such cookie */
     Vqp *forged = &b.vqps.front();
     Vqp *y      = b.connect(a);
     EXPECT_EQ(forged, y);
@@ -1383,7 +1389,7 @@ TEST_F(conn_forged, a_flood_does_not_keep_an_honest_peer_out)
     }
     net.queue.clear();
     Vqp *x = honest.connect(b);
-    run(net, 2 * SEC); /* less than the time for connecting: it asks again */
+    run(net, 2 * SEC); /* less than the time for connecting: it repeats its REQ */
     EXPECT_TRUE(x->is_live());
     EXPECT_GT(b.tab.stats.refused, 100u);
     EXPECT_LT(b.tab.stats.refused, 200u);
@@ -1668,7 +1674,7 @@ TEST_F(conn_loop, a_request_for_a_number_that_was_not_given_is_refused)
 }
 
 /*
- * What is remembered of peers
+ * The records of peers
  */
 
 TEST_F(conn_memory, the_record_of_a_peer_moves_when_its_holder_goes)
@@ -1751,7 +1757,7 @@ TEST_F(conn_memory, both_sides_may_lose_their_records_and_connect_at_once)
         std::vector<Vqp*> all;
 
         for (Node *node : {&one, &two, &third}) {
-            node->unique_numbers = false; /* not known any more */
+            node->unique_numbers = false; /* not recorded any more */
         }
         world.jitter      = 30 * MSEC;
         world.loss        = 10;

@@ -1,5 +1,5 @@
 /*
- * Cutting ops into frags: sizes, pieces, fsns, completions asked for, fences,
+ * Splitting ops into frags: sizes, pieces, fsns, requested completions, fences,
  * and the limits of a path.
  */
 #include "txkit.h"
@@ -127,7 +127,7 @@ TEST_F(dispatch, keys_are_those_of_the_paths_rails) {
     op->rma.rkeys  = rkeys;
     op->length = 512;
     *vqp_tx_op_iov(&m_tx, op, 1) = {USER_ADDR, 512, lkeys};
-    vqp_tx_rma_cut(&m_tx, op);
+    vqp_tx_rma_set_frag_size(&m_tx, op);
     vqp_tx_rma_commit(&m_tx, op);
     auto frags = batch();
     ASSERT_EQ(2u, frags.size());
@@ -394,8 +394,8 @@ TEST_F(dispatch, sprayed_messages_are_pipelined) {
     }
     EXPECT_EQ(102u | VQP_IMM_LAST, frags.back().imm);
 
-    /* A CQE of the second would confirm the first: only the frags of a path
-     * stand in order, so the second is done first where the first is alone */
+    /* A CQE of the second would confirm the first only on the same path. So the
+     * second is done first if the first is alone on its path */
     for (const vqp_frag_t &frag : second) {
         retire(frag);
     }
@@ -507,7 +507,7 @@ TEST_F(tail, an_am_that_owes_immediates_is_not_over_and_nothing_passes_it) {
     am(0, &u[1]);
     auto first = batch();
     retire(first[0]);
-    m_paths[1].up = 0; /* the empty immediate has no way out */
+    m_paths[1].up = 0; /* no path takes the empty immediate */
     auto rest = batch();
     ASSERT_EQ(1u, rest.size());
     EXPECT_EQ(100u, rest[0].imm);
@@ -615,8 +615,8 @@ TEST_F(notify_auto, messages_announced_in_different_ways_keep_their_order) {
     }
 }
 
-/* begin reserves what the longest message takes; the message that is committed
- * may be announced in another way, and must do with it */
+/* begin reserves for the longest message. The committed message may be announced
+ * in another way, and must not need more */
 TEST_F(notify_auto, a_shorter_message_than_begun_keeps_within_what_was_reserved) {
     for (uint32_t max = 600; max <= 2000; max += 100) {
         for (uint32_t length = 0; length <= max; length += 50) {
@@ -636,7 +636,7 @@ TEST_F(notify_auto, a_shorter_message_than_begun_keeps_within_what_was_reserved)
     }
 }
 
-/* ---- completions asked for ---- */
+/* ---- requested completions ---- */
 
 TEST_F(dispatch, a_path_is_refilled_a_quarter_at_a_time) {
     m_cfg.path_cap   = 1024;
@@ -718,8 +718,8 @@ TEST_F(dispatch, every_nth_frag_is_signaled) {
     }
 }
 
-/* Whatever signal_every is: a path that is full of unsignaled frags would be full
- * for ever */
+/* Whatever signal_every is: a path that is full of unsignaled frags would stay
+ * full */
 TEST_F(dispatch, messages_that_fill_a_path_bring_a_cqe) {
     for (uint32_t every = 1; every <= 40; ++every) {
         m_cfg.signal_every = every;
@@ -829,7 +829,7 @@ TEST_F(dispatch, a_message_that_waited_advertises_what_a_control_message_adverti
     m_tx.slow |= VQP_TX_CONTROL;
     EXPECT_EQ(1u, count(batch(), VQP_KIND_CONTROL));
     m_credit = {80000, 80};
-    am(8); /* later than the control message: it knows more */
+    am(8); /* later than the control message: its credit is newer */
     while (count(frags, VQP_KIND_AM) == 0) {
         ASSERT_FALSE(frags.empty());
         vqp_tx_reclaim(&m_tx);
@@ -876,8 +876,8 @@ TEST_F(dispatch, fence_sends_an_empty_immediate_behind_each_put) {
     EXPECT_EQ(2u, m_stats.fences);
 }
 
-/* Fence frags belong to their message: without CQEs it would not end, nor would a
- * flush behind it */
+/* Fence frags belong to their message: without CQEs the message and a flush
+ * behind it would not end */
 TEST_F(dispatch, fence_frags_of_a_message_that_is_reclaimed_have_cqes) {
     start(4);
     for (vqp_path_t &path : m_paths) {
@@ -1070,7 +1070,7 @@ TEST_F(dispatch, on_one_path_a_message_passes_no_put) {
     vqp_tx_fence(&m_tx);
     rma(VQP_KIND_PUT, 8);
     am(8);
-    auto frags = batch(); /* AMs go first, and need the first put alone */
+    auto frags = batch(); /* AMs are first, and need only the first put */
     ASSERT_EQ(3u, frags.size());
     EXPECT_EQ(VQP_KIND_PUT, (int)frags[0].kind);
     EXPECT_EQ(0u, count(frags, VQP_KIND_FENCE));
@@ -1135,7 +1135,7 @@ TEST_F(dispatch, a_put_behind_two_fences_waits_for_the_messages_between) {
     EXPECT_EQ(1u, count(batch(), VQP_KIND_PUT));
 }
 
-/* Positions of a fence stay as they are: 2^31 ops later they seem to be ahead */
+/* Positions of a fence do not change: 2^31 ops later they seem to be ahead */
 static void pass_2g_ops(vqp_opring_t &ring)
 {
     ring.head += (1u << 31) + 2;
@@ -1254,15 +1254,15 @@ TEST_F(dispatch_left, an_op_waits_for_the_busy_path_and_is_marked_deferred) {
     EXPECT_FALSE(m_tx.clock.deferred);
 }
 
-/* The busy path has fallen silent: its completion will not come, and the op is not
- * left beside an idle path */
+/* The busy path has stopped: its completion will not come, and the op must not
+ * wait while another path is idle */
 TEST_F(dispatch_left, an_op_goes_to_the_idle_path_when_the_busy_one_is_late) {
     start_asymmetric();
     rma(VQP_KIND_PUT, FRAG, &u[0]);
     EXPECT_TRUE(batch().empty());
     m_tx.clock.now += VQP_RATE_LATE;
     EXPECT_TRUE(batch().empty());
-    EXPECT_TRUE(m_tx.clock.deferred); /* to be asked again */
+    EXPECT_TRUE(m_tx.clock.deferred); /* dispatch again later */
     m_tx.clock.now += 1;
     auto frags = txkit::dispatch();
     ASSERT_FALSE(frags.empty());
@@ -1289,8 +1289,8 @@ TEST_F(dispatch_left, a_message_goes_to_the_idle_path_when_the_busy_one_is_late)
     }
 }
 
-/* A frag that has no CQE to come is confirmed by the CQE of a later one: the idle
- * time between them is not that of a transfer */
+/* A frag without a CQE is confirmed by the CQE of a later one: the idle time
+ * between them must not count as transfer time */
 TEST_F(dispatch_left, idle_time_is_not_measured) {
     m_cfg.path_cap = 4 * FRAG;
     start(2);

@@ -1,6 +1,6 @@
 /*
- * A path that is given up is drained: when has all come back that comes, and how
- * is the rest known? See failover_test.cc.
+ * A path that is given up is drained: when all completions have arrived, and how
+ * the state of the other frags is determined. See failover_test.cc.
  */
 #include "failkit.h"
 
@@ -94,7 +94,7 @@ TEST_F(failover_drain, a_receive_with_an_error_takes_the_path_down) {
     EXPECT_EQ(RECVS - 1, path().recv_posted);
 }
 
-/* In ERR nothing would say so */
+/* In ERR no event would report it */
 TEST_F(failover_drain, a_nop_brings_what_was_acknowledged_without_a_completion) {
     open();
     only(0, [&] {
@@ -187,7 +187,7 @@ TEST_F(failover_drain, a_queue_pair_that_is_lost_brings_nothing) {
     ASSERT_TRUE(event(VQP_EVENT_PATH_QUIESCE));
     vqp_path_quiesced(&m_vqp, &path(), 1, 0);
     ASSERT_TRUE(counts());
-    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 9); /* nobody knows */
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 9); /* unknown */
     msg = said();
     EXPECT_EQ(VQP_SOURCE_IMM, msg.down.source);
     EXPECT_EQ(1u, msg.down.count);

@@ -177,7 +177,8 @@ TEST(entropy, paths_of_an_endpoint_spread_as_if_at_random) {
     }
 }
 
-/* Why not: a hash that is linear treats all endpoints alike, well or badly */
+/* Consecutive ports: a linear hash treats all endpoints in the same way, well or
+ * badly */
 TEST(entropy, ports_in_a_row_can_all_share_a_link) {
     auto row = [](uint64_t, unsigned path) {
         return (uint16_t)(0xffc0 + path);

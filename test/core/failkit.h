@@ -1,6 +1,6 @@
 /*
- * A vqp whose paths die: what its owner does, and what the peer says, is made by
- * hand. Nothing is executed.
+ * A vqp whose paths fail: the test makes the calls of its owner and the messages
+ * of the peer. Nothing is executed.
  */
 #ifndef VQP_TEST_FAILKIT_H
 #define VQP_TEST_FAILKIT_H
@@ -90,7 +90,7 @@ protected:
         }
     }
 
-    /* Was there such an event? It is asked for once */
+    /* Was there such an event? Clears it */
     bool event(vqp_event_t event, unsigned i = 0) {
         take();
         auto it = std::find(m_events.begin(), m_events.end(),
@@ -169,7 +169,7 @@ protected:
         vqp_path_quiesced(&m_vqp, &m_paths[i], 0, 0);
     }
 
-    /* It is given up, and nothing is on its way any more; the peer executed
+    /* It is given up, and nothing is in flight any more; the peer executed
      * nothing here */
     void drain(unsigned i = 0, vqp_status_t status = VQP_ERR_TIMEOUT) {
         vqp_path_down(&m_vqp, &m_paths[i], status);
@@ -201,13 +201,34 @@ protected:
         vqp_path_connected(&m_vqp, &m_paths[i], status);
     }
 
-    /* From DOWN to UP */
-    void revive(unsigned i = 0) {
+    /* The nop that probes the path is posted, and comes back */
+    void probe(unsigned i = 0) {
+        EXPECT_EQ(VQP_PATH_PROBE, state(i));
+        EXPECT_FALSE(m_paths[i].up);
+        post_probe();
+        EXPECT_EQ(VQP_PATH_PROBE, state(i));
+        EXPECT_EQ(1u, confirm_all(i));
+        post_probe();
+        EXPECT_EQ(VQP_PATH_UP, state(i));
+    }
+
+    void post_probe() {
+        m_batch.count = 0;
+        vqp_path_drain(&m_vqp, &m_batch);
+    }
+
+    /* From DOWN on */
+    void reach_probe(unsigned i = 0) {
         rebuild(i);
         hear_up(HAVE, m_paths[i].fo.generation, i);
         EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT, i));
         connected(i);
-        EXPECT_EQ(VQP_PATH_UP, state(i));
+        EXPECT_EQ(VQP_PATH_PROBE, state(i));
+    }
+
+    void revive(unsigned i = 0) {
+        reach_probe(i);
+        probe(i);
     }
 
     /* ---- traffic ---- */
@@ -253,7 +274,7 @@ protected:
         return frag;
     }
 
-    /* What goes out while only that path takes frags */
+    /* Sends while only that path takes frags */
     template <typename F>
     std::vector<vqp_frag_t> only(unsigned i, F &&post) {
         std::vector<vqp_frag_t> frags;

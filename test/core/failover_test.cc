@@ -1,6 +1,6 @@
 /*
- * The failover of paths: the states of a path, and the messages of both sides. How
- * a dead queue pair is drained: drain_test.cc. What becomes of its frags:
+ * The failover of paths: the states of a path, and the messages of both sides.
+ * How a failed queue pair is drained: drain_test.cc. What happens to its frags:
  * trim_test.cc and replay_test.cc.
  */
 #include "failkit.h"
@@ -12,13 +12,13 @@ namespace {
 
 class failover : public failkit {
 protected:
-    void timer() { vqp_on_path_timer(&m_vqp, m_now); }
+    void timer() { vqp_on_path_timer(&m_vqp, m_now, 1); }
 
     void down(unsigned i = 0, vqp_status_t status = VQP_ERR_TIMEOUT) {
         vqp_path_down(&m_vqp, &m_paths[i], status);
     }
 
-    /* Whatever is to be said */
+    /* All messages that are due */
     void hush(unsigned i = 0) {
         while (said(i).type != VQP_WIRE_TYPE_NONE) {
         }
@@ -92,7 +92,9 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     EXPECT_EQ(PSN, msg.up.psn);
 
     hear_up(HAVE);
-    EXPECT_EQ(VQP_PATH_UP, state());
+    EXPECT_EQ(0u, m_stats.path_ups);
+    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    probe();
     EXPECT_EQ(1u, m_stats.path_ups);
     EXPECT_TRUE(path().up);
     EXPECT_TRUE(event(VQP_EVENT_RESUME));
@@ -159,7 +161,7 @@ TEST_F(failover, a_path_that_waits_for_the_peer_can_go_down_again) {
     quiesce();
     flush_recvs();
     EXPECT_TRUE(counts());
-    /* what was known of the generation before is not known of this one */
+    /* the counts of the generation before do not apply to this one */
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
     EXPECT_EQ(DRAINED, said().flags);
@@ -206,7 +208,7 @@ TEST_F(failover, messages_of_other_generations_mean_nothing) {
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
 }
 
-/* The peer is behind, and lacks what says that it may go on */
+/* The peer is behind, and lacks the message that lets it continue */
 TEST_F(failover, the_generation_before_is_told_of_the_new_one) {
     vqp_path_msg_t msg;
 
@@ -230,7 +232,7 @@ TEST_F(failover, requests_are_answered_and_answers_are_not) {
         int type_up   = flags ? VQP_WIRE_TYPE_NONE : VQP_WIRE_PATH_UP;
 
         open();
-        hear_up(flags | HAVE, 0); /* UP: it has not heard that */
+        hear_up(flags | HAVE, 0); /* UP: it has not received that */
         EXPECT_EQ(type_up, said().type);
         down();
         hush();
@@ -284,7 +286,7 @@ TEST_F(failover, the_request_that_ends_the_wait_is_answered) {
     EXPECT_EQ(DRAINED | HAVE | ANSWER, msg.flags);
 }
 
-/* A peer that is READY has said so, and waits for ours. */
+/* A peer that is READY has sent this, and waits for our message. */
 TEST_F(failover, a_peer_that_is_ready_hears_that_we_are) {
     open();
     die(0, msn(0));
@@ -295,7 +297,7 @@ TEST_F(failover, a_peer_that_is_ready_hears_that_we_are) {
     hear_up(HAVE);
     ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
     connected();
-    EXPECT_EQ(VQP_PATH_UP, state());
+    EXPECT_EQ(VQP_PATH_PROBE, state());
     vqp_path_msg_t msg = said();
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(HAVE, msg.flags & HAVE);
@@ -316,7 +318,7 @@ TEST_F(failover, both_counts_must_be_known_to_both_sides) {
     hear_down(DRAINED | HAVE);
     EXPECT_EQ(VQP_PATH_DOWN, state());
 
-    /* it can not have what was not said yet */
+    /* it can not have a message that was not sent yet */
     open();
     down();
     hear_down(DRAINED | HAVE);
@@ -339,7 +341,54 @@ TEST_F(failover, the_next_generation_has_both_counts) {
     connected();
     EXPECT_EQ(VQP_PATH_READY, state());
     hear_up(HAVE, 1);
-    EXPECT_EQ(VQP_PATH_UP, state());
+    probe();
+}
+
+/* Control messages come through, the data of the path does not. */
+TEST_F(failover, a_path_whose_probe_fails_takes_no_frags) {
+    open();
+    die(0, msn(0));
+    reach_probe();
+    post_probe();
+    for (unsigned i = 0; i < 10; ++i) {
+        EXPECT_TRUE(rma(VQP_KIND_PUT, 64));
+    }
+    EXPECT_EQ(0u, on_path(next(), 0));
+    fail_send(0, (uint16_t)(path().tail - 1), VQP_ERR_TIMEOUT);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state());
+    EXPECT_EQ(2u, m_stats.path_downs);
+    EXPECT_EQ(0u, m_stats.path_ups);
+}
+
+TEST_F(failover, a_probe_that_can_not_be_posted_takes_the_path_down) {
+    open();
+    die(0, msn(0));
+    reach_probe();
+    post_probe();
+    ASSERT_EQ(1u, m_batch.count);
+    m_batch.frags[0].flags |= VQP_FRAG_UNPOSTED;
+    vqp_post_failed(&m_vqp, m_batch.frags, 1);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state());
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    quiesce();
+    flush_recvs();
+    EXPECT_TRUE(counts());
+}
+
+/* The peer has probed it already, and uses it. */
+TEST_F(failover, a_path_that_is_probed_may_be_given_up_by_the_peer) {
+    open();
+    die(0, msn(0));
+    rebuild();
+    hear_up(HAVE);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    connected();
+    hush();
+    hear_up(0); /* it asks again: our answer was lost */
+    EXPECT_EQ(VQP_WIRE_PATH_UP, said().type);
+    EXPECT_EQ(VQP_PATH_PROBE, state());
+    hear_down(0, 1);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state());
 }
 
 TEST_F(failover, a_peer_that_is_up_ends_the_hold) {
@@ -353,8 +402,8 @@ TEST_F(failover, a_peer_that_is_up_ends_the_hold) {
     EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD));
 }
 
-/* Its PATH_UP was lost, and its new queue pair died before it was connected: it
- * was rebuilt, so both counts are known there. */
+/* Its PATH_UP was lost, and its new queue pair failed before it was connected. It
+ * was rebuilt, so the peer has both counts. */
 TEST_F(failover, the_next_generation_has_both_counts_when_it_is_down) {
     open();
     drain();
@@ -535,7 +584,7 @@ TEST_F(failover, a_path_that_comes_back_ends_the_outage) {
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
 }
 
-/* It takes no new frags before what waits is out, but it is there. */
+/* It takes no new frags before the waiting ones are sent, but it is UP. */
 TEST_F(failover, a_path_that_is_up_and_replays_is_no_outage) {
     open(1);
     puts(0, 4, u);
@@ -610,8 +659,12 @@ public:
         vqp_path_msg_t msg;
         int what;
 
-        vqp_on_path_timer(&m_vqp, m_now);
+        vqp_on_path_timer(&m_vqp, m_now, 1);
         (void)next();
+        if ((state() == VQP_PATH_PROBE) && path().fo.has_nop &&
+            (rng() % 2 == 0)) {
+            confirm_all(0);
+        }
         while ((what = vqp_next_event(&m_vqp)) != VQP_EVENT_NONE) {
             bool fails = is_bad && (rng() % 3 == 0);
 
@@ -639,6 +692,7 @@ public:
         }
         if ((state() == VQP_PATH_QUIESCE) && path().fo.quiesced &&
             (rng() % 2 == 0)) {
+            flush_sends();
             flush_recvs();
         }
     }
@@ -653,8 +707,8 @@ public:
     using failkit::state;
 };
 
-/* Messages are lost and overtaken, rebuilds and connects fail, paths die at any
- * time: when that ends the path is UP on both sides. */
+/* Messages are lost and overtaken, rebuilds and connects fail, paths fail at any
+ * time. When this ends, the path is UP on both sides. */
 TEST_F(failover, both_sides_come_back_whatever_has_happened) {
     for (unsigned seed = 0; seed < 300; ++seed) {
         std::mt19937 rng(seed);

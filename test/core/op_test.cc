@@ -1,4 +1,5 @@
-/* Ops and their ring. The sizes are pinned: these are what a path walks. */
+/* Ops and their ring. The sizes are fixed: a path reads these objects in
+ * sequence. */
 #include <gtest/gtest.h>
 
 extern "C" {

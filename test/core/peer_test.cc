@@ -90,7 +90,7 @@ TEST(peer, any_order_within_the_window_is_exact)
         std::mt19937 rng(seed);
         std::set<uint32_t> used, sent;
         vqp_peer_t peer;
-        uint32_t theirs = 0; /* highest number that the peer knows */
+        uint32_t theirs = 0; /* highest number that the peer has seen */
 
         vqp_peer_init(&peer, 1);
         for (unsigned i = 0; i < 500; ++i) {

@@ -57,7 +57,7 @@ TEST_F(rate, an_idle_interval_lasts_until_the_last_empty_poll) {
     vqp_rate_confirmed(&m_rate, UNIT, 0, NOW + 3000, NOW + 90000);
     EXPECT_EQ(3000u, vqp_rate_cost(&m_rate, NOW + 90000));
 
-    /* the latency is in it: it does not outweigh what is known better */
+    /* it includes the latency: it does not replace a better measurement */
     vqp_rate_begin(&m_rate, NOW + 200000);
     vqp_rate_confirmed(&m_rate, UNIT, 0, NOW + 207000, NOW + 290000);
     EXPECT_EQ(3000u, vqp_rate_cost(&m_rate, NOW + 290000));

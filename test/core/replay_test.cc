@@ -1,6 +1,6 @@
 /*
- * What a path that died has left is sent again: on which path, in which order, as
- * what, and with which credits.
+ * The frags that a failed path has left are sent again: on which path, in which
+ * order, in which form, and with which credits.
  */
 #include "failkit.h"
 
@@ -372,7 +372,7 @@ TEST_F(replay, leaves_out_what_the_peer_has_given_credit_for) {
             am(8, &u[i]);
         }
     });
-    die(1, msn(99, 99)); /* nobody knows */
+    die(1, msn(99, 99)); /* the count is unknown */
     EXPECT_TRUE(done().empty());
     EXPECT_EQ(1, vqp_tx_credit(&m_tx, m_tx.fc.ring_peer + 64,
                                vqp_imm_fsn(was[1].imm) + 1));
@@ -386,7 +386,7 @@ TEST_F(replay, leaves_out_what_the_peer_has_given_credit_for) {
     EXPECT_EQ(m_tx.fc.ring_head, m_tx.fc.ring_local);
 }
 
-/* ---- more paths die ---- */
+/* ---- more paths fail ---- */
 
 TEST_F(replay, follows_when_the_second_path_dies) {
     std::vector<int> users(40);
@@ -425,7 +425,7 @@ TEST_F(replay, follows_when_the_second_path_dies) {
     }
 }
 
-/* A put behind a fence relies on it, where there is one path, and so does the last
+/* The order matters for a put behind a fence on a single path, and for the last
  * immediate of a tail message. A post that fails ends the batches. */
 TEST_F(replay, keeps_the_order_when_the_path_dies_in_the_middle) {
     m_depth = 60;
@@ -474,7 +474,7 @@ TEST_F(replay, a_path_that_dies_again_and_again_loses_nothing) {
     open(1);
     puts(0, 8, u);
     for (unsigned i = 0; i < 7; ++i) {
-        die(0, msn(1));
+        die(0, msn((i == 0) ? 1 : 2)); /* the probe is the first one */
         EXPECT_EQ(users_t {&u[i]}, done());
         revive();
         EXPECT_EQ(7 - i, next().size());
@@ -483,6 +483,23 @@ TEST_F(replay, a_path_that_dies_again_and_again_loses_nothing) {
     EXPECT_EQ(users_t {&u[7]}, done());
     EXPECT_EQ(0u, path().bytes);
     EXPECT_EQ(0u, path().rma);
+}
+
+/* Each probe takes a slot beside those of the frags that wait. */
+TEST_F(replay, probes_that_fail_leave_what_waits_for_them) {
+    open(1);
+    puts(0, 20, u);
+    die(0, msn(0));
+    for (unsigned i = 0; i < 100; ++i) {
+        reach_probe();
+        ASSERT_EQ(1u, next().size());
+        ASSERT_LE((uint16_t)(path().tail - path().fo.replay), path().mask) << i;
+        die(0, msn(0));
+    }
+    revive();
+    EXPECT_EQ(20u, next().size());
+    confirm_all(0);
+    EXPECT_EQ(20u, done().size());
 }
 
 TEST_F(replay, a_path_that_dies_before_its_replay_keeps_it) {
@@ -499,7 +516,7 @@ TEST_F(replay, a_path_that_dies_before_its_replay_keeps_it) {
     }
 }
 
-/* ---- immediates that a dead path owes ---- */
+/* ---- immediates that a failed path lacks ---- */
 
 TEST_F(replay, a_tail_message_goes_on_on_the_other_path) {
     for (uint32_t executed : {6, 0}) {
@@ -587,7 +604,7 @@ TEST_F(replay, a_flush_waits_for_a_control_message_that_is_replayed) {
         open(2);
         only(1, [&] { want_control(); });
         auto data = only(0, [&] { am(8, &u[0]); });
-        if (is_first) { /* the barrier is armed before the path dies */
+        if (is_first) { /* the barrier is armed before the path fails */
             confirm(data);
             confirm_all(0);
             ASSERT_TRUE(vqp_flush(&m_vqp, VQP_OP_BUFFER, &u[1], 1));
@@ -709,7 +726,7 @@ TEST_F(replay, an_operation_error_in_quiesce_is_not_replayed) {
     EXPECT_EQ(VQP_ERR_REMOTE, m_vqp.status);
 }
 
-/* Local memory that can not be read is the fault of no path */
+/* Local memory that can not be read is not a fault of a path */
 TEST_F(replay, an_error_that_comes_twice_fails_the_vqp) {
     open(2);
     auto frags = puts(1, 1, u);

@@ -202,7 +202,7 @@ TEST_F(rx, a_credit_request_is_answered_with_all_credit_there_is) {
     vqp_rx_control(&m_rx, 0);
     EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 
-    vqp_rx_imm(&m_rx, FIRST); /* an fsn is new credit as well as bytes are */
+    vqp_rx_imm(&m_rx, FIRST); /* an fsn is new credit, as bytes are */
     EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
     advertise();
     EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
@@ -211,7 +211,7 @@ TEST_F(rx, a_credit_request_is_answered_with_all_credit_there_is) {
 TEST_F(rx, a_request_ends_with_new_credit) {
     cell(0, {0, 0, VQP_CELL_REQUEST, 0});
     vqp_rx_control(&m_rx, 0);
-    advertise(); /* nothing new: the request stands */
+    advertise(); /* nothing new: the request remains */
     record(0, 16);
     consume();
     EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
@@ -228,7 +228,7 @@ TEST_F(rx, a_request_does_not_end_with_credit_that_waited_in_a_message) {
     vqp_rx_imm(&m_rx, FIRST);
     credit     = vqp_rx_credit(&m_rx);
     tx.am.tail = 1;
-    vqp_rx_advertise_in_am(&m_rx, &tx, &credit); /* and then it goes */
+    vqp_rx_advertise_in_am(&m_rx, &tx, &credit); /* then it is sent */
 
     cell(0, {0, 0, VQP_CELL_REQUEST, 0});
     vqp_rx_control(&m_rx, 0);

@@ -190,7 +190,7 @@ protected:
                 }
             }
             if (first == NUM) {
-                ADD_FAILURE() << "nobody is busy, and nobody takes a frag";
+                ADD_FAILURE() << "no path is busy, and no path takes a frag";
                 return UINT64_MAX;
             }
 
@@ -268,8 +268,8 @@ TEST_F(left, is_not_deferred_where_no_path_has_room) {
     EXPECT_FALSE(m_deferred);
 }
 
-/* The full one has stopped: no completion of it would ever start dispatch again,
- * and the op would be stranded beside idle paths */
+/* The full one has stopped: no completion of it would start dispatch again, and
+ * the op would wait while other paths are idle */
 TEST_F(left, does_not_wait_for_a_full_one_that_is_late) {
     cost(0, 100);
     cost(1, 10000);
@@ -317,7 +317,7 @@ TEST_F(left, waits_although_a_full_one_alone_would_need_longer) {
 TEST_F(left, a_slow_path_gets_its_share_of_an_op_and_not_more) {
     std::vector<uint64_t> ns = {1000, 1000, 1000, 10000};
 
-    stream(16 << 20, ns); /* learns */
+    stream(16 << 20, ns); /* has a measured rate now */
     for (uint64_t total = 1 << 20; total <= 16 << 20; total *= 2) {
         EXPECT_GE(share(total, ns, stream(total, ns)), 0.85) << total;
     }
@@ -369,8 +369,8 @@ TEST_F(left, equal_paths_give_their_sum) {
     EXPECT_GE(share(64 << 20, ns, stream(64 << 20, ns)), 0.99);
 }
 
-/* Measured rates are never quite the same: the last frags of an op must not wait
- * for the path that seems to be a little faster */
+/* Measured rates always differ a little: the last frags of an op must not wait
+ * for the path that seems to be slightly faster */
 TEST_F(left, nearly_equal_paths_do_not_wait_for_each_other) {
     for (unsigned i = 0; i < NUM; ++i) {
         cost(i, 5000 + 100 * i);

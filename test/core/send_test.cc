@@ -121,7 +121,7 @@ public:
             op->flags     |= VQP_OP_INLINE;
         } else {
             *vqp_tx_op_iov(&m_tx, op, 1) = {USER_ADDR, length, &m_lkey};
-            vqp_tx_rma_cut(&m_tx, op);
+            vqp_tx_rma_set_frag_size(&m_tx, op);
         }
 
         if (is_fast) {
@@ -327,8 +327,8 @@ TEST(send, does_the_same_as_commit_and_dispatch) {
     EXPECT_GT(count, 200 * 45u);
 }
 
-/* A put of a frag per path. Nothing is full here: otherwise dispatch goes on with
- * the put, and asks for CQEs for the frags that it sees together. */
+/* A put of a frag per path. Nothing is full here: otherwise dispatch continues
+ * with the put, and requests CQEs for the frags that it sees together. */
 TEST(send, spreads_a_put_as_dispatch_does) {
     uint64_t count = 0;
 
@@ -384,7 +384,7 @@ protected:
             vqp_tx_op_iov(&m_tx, op, pieces)[i] = {USER_ADDR, length / pieces,
                                                    &m_lkey};
         }
-        vqp_tx_rma_cut(&m_tx, op);
+        vqp_tx_rma_set_frag_size(&m_tx, op);
         return vqp_tx_send_rma(&m_tx, op, KIND, 0, &m_sge, &m_frag);
     }
 
@@ -434,7 +434,7 @@ TEST_F(fast_path, is_allowed_to_left_while_paths_are_symmetric_and_idle_enough) 
     EXPECT_FALSE(put_open());
     EXPECT_FALSE(am_open());
 
-    /* what is old is forgotten */
+    /* old rates are discarded */
     m_tx.clock.now += 2ul * VQP_RATE_FORGET;
     EXPECT_TRUE(dispatch().empty());
     EXPECT_TRUE(put_open());
@@ -478,7 +478,7 @@ TEST_F(fast_path, is_not_allowed_behind_a_fence) {
     EXPECT_FALSE(put_open());
 }
 
-/* A message does not take the fence of a put away, nor does the put's hold it up */
+/* A message does not end the fence of a put, and is not delayed by it */
 TEST_F(fast_path, is_allowed_to_messages_behind_the_one_that_had_the_fence) {
     start(1);
     rma(VQP_KIND_PUT, 8);

@@ -1,6 +1,6 @@
 /*
- * What the peer has executed of a path that died ends, the rest waits for its
- * replay. On one path: slots are in posting order.
+ * The frags of a failed path that the peer has executed end, the others wait for
+ * their replay. On one path: slots are in posting order.
  */
 #include "failkit.h"
 
@@ -61,7 +61,7 @@ TEST_F(trim, the_count_begins_with_the_queue_pair) {
     EXPECT_EQ(1u, again().size());
     puts(0, 2, u + 5);
     done();
-    die(0, msn(2)); /* what was replayed, and one more */
+    die(0, msn(3)); /* the probe, what was replayed, and one more */
     EXPECT_EQ((users_t {&u[4], &u[5]}), done());
     auto frags = again();
     EXPECT_EQ(1u, frags.size());
@@ -178,8 +178,8 @@ TEST_F(trim, a_get_is_always_sent_again) {
     EXPECT_EQ(users_t {&u[0]}, done());
 }
 
-/* The later op has waited for the answer of the get, by the fence flag: that it
- * was executed says that the get has ended. A second get may see what it, or the
+/* The later op has waited for the answer of the get, by the fence flag: its
+ * execution proves that the get has ended. A second get may see what it, or the
  * handler of the message, has changed. */
 TEST_F(trim, a_get_before_an_executed_fence_is_not_sent_again) {
     open(1);
@@ -206,7 +206,7 @@ TEST_F(trim, an_atomic_whose_result_is_wanted_is_lost_when_it_was_executed) {
     EXPECT_EQ(5u, result);
     EXPECT_EQ(1u, m_stats.undecided);
 
-    auto frags = again(); /* the third one was not executed: that is known */
+    auto frags = again(); /* the third one was certainly not executed */
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(VQP_WR_FADD, frags[0].opcode);
     *vqp_tx_amo_cell(&m_tx, &path(), frags[0].slot) = 42;

@@ -280,7 +280,7 @@ TEST_F(tx, bogus_credit_is_a_protocol_error) {
 }
 
 /* A peer that gives credit for a number that no frag has carried yet breaks the
- * protocol. It harms its own reception only: here everything ends */
+ * protocol. It affects only its own reception: here all ops end */
 TEST_F(tx, credit_for_a_message_without_its_notify_harms_nothing_here) {
     m_cfg.notify = VQP_NOTIFY_SPRAY;
     start(2);
@@ -357,7 +357,7 @@ TEST_F(tx, a_sender_stalled_for_bytes_only_requests_credit_too) {
     dispatch();
     credit_all();
     am(992);
-    am(992); /* less than half: the peer does not send a credit update by itself */
+    am(992); /* less than half: no credit update without a request */
     vqp_tx_reclaim(&m_tx);
     confirm(dispatch());
     vqp_tx_credit(&m_tx, m_tx.fc.ring_peer, m_tx.fc.fsn_next);

@@ -88,7 +88,7 @@ protected:
         return true;
     }
 
-    /* What the owner of the sender asks it for */
+    /* Calls of the owner of the sender */
     void want_control() { m_tx.slow |= VQP_TX_CONTROL; }
 
     void want_probe() { m_tx.slow |= VQP_TX_PROBE; }
@@ -112,7 +112,7 @@ protected:
             iov[i]      = pieces[i];
             op->length += pieces[i].length;
         }
-        vqp_tx_rma_cut(&m_tx, op);
+        vqp_tx_rma_set_frag_size(&m_tx, op);
         vqp_tx_rma_commit(&m_tx, op);
         return true;
     }
@@ -168,7 +168,7 @@ protected:
         return frags;
     }
 
-    /* All that may go */
+    /* All that may be sent */
     std::vector<vqp_frag_t> dispatch() {
         std::vector<vqp_frag_t> all, some;
 

@@ -195,7 +195,7 @@ TEST_F(vqp, fails_before_it_is_connected) {
     EXPECT_TRUE(next().empty());
 }
 
-/* The control plane has to know; the user does */
+/* The control plane has to be notified; the user has canceled */
 TEST_F(vqp, what_is_canceled_is_marked_so) {
     open();
     rma(VQP_KIND_PUT, 8, &u[0]);
@@ -588,7 +588,7 @@ TEST_F(vqp, of_a_batch_each_path_fails_from_its_own_frag_on) {
     EXPECT_EQ(2, vqp_path_outstanding(&m_paths[3]));
     EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
 
-    /* Path 1 has lost the CQE that the rest counted on; the others have theirs */
+    /* Path 1 has lost the CQE that would confirm the rest; the others have one */
     EXPECT_TRUE(next().empty());
     vqp_qps_failed(&m_vqp);
     auto nops = next();

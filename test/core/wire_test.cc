@@ -1,6 +1,6 @@
 /*
- * The control messages: what is written is read back, and nothing else than
- * that is accepted.
+ * The control messages: a written message is read back, and no other input is
+ * accepted.
  */
 #include <gtest/gtest.h>
 

@@ -31,7 +31,7 @@
  *                             out: the QP fails at once. RC only
  *   lose         a send gets no answer, this time, and is not executed: the
  *                QP's time-out and retries follow. Each attempt counts. op= as
- *                for wr. RC only
+ *                for wr. A datagram is sent with success, and does not arrive
  *   rnr          a send that consumes a receive finds none, this time
  *   withhold     a completion that was there is never seen by ibv_poll_cq
  *   duplicate    ibv_poll_cq returns a completion twice

@@ -83,7 +83,7 @@ static void check_values(const uct_vqp_settings_t *set,
     FUZZ_CHECK((double)set->gap_timeout >
                (config->gap_timeout * 1e9 * 0.999) - 1);
 
-    /* What goes into narrower fields further on is not cut off there */
+    /* Values that are stored in narrower fields later are not truncated */
     FUZZ_CHECK((config->gid_index == UCS_ULUNITS_AUTO) ||
                (config->gid_index <= UINT8_MAX));
     FUZZ_CHECK((config->traffic_class == UCS_ULUNITS_AUTO) ||
@@ -113,7 +113,8 @@ static void check_handshake(const uct_vqp_settings_t *set)
     FUZZ_CHECK(vqp_conntab_init(&tab, &config, mem) == VQP_OK);
 }
 
-/* What vqp_tx_init asks for: receives and numbers, so that nobody is stuck */
+/* What vqp_tx_init requires: receives and numbers, so that no op waits without
+ * end */
 static void check_sender(const uct_vqp_settings_t *set)
 {
     FUZZ_CHECK(set->recv_credit >= set->fsn_window + VQP_CONTROL_RESERVE);

@@ -1,6 +1,6 @@
 /*
  * An interface under attack: a table of connections, and the owner that the
- * contract of conntab.h asks for. Each action that breaks the contract ends the
+ * contract of conntab.h requires. Each action that breaks the contract ends the
  * process; what the table has forgotten is freed, so that a sanitizer sees it
  * touched again.
  */

@@ -1,5 +1,5 @@
 /*
- * Prints the names of all UCT components, one per line: does UCX know vqp?
+ * Prints the names of all UCT components, one per line: does UCX find vqp?
  * Uses UCT's public API only.
  */
 #include <uct/api/uct.h>

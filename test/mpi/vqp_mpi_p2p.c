@@ -77,7 +77,7 @@ static void to_self(vqp_mpi_t *mpi)
         out = vqp_mpi_alloc(sizes[i]);
         in  = vqp_mpi_alloc(sizes[i]);
         vqp_mpi_fill(mpi, out, sizes[i], mpi->rank, mpi->rank, i);
-        /* half of them arrive before anybody waits for them */
+        /* half of them arrive before their receives are posted */
         if (i % 2) {
             MPI_Irecv(in, sizes[i], MPI_BYTE, mpi->rank, i, MPI_COMM_WORLD,
                       &requests[1]);

@@ -9,7 +9,7 @@
 # `bench/NAME draw CSV DIR`, with PERF_BUILD, the build tree, and QUICK.
 #
 # A line whose bench is "target" is a row of the page's table of targets: name
-# of the target, what was asked, what was measured, unit, and met or missed.
+# of the target, what is required, what was measured, unit, and met or missed.
 set -u -o pipefail
 PERF=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 TOP=$(cd "$PERF/../.." && pwd)

@@ -8,7 +8,7 @@ import math
 from xml.sax.saxutils import escape
 
 FONT = 'font-family="sans-serif" font-size="12"'
-# color, dashes, mark: told apart by color-blind eyes, and in grey
+# color, dashes, mark: distinguishable without color vision, and in grey
 STYLES = [
     ("#0072b2", "", "circle"),
     ("#d55e00", "", "square"),

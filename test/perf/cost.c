@@ -358,7 +358,7 @@ int main(int argc, char **argv)
         case 'r':
             rounds = (unsigned)atoi(optarg);
             perf_check((rounds >= 10) && (rounds <= MAX_ROUNDS),
-                       "--rounds wants 10 to %d", MAX_ROUNDS);
+                       "--rounds needs 10 to %d", MAX_ROUNDS);
             break;
         case 'o':
             only = optarg;
@@ -377,7 +377,7 @@ int main(int argc, char **argv)
     }
 
     if (config != NULL) {
-        perf_check(only != NULL, "--config wants --only");
+        perf_check(only != NULL, "--config needs --only");
         repeat(config, only, count);
         return 0;
     }

@@ -4,7 +4,7 @@
  * sides, for numbers of endpoints. Both sides are interfaces of this process.
  *
  * The program stands between UCX and libibverbs: it defines the verbs that make
- * queues and registrations, notes what is asked for, and calls the real ones.
+ * queues and registrations, notes what is requested, and calls the real ones.
  * What those take from the heap is not counted: on the software fabric that is
  * the fabric's. The driver's bytes are what libmlx5 would allocate for queues
  * of these lengths (docs/memory.md).

@@ -172,7 +172,7 @@ struct world {
         target.fill(2);
     }
 
-    /* A message that tells when it was sent */
+    /* A message with the time when it was sent */
     ucs_status_t send_time()
     {
         char data[timed_size] = {};
@@ -192,9 +192,9 @@ struct world {
 
 /* ---- measuring ---- */
 
-/* Nothing was there to do. Where devices take no time but their own there is
- * nothing to leave the CPU for; where time passes only for who sleeps, someone
- * has to. */
+/* There was nothing to do. With a nap, sleep: in a guest with simulated time, time
+ * passes only in sleep. With the fabric's virtual clock, return: no other process
+ * needs the CPU. */
 static void rest()
 {
     static const char *clock = getenv("VQP_FABRIC_CLOCK");

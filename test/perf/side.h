@@ -32,7 +32,7 @@ typedef struct perf_memory {
 } perf_memory_t;
 
 /* Both ends of a connection; of a transport that connects by itself, b_to_a
- * is NULL unless it was asked for */
+ * is NULL unless it was requested */
 typedef struct perf_pair {
     uct_ep_h a_to_b;
     uct_ep_h b_to_a;
@@ -61,7 +61,7 @@ void perf_side_close(perf_side_t *side);
 /**
  * Connect two sides, and wait until a put can be posted.
  *
- * @param two_way  Want b_to_a.
+ * @param two_way  Create b_to_a too.
  */
 void perf_connect(perf_side_t *a, perf_side_t *b, int two_way,
                   perf_pair_t *pair);

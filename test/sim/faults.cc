@@ -151,6 +151,9 @@ void world::disturb(uint64_t which)
         (fault.chance(20) ? v->fail_repost : v->fail_post) = true;
         break;
     case FLAP:
+        if ((base.silence > 0) && (path & 1)) { /* as if it were broken */
+            until = now + 20 * (until - now);
+        }
         if ((base.gap_timeout > 0) && fault.chance(50)) {
             until            = now + fault.below(8 * base.gap_timeout);
             v->sent->stalled = true;

@@ -50,6 +50,8 @@ public:
     /* What an interface does once a second. @a probe: ns, see vqp_on_tick() */
     void scan(uint64_t probe);
     bool is_idle() const;
+    /* Does no completion wait to be polled? */
+    bool is_drained() const;
 
     /* ---- memory ---- */
     /* A place for puts and gets that nobody used before, or nullptr */

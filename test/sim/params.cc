@@ -41,6 +41,9 @@ const named_config scenarios[] = {
               "byzantine=0,crashes=0,garble=0,gap_timeout=0,failover=1,hasty=0,"
               "late_packets=50,fault_time=20000000,ud_loss=20,ud_jitter=1000000",
      "paths that die while much is under way"},
+    {"holes", "paths,paths=3,kills=0,post_fails=0,flaps=30,silence=200000,"
+              "delay=20000,poll=2000,fault_time=200000000,think=200000",
+     "paths that fall silent, without an error"},
     {"outage", "paths,outage=3000000,ud_loss=70,kills=30",
      "paths that do not come back in time"},
     {"handshake", "batches=1,batch=2,nodes=3,eps=6,sessions=6,kills=0,byzantine=0,"
@@ -192,6 +195,7 @@ void params::draw_failover(rng random)
     source   = random.pick<uint64_t>({0, 1, 1, 2, 2, 3});
     qp_fails = random.pick<uint64_t>({0, 0, 10, 40});
     outage   = 5 * SEC;
+    silence  = random.pick<uint64_t>({0, 0, 0, 0, 20 * USEC, 2 * MSEC});
 }
 
 params params::draw(rng &random)
@@ -238,6 +242,9 @@ void params::fit()
     unproven     = std::max<uint64_t>(unproven, 1);
     if (gap_timeout > 0) { /* no immediate is late by so much on its own */
         gap_timeout = std::max(gap_timeout, 40 * delay);
+    }
+    if (silence > 0) { /* a slow path is not given up again and again, and for ever */
+        silence = std::max(silence, 4 * (delay + poll));
     }
     nodes        = (senders > 0) ? senders + 1 :
                                    std::max<uint64_t>(nodes, 1);

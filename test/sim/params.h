@@ -64,6 +64,7 @@ namespace sim {
     _(source, "of executed counts: 0 immediates, 1 PSN, 2 MSN, 3 a PSN that can not be one") \
     _(qp_fails, "percent of rebuilds, or of moves to ERR, that fail") \
     _(outage, "ns without a path until a connection fails") \
+    _(silence, "ns that a path may be silent while others are not; 0: for ever") \
     _(heap, "KiB of each node's memory for puts and gets") \
     _(audit, "events between two full audits of a connection")
 

@@ -182,7 +182,7 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
             pattern_fill(user->memory.data(), user->length, user->id);
         }
         split(core, user, false);
-        vqp_tx_rma_cut(&m_vqp->core.tx, core);
+        vqp_tx_rma_set_frag_size(&m_vqp->core.tx, core);
         break;
     case FADD:
     case CSWAP:

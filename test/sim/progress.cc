@@ -51,14 +51,19 @@ void node::wake()
     w.at(w.now + 1 + delay, EV_PROGRESS, index);
 }
 
-bool node::is_idle() const
+bool node::is_drained() const
 {
     for (const auto &cq : m_cqs) {
         if (!cq.empty()) {
             return false;
         }
     }
-    return scheduled.empty() && !m_awake;
+    return true;
+}
+
+bool node::is_idle() const
+{
+    return is_drained() && scheduled.empty() && !m_awake;
 }
 
 void node::run_cm_notes()

@@ -166,6 +166,7 @@ void vqp::init_core(const vqp_wire_info_t &peer)
     cfg.failover.hold_first  = 5000000;
     cfg.failover.hold_max    = 200000000;
     cfg.failover.outage      = owner.w.base.outage;
+    cfg.failover.silence     = owner.w.base.silence;
     vqp_connect(&core, &cfg);
     sent->next_fsn = tx.fc.fsn_next;
     m_iov_ext.resize(vqp_tx_iov_ext_count(&tx, MAX_IOV));
@@ -404,6 +405,9 @@ void vqp::tx_progress()
 
     if (core.tx.clock.deferred) {
         owner.defer(*this);
+    }
+    if (vqp_take_watch_event(&core)) {
+        set_path_timer();
     }
 }
 

@@ -48,7 +48,13 @@ void vqp::check_lost()
     for (unsigned i = 0; i < num_paths; ++i) {
         if (m_lost[i] && !owner.has_cqe(*this, i)) {
             m_lost[i] = false;
-            vqp_path_quiesced(&core, &paths[i], 1, 0);
+            if (is_failed()) { /* meanwhile */
+                m_is_lost = true;
+                m_covers[i].clear();
+                vqp_path_lost(&core, i);
+            } else {
+                vqp_path_quiesced(&core, &paths[i], 1, 0);
+            }
         }
     }
 }
@@ -174,7 +180,7 @@ void vqp::on_path_timer()
     }
 
     m_path_timer = UINT64_MAX;
-    vqp_on_path_timer(&core, owner.w.now);
+    vqp_on_path_timer(&core, owner.w.now, owner.is_drained());
     set_path_timer();
     schedule();
 }

@@ -61,7 +61,7 @@ void stream_put_fill(char *data, size_t length, unsigned batch);
  * slot, and at their position. */
 bool stream_put_check(const char *data, size_t length, unsigned batch);
 
-/* The bytes behind the head of a message are cut out of this pattern */
+/* The bytes behind the head of a message are a part of this pattern */
 constexpr size_t STREAM_PATTERN = 1 << 18;
 size_t stream_offset(unsigned sender, unsigned message, size_t length);
 

@@ -172,27 +172,31 @@ TEST_F(connect_test, endpoints_that_go_before_they_are_connected_leave_nothing)
     expect_am(*ab, settled);
 }
 
-TEST_F(connect_test, an_interface_that_is_gone_is_an_error_in_documented_time)
+/* The timeout decides when: another side with a much longer one still waits */
+TEST_F(connect_test, an_interface_that_is_gone_is_an_error_after_the_timeout)
 {
-    std::unique_ptr<node> gone;
+    std::unique_ptr<node> gone, patient;
     std::string address;
     double start;
 
     open({{"CONNECT_TIMEOUT", "2s"}});
+    patient = std::make_unique<node>(0, options({{"CONNECT_TIMEOUT", "1000s"}}));
     gone    = std::make_unique<node>(1);
     address = gone->address();
     gone.reset();
     start = now();
     {
+        endpoint waits(*patient, address);
         endpoint ep(*a, address);
 
         EXPECT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep, 1, 0, NULL, 0));
-        EXPECT_TRUE(until([&] { return ep.errors == 1; }, 6));
-        EXPECT_LT(now() - start, 3.5);
-        EXPECT_TRUE((ep.error == UCS_ERR_ENDPOINT_TIMEOUT) ||
-                    (ep.error == UCS_ERR_CONNECTION_RESET) ||
-                    (ep.error == UCS_ERR_UNREACHABLE))
-                << ucs_status_string(ep.error);
+        EXPECT_TRUE(until([&] { return ep.errors == 1; }));
+        if (ep.error == UCS_ERR_ENDPOINT_TIMEOUT) {
+            EXPECT_GE(now() - start, 2);
+            EXPECT_EQ(0u, waits.errors);
+        } else if (ep.error != UCS_ERR_CONNECTION_RESET) {
+            EXPECT_EQ(UCS_ERR_UNREACHABLE, ep.error);
+        }
         EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_am_short(ep, 1, 0, NULL, 0)));
         run_for(0.5);
         EXPECT_EQ(1u, ep.errors);
@@ -403,7 +407,8 @@ TEST_F(connect_test, datagrams_that_come_at_once_are_handled_in_parts)
 /* REQs from which nothing follows */
 TEST_F(connect_test, a_flood_of_requests_pins_little_and_keeps_nobody_out)
 {
-    const unsigned count = 1200;
+    const unsigned limit = 128; /* docs/protocol.md */
+    const unsigned count = 2 * limit;
     temp_file stats;
     int qps;
 
@@ -421,7 +426,7 @@ TEST_F(connect_test, a_flood_of_requests_pins_little_and_keeps_nobody_out)
         }
         run_for(0.1);
         if (qps > 0) {
-            EXPECT_LE(count_qps(), qps + 1024 + 1);
+            EXPECT_LE(count_qps(), qps + (int)limit + 1);
         }
     }
     endpoint fresh(*a, *b);

@@ -4,6 +4,8 @@
  */
 #include "uct_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <poll.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -131,6 +133,94 @@ TEST_F(event_test, a_failure_wakes_up_a_sleeper)
         }
     }
     EXPECT_EQ(1u, ep.errors);
+}
+
+/* Two paths, a fast one that stops and a slow one: an op waits for the fast path
+ * until it is late, and goes to the slow one. Completions do not end this wait, so
+ * the sender may not sleep meanwhile. */
+class deferred_test : public event_test {
+protected:
+    static constexpr size_t frag = 64 << 10;
+    static constexpr size_t cap  = 2 * frag;
+
+    bool open_asymmetric()
+    {
+        const char *mode = getenv("VQP_FABRIC_MODE");
+
+        if ((vqp_fabric() == NULL) || (mode == NULL) || strcmp(mode, "timed")) {
+            return false;
+        }
+
+        open({{"NUM_PATHS", "2"}, {"SCHED", "left"}, {"FRAG_SIZE", "64k"},
+              {"PATH_BYTES", std::to_string(cap)}});
+        settle();
+        act("rate dev=" + a->name + " path=0/2 to=8000");
+        act("rate dev=" + a->name + " path=1/2 to=50");
+        source = std::make_unique<memory>(*a, 1 << 20);
+        target = std::make_unique<memory>(*b, 1 << 20);
+        return true;
+    }
+
+    static void act(const std::string &script)
+    {
+        char error[128] = "";
+
+        EXPECT_EQ(0, vqp_fabric()->act(script.c_str(), error, sizeof(error)))
+                << error;
+    }
+
+    void put(size_t size, completion &comp)
+    {
+        uct_iov_t iov = source->iov(0, size);
+
+        EXPECT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
+                                    target->rkey(), &comp.super);
+        }));
+    }
+
+    /* The stop is longer than a busy machine keeps a thread from running */
+    void stop_fast_path(bool stop)
+    {
+        act("delay dev=" + a->name + " path=0/2 to=" + (stop ? "1s" : "1us"));
+    }
+
+    void TearDown() override
+    {
+        ab.reset();
+        source.reset();
+        target.reset();
+        event_test::TearDown();
+    }
+
+    std::unique_ptr<memory> source, target;
+};
+
+TEST_F(deferred_test, a_sleeper_does_not_leave_an_op_beside_an_idle_path)
+{
+    if (!open_asymmetric()) {
+        GTEST_SKIP() << "needs the software fabric in timed mode";
+    }
+
+    completion measured, stopped, waiting;
+
+    put(1 << 20, measured);
+    ASSERT_TRUE(until([&] { return measured.calls == 1; }));
+    stop_fast_path(true);
+    put(cap, stopped);
+    put(frag, waiting);
+    while ((stopped.calls == 0) && (waiting.calls == 0)) {
+        while (a->progress() > 0) {
+        }
+        if ((stopped.calls == 0) && (waiting.calls == 0) &&
+            (uct_iface_event_arm(a->iface, all_events) == UCS_OK)) {
+            ASSERT_TRUE(is_ready(fd_of(*a), 10000));
+        }
+    }
+    EXPECT_EQ(1, waiting.calls);
+    EXPECT_EQ(0, stopped.calls);
+    stop_fast_path(false);
+    ASSERT_TRUE(until([&] { return stopped.calls && waiting.calls; }));
 }
 
 static double cpu_time()

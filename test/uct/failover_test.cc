@@ -2,9 +2,7 @@
  * Paths that fail while operations are under way: the endpoint goes on, and each
  * operation is executed once. The software fabric makes the faults.
  */
-#include "uct_fixture.h"
-
-#include "test/fabric/fabric.h"
+#include "failover_fixture.h"
 
 #include <string.h>
 
@@ -21,73 +19,15 @@ const char *const many_faults = "wr nth=20 status=RETRY_EXC_ERR; "
 /* Paths, notify policy, completion order */
 typedef std::tuple<const char*, const char*, const char*> variant;
 
-class failover_test : public uct_test,
+class failover_test : public failover_fixture,
                       public ::testing::WithParamInterface<variant> {
 protected:
-    static constexpr size_t size = 1 << 20;
-
-    void SetUp() override
+    void start()
     {
-        uct_test::SetUp();
-        if (vqp_fabric() == NULL) {
-            GTEST_SKIP() << "faults are made by the software fabric";
-        }
+        failover_fixture::start({{"NUM_PATHS", std::get<0>(GetParam())},
+                                 {"NOTIFY", std::get<1>(GetParam())},
+                                 {"COMP_ORDER", std::get<2>(GetParam())}});
     }
-
-    void TearDown() override
-    {
-        if (vqp_fabric() != NULL) {
-            vqp_fabric()->faults(NULL, NULL, 0);
-        }
-        close();
-        uct_test::TearDown();
-    }
-
-    void start(options config = {})
-    {
-        config["FAILOVER"]   = "y";
-        config["STATS_FILE"] = stats.name;
-        config.emplace("NUM_PATHS", std::get<0>(GetParam()));
-        config.emplace("NOTIFY", std::get<1>(GetParam()));
-        config.emplace("COMP_ORDER", std::get<2>(GetParam()));
-        open(config);
-        source = std::make_unique<memory>(*a, size);
-        target = std::make_unique<memory>(*b, size);
-        settle();
-    }
-
-    static void faults(const std::string &script)
-    {
-        char error[128] = "";
-
-        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error,
-                                          sizeof(error))) << error;
-    }
-
-    void close()
-    {
-        source.reset();
-        target.reset();
-        ab.reset();
-        ba.reset();
-        b.reset();
-        a.reset();
-    }
-
-    /* No endpoint has noticed anything, and paths did fail */
-    void expect_survived()
-    {
-        EXPECT_EQ(UCS_OK, ab->flush());
-        EXPECT_EQ(0u, ab->errors);
-        EXPECT_EQ(0u, a->errors + b->errors);
-        faults("");
-        settle();
-        close();
-        EXPECT_GT(stats_sum(stats.name, "path_downs"), 0u);
-    }
-
-    temp_file               stats;
-    std::unique_ptr<memory> source, target;
 };
 
 /* ---- puts and gets ---- */

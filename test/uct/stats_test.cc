@@ -88,6 +88,18 @@ TEST_F(stats_test, without_trace_there_is_no_line_for_packets)
     EXPECT_FALSE(has(run({{"UCX_LOG_LEVEL", "debug"}}), "vqp trace"));
 }
 
+TEST_F(stats_test, the_log_has_the_states_of_connections)
+{
+    std::string log = run({{"UCX_LOG_LEVEL", "debug"}});
+
+    for (std::string part : {" NEW -> REQ", " REQ -> PEER", " PEER -> READY",
+                             " READY -> LIVE", " LIVE -> CLOSING",
+                             " ASKED -> PEER", " -> CLOSED"}) {
+        EXPECT_TRUE(has(log, part)) << part;
+    }
+    EXPECT_FALSE(has(run({{"UCX_LOG_LEVEL", "info"}}), " NEW -> "));
+}
+
 TEST_F(stats_test, the_log_names_the_choice_of_notify_auto)
 {
     EXPECT_TRUE(has(run({{"UCX_LOG_LEVEL", "debug"},

@@ -99,6 +99,26 @@ protected:
                                           sizeof(error))) << error;
     }
 
+    /* Post 4 frags on each path; the chain of path 1 fails behind so many. Which
+     * frags of that path are marked, by their place in the chain; -1: one of
+     * another path. The first one that is marked counts as not posted, and so do
+     * those behind it. */
+    std::set<int> marked_behind(unsigned after)
+    {
+        log_capture log;
+        std::set<int> marked;
+
+        fill(4);
+        fail({1}, after);
+        EXPECT_EQ(VQP_ERR_IO, vqp_ib_post(paths, batch.get()));
+        for (unsigned i = 0; i < batch->count; ++i) {
+            if (batch->frags[i].flags & VQP_FRAG_UNPOSTED) {
+                marked.insert((i % PATHS == 1) ? (int)(i / PATHS) : -1);
+            }
+        }
+        return marked;
+    }
+
     /* On this path slots [first, end) completed, in order, and nothing else was
      * written up to @a limit */
     void expect_executed(unsigned path, unsigned first, unsigned end,
@@ -168,6 +188,26 @@ TEST_F(post, a_failure_in_a_chain_marks_the_first_frag_that_was_not_posted)
             }
         }
     }
+}
+
+/* Else the user gets back memory that the device still reads */
+TEST_F(post, what_stands_before_the_refused_frag_counts_as_posted)
+{
+    if (vqp_fabric() == NULL) {
+        GTEST_SKIP() << "failures are made by the software fabric";
+    }
+
+    EXPECT_EQ(std::set<int>({2}), marked_behind(2));
+}
+
+/* Else its op waits for a completion that never comes */
+TEST_F(post, the_refused_frag_counts_as_not_posted)
+{
+    if (vqp_fabric() == NULL) {
+        GTEST_SKIP() << "failures are made by the software fabric";
+    }
+
+    EXPECT_EQ(std::set<int>({0}), marked_behind(0));
 }
 
 TEST_F(post, each_path_that_fails_has_its_own_mark)

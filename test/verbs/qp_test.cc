@@ -146,17 +146,6 @@ TEST_F(qp, error_state_returns_every_receive)
     EXPECT_EQ(IBV_QPS_ERR, y->qp.state);
 }
 
-TEST_F(qp, reset_qp_connects_again)
-{
-    connect();
-    ASSERT_EQ(VQP_OK, vqp_ib_qp_to_reset(&x->qp));
-    ASSERT_EQ(VQP_OK, vqp_ib_qp_to_reset(&y->qp));
-    connect();
-    x->write_imm(*y, 3, 0);
-    EXPECT_EQ(3u, y->wait_wc().imm_data);
-    x->wait_wc();
-}
-
 TEST_F(qp, wrong_transition_is_logged_with_both_states)
 {
     log_capture log;

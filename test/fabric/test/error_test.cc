@@ -253,27 +253,26 @@ TEST_F(rc_error, a_queue_pair_works_again_after_reset)
 
 class rc_retry : public rc_error {
 protected:
-    /* Fails with RETRY_EXC after this time */
-    void expect_lost(double least, double most)
+    /* Fails with RETRY_EXC, after this time at least */
+    void expect_lost(double least)
     {
         double start = now();
 
         expect_failed(a->wr(IBV_WR_RDMA_WRITE, *b), IBV_WC_RETRY_EXC_ERR);
         EXPECT_GE(now() - start, least);
-        EXPECT_LT(now() - start, most);
     }
 };
 
 TEST_F(rc_retry, a_peer_in_error)
 {
     ASSERT_EQ(0, b->to(IBV_QPS_ERR));
-    expect_lost(0.008, 2); /* (2 + 1) * 4.2 ms */
+    expect_lost(0.008); /* (2 + 1) * 4.2 ms */
 }
 
 TEST_F(rc_retry, a_peer_in_reset)
 {
     ASSERT_EQ(0, b->to(IBV_QPS_RESET));
-    expect_lost(0.008, 2);
+    expect_lost(0.008);
 }
 
 TEST_F(rc_retry, a_peer_that_was_destroyed)

@@ -1,5 +1,8 @@
 /*
  * Fabrics of another kind than the default one: see main.cc.
+ *
+ * Times are bounds from below, which hold on a machine of any load; clock_test.cc
+ * has the exact ones, with the virtual clock.
  */
 #include "fabric_fixture.h"
 
@@ -15,20 +18,27 @@ protected:
         open();
         a->buffer.fill(1);
     }
+
+    /* 100 ms each way: time to do something while a request is under way, also
+     * for a thread that a busy machine does not run at once */
+    static void slow_down()
+    {
+        ASSERT_EQ(0, fabric().act("delay path=0/1 to=100ms", nullptr, 0));
+    }
 };
 
-TEST_F(timed_path, a_completion_takes_the_round_trip)
+TEST_F(timed_path, a_completion_takes_at_least_the_round_trip)
 {
     double begin = now();
 
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
     EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
     EXPECT_GE(now() - begin, 0.0004);
-    EXPECT_LT(now() - begin, 0.5);
 }
 
 TEST_F(timed_path, data_lands_before_the_completion_and_not_at_once)
 {
+    slow_down();
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 64));
     EXPECT_FALSE(b->buffer.holds(1, 0, 64));
     EXPECT_TRUE(eventually([&] { return b->buffer.holds(1, 0, 64); }));
@@ -38,8 +48,7 @@ TEST_F(timed_path, data_lands_before_the_completion_and_not_at_once)
 TEST_F(timed_path, progress_needs_no_poll)
 {
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 64));
-    usleep(50000);
-    EXPECT_TRUE(b->buffer.holds(1, 0, 64));
+    EXPECT_TRUE(eventually([&] { return b->buffer.holds(1, 0, 64); }));
     EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
 }
 
@@ -87,6 +96,7 @@ TEST_F(timed_path, queue_pairs_overtake_each_other)
 
 TEST_F(timed_path, a_source_must_stay_until_the_completion)
 {
+    slow_down();
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 64));
     a->buffer.data[10] ^= 1;
     EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
@@ -105,6 +115,7 @@ TEST_F(timed_path, error_flushes_what_is_under_way)
 
 TEST_F(timed_path, reads_and_atomics_wait_for_their_answer)
 {
+    slow_down();
     b->buffer.fill(2);
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_READ, *b, 5000));
     EXPECT_FALSE(a->buffer.holds(2, 0, 5000));
@@ -117,7 +128,7 @@ TEST_F(timed_path, reads_and_atomics_wait_for_their_answer)
 class rated_path : public fabric_test {
 };
 
-TEST_F(rated_path, a_megabyte_takes_eight_milliseconds)
+TEST_F(rated_path, a_megabyte_takes_at_least_eight_milliseconds)
 {
     double begin;
 
@@ -126,7 +137,6 @@ TEST_F(rated_path, a_megabyte_takes_eight_milliseconds)
     ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 1000000));
     EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
     EXPECT_GE(now() - begin, 0.0078);
-    EXPECT_LT(now() - begin, 0.5);
 }
 
 TEST_F(rated_path, each_path_has_a_rate_of_its_own)

@@ -37,14 +37,13 @@ TEST_F(rnr, no_retry_fails_at_once_and_the_peer_lives)
     EXPECT_EQ(IBV_QPS_RTS, b->state());
 }
 
-TEST_F(rnr, retries_take_the_rnr_timer_each)
+TEST_F(rnr, retries_take_at_least_the_rnr_timer_each)
 {
     start(3, 14); /* 1 ms each */
     double begin = now();
     ASSERT_EQ(0, a->post(IBV_WR_SEND, *b));
     EXPECT_EQ(IBV_WC_RNR_RETRY_EXC_ERR, a->next().status);
     EXPECT_GE(now() - begin, 0.0029);
-    EXPECT_LT(now() - begin, 1);
 }
 
 TEST_F(rnr, later_requests_wait_in_order)

@@ -139,6 +139,16 @@ TEST_F(ud, a_datagram_to_an_unknown_qp_is_dropped)
     EXPECT_TRUE(b->quiet());
 }
 
+TEST_F(ud, a_datagram_that_is_lost_is_sent_with_success)
+{
+    ASSERT_EQ(0, b->recv(0, 0, 4096));
+    faults("lose nth=1");
+    send(datagram(8));
+    EXPECT_TRUE(b->quiet());
+    send(datagram(8));
+    EXPECT_EQ(IBV_WC_SUCCESS, b->next().status);
+}
+
 TEST_F(ud, an_unknown_address_does_not_resolve)
 {
     ibv_ah_attr attr = {};

@@ -318,8 +318,11 @@ TEST_F(timed_unacked, a_port_that_goes_down_takes_the_acknowledgements)
 {
     std::string name = dev->name();
 
+    /* The delay of the acknowledgements is the time to take the port down in. A
+     * thread that does not run meanwhile spoils an attempt */
     for (int attempt = 0; attempt < 100; ++attempt) {
         open();
+        ASSERT_EQ(0, fabric().act("delay path=0/1 to=30ms", nullptr, 0));
         a->buffer.fill(attempt + 2);
         for (unsigned i = 0; i < 4; ++i) {
             write(i);

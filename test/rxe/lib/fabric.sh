@@ -3,7 +3,7 @@
 # whose other end is a port of one bridge.  Packets between two devices so take
 # a real (if virtual) wire, which can lose, delay and reorder them.
 # Sourced by the guest's init and by the host backend; needs ip, rdma and root.
-# Knows nothing about how it came to run where it runs.
+# Does not depend on where it runs.
 #
 # FABRIC_TAG is put in front of all names that are made (empty in a guest);
 # FABRIC_NET is the first three bytes of the addresses.

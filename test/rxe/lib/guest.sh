@@ -56,7 +56,7 @@ set_scheduler() {
 } 2>/dev/null
 
 set_up_uml() {
-    # UML's own has no "cpu MHz" line, which perftest wants
+    # UML's own has no "cpu MHz" line, which perftest requires
     mount --bind $ctl/cpuinfo /proc/cpuinfo
     set_scheduler
     out=/dev/ttyS1 err=/dev/ttyS2

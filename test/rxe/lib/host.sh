@@ -3,7 +3,7 @@
 # Sourced by run.
 #
 # Devices that are made have a network name space of their own, which ends
-# with the last process in it.  Kernels whose rxe knows only the first name
+# with the last process in it.  Kernels whose rxe supports only the first name
 # space (found out by trying) get uniquely named devices there instead; they
 # are removed afterwards, and faults are refused.
 
@@ -16,7 +16,7 @@ host_possible() {
     ip link show lo >/dev/null 2>&1 && rdma link show >/dev/null 2>&1
 }
 
-# A tag of at most 9 letters and a subnet that nobody here uses
+# A tag of at most 9 letters and a subnet that is unused on this host
 host_pick_names() {
     local i
     FABRIC_TAG=v$$

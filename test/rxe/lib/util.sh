@@ -72,7 +72,7 @@ rxe_cache_dir() {
     readlink -f "$dir"
 }
 
-# The newest version of package NAME that apt knows (empty: none)
+# The newest version of package NAME that apt has (empty: none)
 rxe_package_version() {
     apt-cache show "$1" 2>/dev/null | awk '/^Version:/ { print $2; exit }'
 }

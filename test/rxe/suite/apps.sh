@@ -104,7 +104,8 @@ do
     *) add self_$test 60 to_self $test "1:200 8192:100 1048576:10" ;;
     esac
 done
-# no one-sided ones: their target waits for memory to change, which wakes nobody
+# no one-sided ones: their target waits for memory to change, which wakes no
+# process
 for test in tag_lat ucp_am_lat stream_lat tag_bw ucp_am_bw; do
     add sleep_$test 60 sleep_case $test "8:2000 65536:100 1048576:10"
 done

@@ -10,7 +10,7 @@ mpi_run() {
     [ -x "$CHECK_BIN/vqp_mpi_check" ] ||
         skip "vqp_mpi_check could not be built (needs mpicc)"
     # Debian's configuration excludes pml/ucx; pml/ucx takes by default only
-    # devices and transports that it knows.  Ranks take turns on one CPU.
+    # devices and transports of a fixed list.  Ranks take turns on one CPU.
     env=$(printf '%s\n' \
         OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_btl=^openib,uct,tcp,vader \

@@ -71,7 +71,7 @@ public:
         op->user       = this;
         op->user_kind  = 1;
         *vqp_tx_op_iov(&m_tx, op, 1) = vqp_iov_t {0, length, &m_key};
-        vqp_tx_rma_cut(&m_tx, op);
+        vqp_tx_rma_set_frag_size(&m_tx, op);
         vqp_tx_rma_commit(&m_tx, op);
     }
 

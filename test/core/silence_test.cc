@@ -1,0 +1,395 @@
+/*
+ * A path that brings no completion while others bring some is given up. Time passes
+ * in looks: steps of a quarter of the time of a silence.
+ */
+#include "failkit.h"
+
+extern "C" {
+#include "core/control.h"
+#include "core/silence.h"
+}
+
+namespace {
+
+class silence : public failkit {
+protected:
+    static constexpr uint64_t TIME = 400000, STEP = TIME / 4;
+
+    silence() { m_failover.silence = TIME; }
+
+    void look(uint64_t after = STEP, bool is_drained = true) {
+        m_now += after;
+        vqp_on_path_timer(&m_vqp, m_now, is_drained);
+    }
+
+    bool is_quiet() { return vqp_path_next_timeout(&m_vqp) == UINT64_MAX; }
+
+    /* A frag with a CQE on the path, and without an op, the slots of which are few */
+    void signaled(unsigned i) {
+        m_batch.count = 0;
+        vqp_tx_emit_nop(&m_tx, &m_batch, &path(i));
+        if (m_tx.slow & VQP_TX_QUIET) {
+            vqp_silence_start(&m_vqp);
+        }
+        ASSERT_TRUE(vqp_path_awaits_cqe(&path(i)));
+    }
+
+    void unsignaled(unsigned i) {
+        (void)only(i, [&] { EXPECT_TRUE(rma(VQP_KIND_PUT, 64, nullptr, 0)); });
+        ASSERT_FALSE(vqp_path_awaits_cqe(&path(i)));
+    }
+
+    void moves(unsigned i) {
+        signaled(i);
+        confirm_all(i);
+    }
+
+    /* Path 0 is still, others move: that often */
+    void others_move(unsigned looks) {
+        for (unsigned n = 0; n < looks; ++n) {
+            moves(1);
+            look();
+        }
+    }
+
+    /* Path 0 has something in flight, and was looked at once */
+    void start(unsigned num_paths = 2) {
+        open(num_paths);
+        signaled(0);
+        look();
+        ASSERT_FALSE(is_quiet());
+    }
+
+    /* Looks until path 0 is given up, while the others move */
+    unsigned looks_until_down(unsigned max = 1000) {
+        unsigned looks = 0;
+
+        while ((state(0) == VQP_PATH_UP) && (looks < max)) {
+            others_move(1);
+            ++looks;
+        }
+        return looks;
+    }
+};
+
+TEST_F(silence, a_path_that_is_still_while_another_moves_is_given_up) {
+    start();
+    others_move(3);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    others_move(1);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
+    EXPECT_EQ(TIME, path().fo.silent);
+    EXPECT_EQ(1u, m_stats.silences);
+    EXPECT_EQ(1u, m_stats.path_downs);
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+}
+
+TEST_F(silence, nothing_is_looked_at_while_nothing_is_in_flight) {
+    open();
+    EXPECT_TRUE(is_quiet());
+    EXPECT_FALSE(vqp_take_watch_event(&m_vqp));
+    (void)puts(0, 1);
+    EXPECT_TRUE(vqp_take_watch_event(&m_vqp));
+    EXPECT_FALSE(vqp_take_watch_event(&m_vqp));
+    EXPECT_EQ(0u, vqp_path_next_timeout(&m_vqp));
+    look();
+    EXPECT_EQ(m_now + STEP, vqp_path_next_timeout(&m_vqp));
+    confirm_all(0);
+    look(STEP - 1); /* too early */
+    EXPECT_FALSE(is_quiet());
+    look(1);
+    EXPECT_TRUE(is_quiet());
+    EXPECT_EQ((uint32_t)VQP_TX_QUIET, m_tx.slow);
+    (void)puts(1, 1);
+    EXPECT_EQ(0u, m_tx.slow); /* the fast path is allowed again */
+    EXPECT_TRUE(vqp_take_watch_event(&m_vqp));
+}
+
+TEST_F(silence, is_off_with_one_path_without_failover_and_without_a_time) {
+    open(1);
+    EXPECT_EQ(0u, m_tx.slow);
+    m_failover.silence = 0;
+    open(2);
+    EXPECT_EQ(0u, m_tx.slow);
+    m_failover.silence = TIME;
+    m_failover.is_on   = 0;
+    open(2);
+    EXPECT_EQ(0u, m_tx.slow);
+    signaled(0);
+    EXPECT_TRUE(is_quiet());
+}
+
+/* The peer or the network pauses */
+TEST_F(silence, all_paths_may_be_still_for_ever) {
+    start();
+    signaled(1);
+    for (unsigned i = 0; i < 1000; ++i) {
+        look();
+    }
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+    /* both go on: not in the same moment */
+    confirm_all(1);
+    look(100 * STEP);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    confirm_all(0);
+    look();
+    EXPECT_TRUE(is_quiet());
+}
+
+/* Looks cost time, and show nothing then */
+TEST_F(silence, while_all_are_still_looks_are_few_and_then_many_again) {
+    unsigned looks = 0;
+    uint64_t begin;
+
+    start();
+    signaled(1);
+    begin = m_now;
+    while (m_now < begin + 1000 * STEP) {
+        m_now = vqp_path_next_timeout(&m_vqp);
+        look(0);
+        ++looks;
+    }
+    EXPECT_LT(looks, 25u);
+    confirm_all(1);
+    m_now = vqp_path_next_timeout(&m_vqp);
+    look(0);
+    EXPECT_EQ(m_now + STEP, vqp_path_next_timeout(&m_vqp));
+}
+
+TEST_F(silence, a_path_that_moves_now_and_then_is_not_silent) {
+    start();
+    for (unsigned i = 0; i < 50; ++i) {
+        others_move(3);
+        signaled(0);
+        vqp_on_send(&m_vqp, &path(0), path(0).head);
+        look();
+        ASSERT_EQ(VQP_PATH_UP, state(0)) << i;
+    }
+}
+
+/* Nobody calls progress: completions lie in the queue */
+TEST_F(silence, time_without_a_look_does_not_count) {
+    start();
+    moves(1);
+    look(1000 * TIME);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(STEP, path().fo.silent);
+}
+
+/* Completions wait behind others */
+TEST_F(silence, time_in_which_completions_wait_does_not_count) {
+    start();
+    for (unsigned i = 0; i < 100; ++i) {
+        moves(1);
+        look(STEP, false);
+    }
+    EXPECT_EQ(0u, path().fo.silent);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+}
+
+TEST_F(silence, what_is_in_flight_has_the_time_that_it_should_take) {
+    m_failover.silence = 4000; /* little beside that of the bytes */
+    open();
+    (void)puts(0, 20, nullptr, 5000);
+    ASSERT_GT(path().bytes, 40000u);
+    look();
+    /* 8 ns a byte, four times */
+    const uint64_t limit = 4000 + (4 * 8 * path().bytes);
+    uint64_t begin       = m_now;
+    while ((state(0) == VQP_PATH_UP) && (m_now < begin + 2 * limit)) {
+        moves(1);
+        look(1000);
+    }
+    EXPECT_GE(m_now - begin, limit);
+    EXPECT_LT(m_now - begin, limit + 8000);
+}
+
+TEST_F(silence, a_measured_path_has_the_time_that_its_rate_says) {
+    start();
+    vqp_rate_set(&path().rate, 100 * TIME, m_now); /* for 64 KiB */
+    path().bytes += 65536;
+    others_move(300);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    path().bytes -= 65536;
+    others_move(10);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
+/* A completion of an unsignaled frag is not to come. */
+TEST_F(silence, a_nop_asks_for_a_completion_where_none_is_under_way) {
+    open();
+    unsignaled(0);
+    look();
+    for (unsigned i = 0; i < 4; ++i) {
+        EXPECT_EQ(0u, next().size()) << i;
+        look();
+    }
+    auto frags = next();
+    ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(VQP_KIND_NOP, frags[0].kind);
+    EXPECT_EQ(0, frags[0].path->index);
+    EXPECT_EQ(2u, confirm_all(0));
+    look();
+    EXPECT_TRUE(is_quiet());
+}
+
+/* It is posted only to where something is in flight, and once */
+TEST_F(silence, an_idle_side_posts_one_nop_and_is_quiet) {
+    open();
+    unsignaled(0);
+    look();
+    for (unsigned i = 0; i < 20; ++i) {
+        look();
+        for (const vqp_frag_t &frag : next()) {
+            vqp_on_send(&m_vqp, frag.path, frag.slot);
+        }
+    }
+    EXPECT_EQ(1u, m_stats.nops);
+    EXPECT_TRUE(is_quiet());
+}
+
+/* Paths that have nothing to do are no sign that the silent one is broken */
+TEST_F(silence, idle_siblings_get_a_nop_that_shows_whether_they_work) {
+    unsigned looks = 0;
+
+    start(3);
+    while ((state(0) == VQP_PATH_UP) && (looks++ < 30)) {
+        look();
+        for (const vqp_frag_t &frag : next()) {
+            ASSERT_EQ(VQP_KIND_NOP, frag.kind);
+            ASSERT_NE(0, frag.path->index);
+            if (frag.path->index == 1) { /* the third one is broken, too */
+                vqp_on_send(&m_vqp, frag.path, frag.slot);
+            }
+        }
+    }
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_LE(looks, 12u);
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+}
+
+TEST_F(silence, nops_that_do_not_come_back_prove_nothing) {
+    start();
+    for (unsigned i = 0; i < 100; ++i) {
+        look();
+        (void)next();
+    }
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+    EXPECT_EQ(2u, m_stats.nops); /* the one on path 0, and one on path 1 */
+}
+
+/* It was slow and not broken: the next time it gets longer */
+TEST_F(silence, a_path_that_goes_on_after_a_long_silence_makes_patient) {
+    start();
+    unsigned first = looks_until_down();
+    start();
+    others_move(first - 1);
+    confirm_all(0);
+    look();
+    signaled(0);
+    look();
+    unsigned second = looks_until_down();
+    EXPECT_EQ(4 * (first - 1), second);
+}
+
+TEST_F(silence, patience_has_an_end_and_is_forgotten) {
+    start();
+    for (unsigned looks : {3, 10, 30, 60}) {
+        others_move(looks);
+        confirm_all(0);
+        look();
+        signaled(0);
+        look();
+        ASSERT_EQ(VQP_PATH_UP, state(0));
+        EXPECT_GT(m_vqp.silence.patience,
+                  std::min(looks, 15u) * (TIME - TIME / 16));
+        EXPECT_LE(m_vqp.silence.patience, 16 * TIME);
+    }
+    for (unsigned i = 0; i < 20000; ++i) {
+        signaled(0);
+        confirm_all(0);
+        look();
+    }
+    EXPECT_LE(m_vqp.silence.patience, TIME + (1 << 10));
+}
+
+/* Each verdict may have been wrong */
+TEST_F(silence, a_verdict_makes_patient) {
+    start();
+    (void)looks_until_down();
+    EXPECT_EQ(2 * TIME, m_vqp.silence.patience);
+}
+
+/* Control messages come through, and data does not. */
+TEST_F(silence, a_path_that_is_probed_may_be_silent) {
+    open();
+    die(0, msn(0));
+    reach_probe();
+    post_probe();
+    others_move(8);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(0u, m_stats.path_ups);
+}
+
+/* Its rate is known no more, but it was slow */
+TEST_F(silence, a_slow_path_does_not_get_less_time_when_its_rate_is_forgotten) {
+    start();
+    vqp_rate_set(&path().rate, 100 * TIME, m_now);
+    path().bytes += 65536;
+    m_now += VQP_RATE_FORGET;
+    look();
+    others_move(300);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+}
+
+/* What the path was given up for says nothing about its next queue pair */
+TEST_F(silence, a_probe_begins_without_the_silence_before_it) {
+    start();
+    (void)looks_until_down();
+    uint64_t patience = m_vqp.silence.patience;
+    quiesce();
+    flush_sends();
+    flush_recvs();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_COUNT));
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+    hear_down(DRAINED | HAVE);
+    reach_probe();
+    (void)next();
+    moves(1);
+    look();
+    EXPECT_LE(m_vqp.silence.patience, patience);
+}
+
+/* It has moved only to another queue pair */
+TEST_F(silence, a_probe_without_an_answer_is_no_sign_of_life) {
+    start();
+    signaled(1);
+    look(100 * STEP);
+    for (unsigned n = 0; n < 20; ++n) {
+        die(1, msn(0));
+        reach_probe(1);
+        (void)next();
+        look(100 * STEP);
+    }
+    EXPECT_EQ(0u, path(0).fo.silent);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(0u, m_stats.silences);
+}
+
+/* What comes back from a queue pair in ERR is no sign of life */
+TEST_F(silence, a_path_that_is_given_up_is_no_sibling) {
+    start();
+    signaled(1);
+    vqp_path_down(&m_vqp, &path(1), VQP_ERR_IO);
+    quiesce(1);
+    look();
+    flush_sends(1);
+    look();
+    EXPECT_EQ(0u, path(0).fo.silent);
+    EXPECT_EQ(0u, m_stats.silences);
+}
+
+} // namespace

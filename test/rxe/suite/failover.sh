@@ -1,0 +1,119 @@
+# shellcheck shell=bash
+# One of two rails loses all packets, or its link goes down, again and again: stock
+# programs notice nothing, and all data are right. RC would report a loss after a
+# quarter of a minute: what finds it is the silence of the paths of that rail.
+
+# shellcheck disable=SC2034
+SUITE_DEVICES=4
+# shellcheck source-path=SCRIPTDIR source=rails.sh
+. "$HERE/rails.sh"
+forget_cases
+# shellcheck source-path=SCRIPTDIR source=../fault
+. "$HERE/../fault"
+
+# What rxe0 .. rxe3 are: DEVS becomes the two bonds
+RAILS=("${DEVS[@]}")
+
+failover_on() {
+    need_faults
+    two_bonds
+    export UCX_VQP_FAILOVER=y UCX_VQP_TIMEOUT=2s UCX_LOG_LEVEL=diag
+}
+
+# Until the device has sent some data: programs need a network that works until they
+# are connected
+wait_traffic() {
+    local bytes="/sys/class/net/$1/statistics/tx_bytes" before
+    before=$(<"$bytes")
+    until [ $(($(<"$bytes") - before)) -gt 200000 ]; do
+        sleep 0.05
+    done
+}
+
+# lose DEV: nothing that it sends arrives for a while, and so on
+lose() {
+    wait_traffic "$(fault_netdev "$1")"
+    while fault_netem "$1" loss 100% && sleep 0.3; do
+        fault_clear "$1"
+        sleep 0.4
+    done
+}
+
+# flap DEV: its link
+flap() {
+    wait_traffic "$1"
+    while fault_set_link "$1" down && sleep 0.3; do
+        fault_set_link "$1" up
+        sleep 0.4
+    done
+}
+
+# check_survived NAME...: these counters are not 0
+check_survived() {
+    local name value
+    [ -s "$STATS" ] || fail "the transport wrote no statistics"
+    for name in "$@"; do
+        value=$(stats_max "$name")
+        echo "$name: $value"
+        [ "$value" -gt 0 ] || fail "no $name"
+    done
+}
+
+# with_faults COMMAND... -- COMMAND...: the first one in the background
+with_faults() {
+    local faults=() pid
+    while [ "$1" != -- ]; do
+        faults+=("$1")
+        shift
+    done
+    shift
+    "${faults[@]}" 2>faults.log &
+    pid=$!
+    # shellcheck disable=SC2064
+    trap "kill $pid; wait $pid; heal" EXIT
+    "$@"
+    kill $pid
+}
+
+heal() {
+    local dev
+    for dev in "${RAILS[@]}"; do
+        fault_clear "$dev"
+        fault_set_link "$(fault_netdev "$dev")" up
+    done
+}
+
+# failover_perftest RAIL TEST SIZES: the client is the second device
+failover_perftest() {
+    failover_on
+    with_faults lose "${RAILS[$1]}" -- perftest_sizes "$2" "$3"
+    check_survived path_downs path_ups silences
+}
+
+failover_flap() {
+    local dev
+    failover_on
+    dev=$(fault_netdev "${RAILS[$1]}") || fail "no device"
+    with_faults flap "$dev" -- perftest_sizes "$2" "$3"
+    check_survived path_downs path_ups
+}
+
+failover_mpi() {
+    failover_on
+    with_faults lose "${RAILS[$1]}" -- rails_mpi_ranks 2 "${@:2}"
+    check_survived path_downs silences
+}
+
+rails_mpi_ranks() {
+    export RXE_DEVS="${DEVS[*]}"
+    mpi_run "$1" "$CHECK_BIN/vqp_mpi_check" -s "${CHECK_SEED:-1}" "${@:2}" ||
+        fail "mpirun ended with $?"
+}
+
+add failover_requests_lost_tag_bw 240 failover_perftest 3 tag_bw "65536:5000"
+add failover_answers_lost_tag_bw 240 failover_perftest 1 tag_bw "65536:5000"
+add failover_requests_lost_put_bw 240 failover_perftest 3 ucp_put_bw "65536:10000"
+add failover_answers_lost_get 240 failover_perftest 1 ucp_get "65536:10000"
+add failover_requests_lost_tag_lat 240 failover_perftest 3 tag_lat "8:20000"
+add failover_link_down_tag_bw 240 failover_flap 3 tag_bw "65536:5000"
+add failover_mpi 240 failover_mpi 3 -m 1048576

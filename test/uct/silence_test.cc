@@ -1,0 +1,216 @@
+/*
+ * Paths that fall silent: the device reports no error, or only after seconds. The
+ * RC time-out is far longer here than a test.
+ */
+#include "failover_fixture.h"
+
+#include <poll.h>
+#include <string.h>
+
+namespace {
+
+/* Executed, and never acknowledged: one queue pair that does not answer any more */
+const char *const no_answers = "unacked nth=40 more=all";
+/* One packet is lost: it is sent again after the RC time-out */
+const char *const one_lost   = "lose nth=40";
+
+class silence_test : public failover_fixture,
+                     public ::testing::WithParamInterface<const char*> {
+protected:
+    void start(options config = {})
+    {
+        config["NUM_PATHS"] = GetParam();
+        config.emplace("PATH_TIMEOUT", "1ms");
+        config.emplace("TIMEOUT", "8s");
+        failover_fixture::start(config);
+    }
+
+    void expect_silent()
+    {
+        expect_survived();
+        EXPECT_GT(stats_sum(stats.name, "silences"), 0u);
+    }
+
+    void adds(unsigned count)
+    {
+        memset(target->data, 0, sizeof(uint64_t));
+        for (unsigned i = 0; i < count; ++i) {
+            ASSERT_EQ(UCS_OK, ab->retry([&] {
+                return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1,
+                                            target->addr(), target->rkey());
+            }));
+        }
+        ASSERT_EQ(UCS_OK, ab->flush());
+        EXPECT_EQ(count, *(uint64_t*)target->data);
+    }
+};
+
+TEST_P(silence_test, what_was_executed_without_an_answer_is_not_executed_again)
+{
+    start();
+    faults(no_answers);
+    adds(2000);
+    expect_silent();
+}
+
+TEST_P(silence_test, a_request_that_is_lost_is_executed_on_another_path)
+{
+    start();
+    faults(one_lost);
+    adds(2000);
+    expect_silent();
+}
+
+/* Each waits for the one before: the window never gets full, and nothing that is in
+ * flight has a completion of its own */
+TEST_P(silence_test, a_message_that_is_lost_comes_although_no_other_one_is_sent)
+{
+    unsigned received = 0;
+
+    start();
+    b->on_am(3, [&](const char*, size_t) {
+        ++received;
+        return UCS_OK;
+    });
+    faults("lose nth=20; lose nth=60");
+    for (unsigned i = 0; i < 100; ++i) {
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_am_short(*ab, 3, i, NULL, 0);
+        }));
+        ASSERT_TRUE(until([&] { return received == i + 1; })) << i;
+    }
+    expect_silent();
+}
+
+TEST_P(silence_test, large_puts_and_gets_go_on)
+{
+    start();
+    source->fill(1);
+    faults("lose nth=30; lose nth=90");
+    for (unsigned i = 0; i < 4; ++i) {
+        uct_iov_t iov = source->iov(0, size);
+        completion &get = kept_completion();
+
+        memset(target->data, 0, size);
+        ASSERT_GE(ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
+                                    target->rkey(), NULL);
+        }), UCS_OK);
+        ASSERT_EQ(UCS_OK, ab->flush());
+        ASSERT_EQ(0, memcmp(source->data, target->data, size));
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_get_zcopy(*ab, &iov, 1, target->addr(),
+                                    target->rkey(), &get.super);
+        }));
+        ASSERT_TRUE(until([&] { return get.calls == 1; }));
+        ASSERT_EQ(UCS_OK, get.status);
+    }
+    expect_silent();
+}
+
+/* Nothing gets an answer for a while: no path is worse than another */
+TEST_P(silence_test, when_all_paths_are_silent_none_is_given_up)
+{
+    completion &comp = kept_completion();
+
+    /* the paths need not go on in the same moment */
+    start({{"TIMEOUT", "70ms"}, {"PATH_TIMEOUT", "20ms"}});
+    source->fill(1);
+    uct_iov_t iov = source->iov(0, size);
+    faults("lose count=all");
+    ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+        return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(),
+                                &comp.super);
+    }));
+    run_for(0.1);
+    EXPECT_EQ(0u, comp.calls);
+    faults("");
+    ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+    EXPECT_EQ(UCS_OK, comp.status);
+    EXPECT_EQ(0, memcmp(source->data, target->data, size));
+    close();
+    EXPECT_EQ(0u, stats_sum(stats.name, "path_downs"));
+    EXPECT_EQ(0u, stats_sum(stats.name, "silences"));
+}
+
+/* Without the option the RC time-out decides */
+TEST_P(silence_test, with_inf_nothing_is_given_up)
+{
+    completion &comp = kept_completion();
+
+    start({{"PATH_TIMEOUT", "inf"}, {"TIMEOUT", "270ms"}});
+    faults("lose nth=3");
+    uct_iov_t iov = source->iov(0, size);
+    ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+        return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(),
+                                &comp.super);
+    }));
+    ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+    close();
+    EXPECT_EQ(0u, stats_sum(stats.name, "path_downs"));
+}
+
+/* Both sides sleep: nothing wakes them but a timer */
+TEST_P(silence_test, a_side_that_sleeps_finds_a_silent_path)
+{
+    const unsigned events = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
+    unsigned received = 0, sleeps = 0;
+    int fds[2];
+
+    start();
+    b->on_am(3, [&](const char*, size_t) {
+        ++received;
+        return UCS_OK;
+    });
+    ASSERT_EQ(UCS_OK, uct_iface_event_fd_get(a->iface, &fds[0]));
+    ASSERT_EQ(UCS_OK, uct_iface_event_fd_get(b->iface, &fds[1]));
+    faults("lose nth=1");
+    ASSERT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_am_short(*ab, 3, 0, NULL, 0);
+    }));
+    while (received == 0) {
+        struct pollfd pfds[2] = {{fds[0], POLLIN, 0}, {fds[1], POLLIN, 0}};
+
+        while (a->progress() + b->progress() > 0) {
+        }
+        if ((uct_iface_event_arm(a->iface, events) == UCS_OK) &&
+            (uct_iface_event_arm(b->iface, events) == UCS_OK)) {
+            /* one that is not woken would sleep until the RC time-out */
+            ASSERT_GT(poll(pfds, 2, 7000), 0);
+            ASSERT_LT(++sleeps, 1000u);
+        }
+    }
+    EXPECT_GT(sleeps, 0u);
+    expect_silent();
+}
+
+std::string paths_name(const ::testing::TestParamInfo<const char*> &info)
+{
+    return std::string("paths_") + info.param;
+}
+
+INSTANTIATE_TEST_SUITE_P(all, silence_test,
+                         ::testing::Values("2", "4", "8"), paths_name);
+
+/* Nothing of a side that is idle comes or goes: the timer ends */
+TEST_F(failover_fixture, an_idle_side_is_not_woken)
+{
+    const unsigned events = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
+    int fd;
+
+    failover_fixture::start({{"NUM_PATHS", "4"}});
+    ASSERT_EQ(UCS_OK, uct_iface_event_fd_get(a->iface, &fd));
+    ASSERT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_am_short(*ab, settle_id, 0, NULL, 0);
+    }));
+    EXPECT_TRUE(until([&] {
+        struct pollfd pfd = {fd, POLLIN, 0};
+
+        while (a->progress() + b->progress() > 0) {
+        }
+        return (uct_iface_event_arm(a->iface, events) == UCS_OK) &&
+               (poll(&pfd, 1, 200) == 0);
+    }));
+}
+
+} /* namespace */
