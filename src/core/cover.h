@@ -62,6 +62,7 @@
     _(SILENCE_NOP, "a nop brings the CQE that a still path lacks") \
     _(SILENCE_WITNESS, "nops on idle paths, since one is still") \
     _(SILENCE_ENDS, "a path that was silent moves") \
+    _(SILENCE_DOUBTFUL, "the first probe of a path that was silent comes back") \
     _(PATH_POST_FAILED, "a path is given up for a post that failed") \
     _(PATH_DRAIN_NOP, "a nop brings the last completion of a path") \
     _(PATH_NOT_REBUILT, "no new queue pair could be made") \

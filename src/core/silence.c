@@ -60,6 +60,11 @@ static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
     look->idle  += is_idle && path->up;
     fo->seen     = path->head;
     fo->is_still = !has_moved && !is_idle;
+    if (fo->is_doubtful && (fo->state == VQP_PATH_UP)) {
+        vqp_cover(SILENCE_DOUBTFUL);
+        fo->is_doubtful = 0;
+        vqp_silence_learn(vqp, 2 * vqp->silence.patience);
+    }
     if (!fo->is_still) {
         vqp_cover_if(fo->silent != 0, SILENCE_ENDS);
         vqp_silence_learn(vqp, 4 * fo->silent);
@@ -87,6 +92,7 @@ static void
 vqp_silence_judge(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
 {
     vqp_failover_t *fo = &path->fo;
+    int is_up          = fo->state == VQP_PATH_UP;
     uint64_t silent;
 
     fo->still += look->elapsed;
@@ -111,9 +117,9 @@ vqp_silence_judge(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
     if ((silent != 0) && (silent >= vqp_silence_limit(vqp, path, look->now))) {
         vqp_cover(PATH_SILENT);
         ++vqp->stats.silences;
-        vqp_silence_learn(vqp, 2 * vqp->silence.patience);
         vqp_path_down(vqp, path, VQP_ERR_TIMEOUT);
-        fo->silent = silent; /* for the log */
+        fo->silent      = silent; /* for the log */
+        fo->is_doubtful = is_up;
     }
 }
 

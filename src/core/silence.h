@@ -8,7 +8,8 @@
  * paths are still together if the peer or the network pauses, and no path is
  * given up for it. What is in flight may be slow: a path has four times the time
  * that its bytes should take, in addition. A path that was silent for long, and moved
- * then, was not broken: the vqp gets more patient for a while.
+ * then, was not broken: the vqp gets more patient for a while. So it does if the first
+ * probe of a path that was given up comes back.
  *
  * Frags without a CQE under way prove nothing: after the time of a silence a nop
  * brings one. Where all siblings are idle, nops on these show whether they work.

@@ -136,7 +136,7 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
 
 /* A deferred vqp needs progress to look at the clock: it waits for a path that may
  * have stopped, and then no completion comes. So the wait ends by a completion, or
- * when the path is late: in normal use after about a millisecond. */
+ * when the path is late by its own rate. Until then the application polls. */
 static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 {
     return (iface->todo & (UCT_VQP_TODO_WCS | UCT_VQP_TODO_TIMER)) ||

@@ -60,6 +60,16 @@ protected:
         ASSERT_FALSE(is_quiet());
     }
 
+    void silent_path_reaches_probe(uint32_t generation = 0) {
+        quiesce();
+        flush_sends();
+        flush_recvs();
+        ASSERT_TRUE(event(VQP_EVENT_PATH_COUNT));
+        vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+        hear_down(DRAINED | HAVE, generation);
+        reach_probe();
+    }
+
     /* Looks until path 0 is given up, while the others move */
     unsigned looks_until_down(unsigned max = 1000) {
         unsigned looks = 0;
@@ -316,11 +326,47 @@ TEST_F(silence, patience_has_an_end_and_is_forgotten) {
     EXPECT_LE(m_vqp.silence.patience, TIME + (1 << 10));
 }
 
-/* Each verdict may have been wrong */
-TEST_F(silence, a_verdict_makes_patient) {
+/* The path may have been slow only */
+TEST_F(silence, a_path_given_up_that_works_at_once_makes_patient) {
     start();
     (void)looks_until_down();
+    EXPECT_EQ(TIME, m_vqp.silence.patience);
+    silent_path_reaches_probe();
+    probe();
+    look();
     EXPECT_EQ(2 * TIME, m_vqp.silence.patience);
+    look();
+    EXPECT_LT(m_vqp.silence.patience, 2 * TIME);
+}
+
+/* The verdict was right. Nothing is to be learned of it, nor of the probe's. */
+TEST_F(silence, a_path_given_up_that_does_not_work_does_not_make_patient) {
+    start();
+    (void)looks_until_down();
+    silent_path_reaches_probe();
+    post_probe();
+    others_move(8);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(2u, m_stats.silences);
+    silent_path_reaches_probe(1);
+    probe();
+    others_move(1);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(TIME, m_vqp.silence.patience);
+}
+
+/* They share a link, perhaps: one is not waited for longer due to the other */
+TEST_F(silence, paths_that_are_silent_together_are_given_up_together) {
+    open(4);
+    for (unsigned i : {0, 2, 3}) {
+        signaled(i);
+    }
+    look();
+    (void)looks_until_down();
+    for (unsigned i : {0, 2, 3}) {
+        EXPECT_EQ(VQP_PATH_QUIESCE, state(i));
+    }
+    EXPECT_EQ(3u, m_stats.silences);
 }
 
 /* Control messages come through, and data does not. */
@@ -350,13 +396,7 @@ TEST_F(silence, a_probe_begins_without_the_silence_before_it) {
     start();
     (void)looks_until_down();
     uint64_t patience = m_vqp.silence.patience;
-    quiesce();
-    flush_sends();
-    flush_recvs();
-    ASSERT_TRUE(event(VQP_EVENT_PATH_COUNT));
-    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
-    hear_down(DRAINED | HAVE);
-    reach_probe();
+    silent_path_reaches_probe();
     (void)next();
     moves(1);
     look();

@@ -376,11 +376,12 @@ int hub::verdict(double seconds)
 {
     bool good = text.empty();
 
-    printf("%s mix: seed %lu, %.0f s, %u generations: %u guests, %u killed, %u "
-           "errors at the hub; %lu operations, %lu messages received; %s after "
-           "warming up, %s at the end\n",
-           good ? "ok  " : "FAIL", (unsigned long)seed, seconds, generations,
-           serial, killed, errors, (unsigned long)operations,
+    /* the first fault is in the line that a summary shows */
+    printf("%s mix: seed %lu%s%s, %.0f s, %u generations: %u guests, %u killed, "
+           "%u errors at the hub; %lu operations, %lu messages received; %s "
+           "after warming up, %s at the end\n",
+           good ? "ok  " : "FAIL", (unsigned long)seed, good ? "" : ": ",
+           text.substr(0, text.find('\n')).c_str(), seconds, generations, serial, killed, errors, (unsigned long)operations,
            (unsigned long)(own_receiver.total + mate_receiver.total),
            warm.str().c_str(), last.str().c_str());
     printf("%s", text.c_str());

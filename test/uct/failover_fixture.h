@@ -10,6 +10,7 @@
 #include "test/fabric/fabric.h"
 
 #include <list>
+#include <string.h>
 
 class failover_fixture : public uct_test {
 protected:
@@ -58,6 +59,20 @@ protected:
         ba.reset();
         b.reset();
         a.reset();
+    }
+
+    /* Atomics of the first counter: each is executed once */
+    void adds(unsigned count)
+    {
+        memset(target->data, 0, sizeof(uint64_t));
+        for (unsigned i = 0; i < count; ++i) {
+            ASSERT_EQ(UCS_OK, ab->retry([&] {
+                return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1,
+                                            target->addr(), target->rkey());
+            }));
+        }
+        ASSERT_EQ(UCS_OK, ab->flush());
+        EXPECT_EQ(count, *(uint64_t*)target->data);
     }
 
     /* No endpoint has noticed anything, and paths did fail */

@@ -30,19 +30,6 @@ protected:
         expect_survived();
         EXPECT_GT(stats_sum(stats.name, "silences"), 0u);
     }
-
-    void adds(unsigned count)
-    {
-        memset(target->data, 0, sizeof(uint64_t));
-        for (unsigned i = 0; i < count; ++i) {
-            ASSERT_EQ(UCS_OK, ab->retry([&] {
-                return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1,
-                                            target->addr(), target->rkey());
-            }));
-        }
-        ASSERT_EQ(UCS_OK, ab->flush());
-        EXPECT_EQ(count, *(uint64_t*)target->data);
-    }
 };
 
 TEST_P(silence_test, what_was_executed_without_an_answer_is_not_executed_again)
