@@ -351,6 +351,25 @@ void fab_cq_push(struct fab_cq *cq, const struct fab_cqe *cqe)
     }
 }
 
+int fab_cq_has_seen(struct fab_cq *cq, struct fab_qp *qp, uint32_t index)
+{
+    const struct fab_cqe *cqe;
+    int is_inside = 0;
+    int is_polled;
+    uint32_t i, head;
+
+    fab_lock_take(&cq->cons_lock);
+    head = __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE);
+    for (i = cq->tail; (i != head) && !is_inside; ++i) {
+        cqe       = fab_cq_entry(cq, i);
+        is_inside = (cqe->qp == fab_off(qp)) && (cqe->qp_num == qp->qpn) &&
+                    (cqe->flags & FAB_CQE_RQ) && (cqe->index == index);
+    }
+    is_polled = qp->rq.polled == index + 1;
+    fab_lock_drop(&cq->cons_lock);
+    return is_inside || is_polled;
+}
+
 void fab_cq_purge(struct fab_cq *cq, struct fab_qp *qp)
 {
     uint32_t from, to;

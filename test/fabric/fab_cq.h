@@ -13,7 +13,7 @@
 struct fab_qp;
 
 enum {
-    FAB_CQE_SEND    = 1 << 0, /* of a send queue: retires up to sq_index */
+    FAB_CQE_SEND    = 1 << 0, /* of a send queue: retires up to index */
     FAB_CQE_RQ      = 1 << 1, /* consumed a receive of the QP's own queue */
     FAB_CQE_SRQ     = 1 << 2  /* consumed a receive of the SRQ */
 };
@@ -26,7 +26,7 @@ struct fab_cqe {
     uint32_t imm;       /* big endian, as posted */
     uint32_t src_qp;
     uint32_t vendor_err;
-    uint32_t sq_index;  /* SEND: number of the WR in its QP, from 0 */
+    uint32_t index;     /* SEND, RQ: number of the WR in its queue, from 0 */
     uint16_t wc_flags;
     uint16_t pkey_index;
     uint16_t slid;
@@ -99,6 +99,10 @@ void fab_cq_ack_events(struct ibv_cq *cq, unsigned int nevents);
  * producer's lock.
  */
 void fab_cq_push(struct fab_cq *cq, const struct fab_cqe *cqe);
+
+/** Whether the CQE of the receive with this number was pushed: it may have been
+ *  polled meanwhile. Not with the consumer's lock held. */
+int fab_cq_has_seen(struct fab_cq *cq, struct fab_qp *qp, uint32_t index);
 
 /** Remove the CQEs of a QP that are still inside, freeing what they retire. */
 void fab_cq_purge(struct fab_cq *cq, struct fab_qp *qp);

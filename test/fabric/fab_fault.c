@@ -200,7 +200,7 @@ bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
             if ((rule->at == FAB_SCRIPT_NEVER) &&
                 fault_qp_matches(rule, dev, qpn) &&
                 fault_matches(rule->opcode, op) && fault_hit(i)) {
-                fab_fault_kill(rule);
+                fab_fault_kill(rule, fault_amount(rule));
             }
             continue;
         default:

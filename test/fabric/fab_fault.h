@@ -55,6 +55,8 @@
  *   kill         the process ends by SIGKILL: at=TIME, or when a send of its
  *                own is about to execute, counted as for wr (op=, dev=, qpn=).
  *                role=NAME  one that has this VQP_FABRIC_ROLE
+ *                part=1     in the middle of it: the completion of the receive is
+ *                           in the CQ, and the receive still in its queue
  *                proc=N     the one with this place in its world: the first to
  *                           come has 0, and a free place is taken again
  *                The script is one for all processes of a job: name one
@@ -82,6 +84,7 @@
 #define FAB_FAULT_H
 
 #include <infiniband/verbs.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -146,6 +149,9 @@ typedef struct fab_wr_fault {
 /* Nonzero while a script with rules is in force. Read by the hooks only. */
 extern int fab_fault_on;
 
+/* The part of this thread's message at which a kill rule ends the process: 0: none */
+extern __thread uint32_t fab_fault_kill_part;
+
 /* The parts of the hooks that run while it is */
 int fab_fault_call_on(enum fab_call call);
 struct ibv_send_wr *fab_fault_chain_on(uint32_t dev, uint32_t qpn,
@@ -193,6 +199,14 @@ static inline bool fab_fault_wr(uint32_t dev, uint32_t qpn,
 {
     return __builtin_expect(fab_fault_on, 0) &&
            fab_fault_wr_on(dev, qpn, op, fault);
+}
+
+/** Told in the middle of a message: a kill rule with part=1 ends the process. */
+static inline void fab_fault_middle(void)
+{
+    if (__builtin_expect(fab_fault_kill_part != 0, 0)) {
+        raise(SIGKILL);
+    }
 }
 
 /**

@@ -45,13 +45,18 @@ static int time_change(const fab_fault_rule_t *rule, bool undo)
                            undo ? NULL : &rule->value);
 }
 
-void fab_fault_kill(const fab_fault_rule_t *rule)
+__thread uint32_t fab_fault_kill_part;
+
+void fab_fault_kill(const fab_fault_rule_t *rule, uint32_t part)
 {
     if (((rule->proc == FAB_SCRIPT_ANY) || (rule->proc == fab_world_self)) &&
         ((*rule->role == '\0') || !strcmp(rule->role, fab_config.role))) {
         fab_verbose(1, "fault: kill: process %u, '%s'", fab_world_self,
                     fab_config.role);
-        raise(SIGKILL);
+        fab_fault_kill_part = part;
+        if (part == 0) {
+            raise(SIGKILL);
+        }
     }
 }
 
@@ -60,7 +65,7 @@ int fab_fault_time_act(const fab_fault_rule_t *rule, bool undo)
     int rc = 0;
 
     if (rule->kind == FAB_FAULT_KILL) {
-        fab_fault_kill(rule);
+        fab_fault_kill(rule, 0);
     } else if (rule->kind == FAB_FAULT_QP) {
         rc = fab_control_qp_error(rule->dev, rule->qpn);
     } else if (rule->kind == FAB_FAULT_PORT) {

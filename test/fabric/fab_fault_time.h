@@ -23,8 +23,9 @@ int fab_fault_time_set(const fab_fault_rule_t *rules, int count);
  */
 int fab_fault_time_act(const fab_fault_rule_t *rule, bool undo);
 
-/** A kill rule: end this process, if it is the one that the rule means. */
-void fab_fault_kill(const fab_fault_rule_t *rule);
+/** A kill rule: end this process, if it is the one that the rule means, now or at
+ *  that @a part of the message that this thread sends. */
+void fab_fault_kill(const fab_fault_rule_t *rule, uint32_t part);
 
 /* How often one of them happened, since then */
 uint64_t fab_fault_time_hits(void);

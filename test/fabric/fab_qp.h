@@ -136,6 +136,17 @@ void fab_qp_flush_locked(struct fab_qp *qp);
 /** To ERR, and flush; with sq_lock held (and not rq_lock). */
 void fab_qp_fail_locked(struct fab_qp *qp);
 
+/**
+ * Push the CQE of the oldest receive, and consume it if it is of the QP's own queue; sets
+ * index. In this order, so that a process that is killed here loses no receive. With
+ * rq_lock held.
+ */
+void fab_qp_push_recv(struct fab_qp *qp, struct fab_cqe *cqe);
+
+/** Consume what a process that was killed in fab_qp_push_recv has left; with rq_lock
+ *  held. */
+void fab_qp_settle_rq(struct fab_qp *qp);
+
 /** Complete the posted receives with flush errors; with rq_lock held. */
 void fab_qp_flush_rq(struct fab_qp *qp);
 

@@ -10,6 +10,7 @@
 #include "fab_config.h"
 #include "fab_cq.h"
 #include "fab_ctx.h"
+#include "fab_fault.h"
 #include "fab_late.h"
 
 static uint8_t fab_wc_opcode(enum ibv_wr_opcode opcode)
@@ -55,7 +56,7 @@ void fab_qp_complete_send(struct fab_qp *qp, const struct ibv_send_wr *wr,
     cqe.qp       = fab_off(qp);
     cqe.qp_num   = qp->qpn;
     cqe.byte_len = length;
-    cqe.sq_index = index;
+    cqe.index = index;
     cqe.status   = (uint8_t)status;
     cqe.opcode   = fab_wc_opcode(wr->opcode);
     cqe.flags    = FAB_CQE_SEND;
@@ -63,6 +64,36 @@ void fab_qp_complete_send(struct fab_qp *qp, const struct ibv_send_wr *wr,
         cqe.vendor_err = fab_vendor_err(status);
     }
     fab_cq_push(fab_ptr(struct fab_cq, qp->send_cq), &cqe);
+}
+
+void fab_qp_push_recv(struct fab_qp *qp, struct fab_cqe *cqe)
+{
+    struct fab_cq *cq = fab_ptr(struct fab_cq, qp->recv_cq);
+
+    if (cqe->flags != FAB_CQE_RQ) {
+        fab_cq_push(cq, cqe);
+        return;
+    }
+
+    cqe->index = qp->rq.tail;
+    __atomic_store_n(&qp->rq.is_pushing, 1, __ATOMIC_SEQ_CST);
+    fab_cq_push(cq, cqe);
+    fab_fault_middle();
+    fab_rq_pop(&qp->rq);
+    __atomic_store_n(&qp->rq.is_pushing, 0, __ATOMIC_RELEASE);
+}
+
+void fab_qp_settle_rq(struct fab_qp *qp)
+{
+    if (__builtin_expect(qp->rq.is_pushing == 0, 1)) {
+        return;
+    }
+
+    if ((fab_rq_front(&qp->rq) != NULL) &&
+        fab_cq_has_seen(fab_ptr(struct fab_cq, qp->recv_cq), qp, qp->rq.tail)) {
+        fab_rq_pop(&qp->rq);
+    }
+    __atomic_store_n(&qp->rq.is_pushing, 0, __ATOMIC_RELEASE);
 }
 
 void fab_qp_flush_rq(struct fab_qp *qp)
@@ -81,10 +112,10 @@ void fab_qp_flush_rq(struct fab_qp *qp)
     cqe.vendor_err = fab_vendor_err(IBV_WC_WR_FLUSH_ERR);
     cqe.opcode     = (uint8_t)IBV_WC_RECV;
     cqe.flags      = FAB_CQE_RQ;
+    fab_qp_settle_rq(qp);
     while ((rwr = fab_rq_front(&qp->rq)) != NULL) {
         cqe.wr_id = rwr->wr_id;
-        fab_rq_pop(&qp->rq);
-        fab_cq_push(fab_ptr(struct fab_cq, qp->recv_cq), &cqe);
+        fab_qp_push_recv(qp, &cqe);
     }
 }
 
@@ -149,13 +180,19 @@ void fab_qp_retire(const struct fab_cqe *cqe)
 {
     struct fab_qp *qp = fab_ptr(struct fab_qp, cqe->qp);
 
-    if ((fab_config.profile == FAB_PROFILE_RXE) ||
-        (qp->qpn != cqe->qp_num)) {
+    if (qp->qpn != cqe->qp_num) {
+        return;
+    }
+
+    if (cqe->flags & FAB_CQE_RQ) {
+        qp->rq.polled = cqe->index + 1;
+    }
+    if (fab_config.profile == FAB_PROFILE_RXE) {
         return;
     }
 
     if (cqe->flags & FAB_CQE_SEND) {
-        __atomic_store_n(&qp->sq.freed, cqe->sq_index + 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&qp->sq.freed, cqe->index + 1, __ATOMIC_RELAXED);
     } else if (cqe->flags & FAB_CQE_RQ) {
         __atomic_fetch_add(&qp->rq.freed, 1, __ATOMIC_RELAXED);
     } else if (cqe->flags & FAB_CQE_SRQ) {

@@ -59,6 +59,7 @@ int fab_recv_take(struct fab_qp *peer, struct fab_recv *recv)
     uint32_t i;
 
     if (peer->srq == 0) {
+        fab_qp_settle_rq(peer);
         rwr = fab_rq_front(&peer->rq);
         if (rwr == NULL) {
             return 0;
@@ -94,14 +95,9 @@ void fab_recv_complete(struct fab_qp *peer, const struct fab_recv *recv,
     cqe->wr_id  = recv->wr_id;
     cqe->qp     = fab_off(peer);
     cqe->qp_num = peer->qpn;
-    if (peer->srq == 0) {
-        cqe->flags = FAB_CQE_RQ;
-        fab_rq_pop(&peer->rq);
-    } else {
-        cqe->flags = FAB_CQE_SRQ;
-    }
+    cqe->flags  = (peer->srq == 0) ? FAB_CQE_RQ : FAB_CQE_SRQ;
     ++peer->messages;
-    fab_cq_push(fab_ptr(struct fab_cq, peer->recv_cq), cqe);
+    fab_qp_push_recv(peer, cqe);
 }
 
 /* Add the requester's own memory; @return 0 if a key or bound is not valid */

@@ -28,6 +28,8 @@ struct fab_rq {
     uint32_t  max_sge;
     uint32_t  head;    /* ever posted */
     uint32_t  tail;    /* ever consumed */
+    uint32_t  polled;  /* behind the newest one whose CQE was polled */
+    uint32_t  is_pushing; /* nonzero from before the CQE is pushed until it is consumed */
     uint32_t  freed;   /* ever given back: a slot is free once its CQE has
                           been polled (profile rxe: once it is consumed) */
 };

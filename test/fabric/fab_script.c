@@ -243,7 +243,7 @@ static uint32_t script_key_kinds(const char *key)
         {"errno", K(CALL) | K(CHAIN)},
         {"after", K(CHAIN)},
         {"more", K(UNACKED)},
-        {"part", K(WR)},
+        {"part", K(WR) | K(KILL)},
         {"xor", K(DUPLICATE)},
         {"as", K(DUPLICATE)},
         {"status", K(WR) | K(UNACKED) | K_CQE},

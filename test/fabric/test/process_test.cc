@@ -260,3 +260,54 @@ TEST_F(killed_by_script, at_its_third_answer)
     ASSERT_EQ(0, a->post(wr(IBV_WR_RDMA_WRITE, 8)));
     EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
 }
+
+/* The same, in the middle of it: the receive has its completion, and is in the queue */
+class killed_in_the_middle : public two_processes {
+protected:
+    void SetUp() override
+    {
+        setenv("VQP_FABRIC_ROLE", "echo", 1);
+        setenv("VQP_FABRIC_FAULTS",
+               "kill role=echo op=RDMA_WRITE_WITH_IMM nth=3 part=1", 1);
+        two_processes::SetUp();
+        unsetenv("VQP_FABRIC_ROLE");
+        unsetenv("VQP_FABRIC_FAULTS");
+        for (unsigned i = 1; i <= 3; ++i) {
+            ibv_send_wr ping = wr(IBV_WR_RDMA_WRITE_WITH_IMM, 8);
+
+            ping.imm_data = i;
+            ASSERT_EQ(0, a->post(ping));
+            recvs += (i < 3) ? received(a->drain(2)) : 0;
+        }
+        EXPECT_EQ(-1, peer->wait());
+    }
+
+    static unsigned received(const std::vector<ibv_wc> &wcs)
+    {
+        unsigned count = 0;
+
+        for (const ibv_wc &wc : wcs) {
+            count += (wc.opcode & IBV_WC_RECV) != 0;
+        }
+        return count;
+    }
+
+    unsigned recvs = 0;
+};
+
+TEST_F(killed_in_the_middle, each_receive_completes_once)
+{
+    ASSERT_EQ(2u, recvs);
+    ASSERT_EQ(0, a->to(IBV_QPS_ERR));
+    /* of the third write, its answer, and the other receives */
+    EXPECT_EQ(1u + 1 + 13, a->drain(15).size());
+    EXPECT_TRUE(a->quiet());
+}
+
+TEST_F(killed_in_the_middle, also_if_it_was_polled_before)
+{
+    EXPECT_EQ(2u, a->drain(2).size());
+    ASSERT_EQ(0, a->to(IBV_QPS_ERR));
+    EXPECT_EQ(13u, a->drain(13).size());
+    EXPECT_TRUE(a->quiet());
+}
