@@ -154,7 +154,8 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
         }
     }
 
-    if (!is_busy) {
+    /* Quiet after a time without traffic, not between one op and the next */
+    if (!is_busy && (look.moved == 0)) {
         vqp->silence.due = UINT64_MAX;
         vqp->tx.slow    |= VQP_TX_QUIET;
         return;

@@ -109,11 +109,28 @@ TEST_F(silence, nothing_is_looked_at_while_nothing_is_in_flight) {
     look(STEP - 1); /* too early */
     EXPECT_FALSE(is_quiet());
     look(1);
+    EXPECT_FALSE(is_quiet()); /* there was traffic: more may follow */
+    look();
     EXPECT_TRUE(is_quiet());
     EXPECT_EQ((uint32_t)VQP_TX_QUIET, m_tx.slow);
     (void)puts(1, 1);
     EXPECT_EQ(0u, m_tx.slow); /* the fast path is allowed again */
     EXPECT_TRUE(vqp_take_watch_event(&m_vqp));
+}
+
+/* As in a ping-pong: the fast path is not given up for each of them */
+TEST_F(silence, ops_that_follow_each_other_do_not_begin_it_again) {
+    open();
+    (void)puts(0, 1);
+    for (unsigned i = 0; i < 100; ++i) {
+        confirm_all(0);
+        look();
+        EXPECT_EQ(0u, m_tx.slow);
+        (void)puts(i % 2, 1);
+        confirm_all(i % 2);
+    }
+    EXPECT_TRUE(vqp_take_watch_event(&m_vqp));
+    EXPECT_FALSE(vqp_take_watch_event(&m_vqp));
 }
 
 TEST_F(silence, is_off_with_one_path_without_failover_and_without_a_time) {
@@ -144,6 +161,7 @@ TEST_F(silence, all_paths_may_be_still_for_ever) {
     look(100 * STEP);
     EXPECT_EQ(VQP_PATH_UP, state(0));
     confirm_all(0);
+    look();
     look();
     EXPECT_TRUE(is_quiet());
 }
@@ -241,6 +259,7 @@ TEST_F(silence, a_nop_asks_for_a_completion_where_none_is_under_way) {
     EXPECT_EQ(VQP_KIND_NOP, frags[0].kind);
     EXPECT_EQ(0, frags[0].path->index);
     EXPECT_EQ(2u, confirm_all(0));
+    look();
     look();
     EXPECT_TRUE(is_quiet());
 }
