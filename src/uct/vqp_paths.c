@@ -139,6 +139,8 @@ uct_vqp_path_reason(const vqp_path_t *path, char *reason, size_t size)
     } else if (path->fo.silent != 0) {
         snprintf(reason, size, "down: no completion in %.1f ms in which other paths "
                  "had some (UCX_VQP_PATH_TIMEOUT)", (double)path->fo.silent * 1e-6);
+    } else if (path->fo.status == VQP_ERR_RESET) {
+        snprintf(reason, size, "down: the peer gave it up");
     } else {
         snprintf(reason, size, "down: %s",
                  ucs_status_string(uct_vqp_status(path->fo.status)));

@@ -40,6 +40,18 @@ TEST_P(silence_test, what_was_executed_without_an_answer_is_not_executed_again)
     expect_silent();
 }
 
+/* At the side that has noticed, and at the other one */
+TEST_P(silence_test, the_log_says_why_a_path_is_down)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+    start();
+    faults(no_answers);
+    adds(2000);
+    expect_silent();
+    EXPECT_TRUE(log.has("down: no completion in"));
+    EXPECT_TRUE(log.has("down: the peer gave it up"));
+}
+
 TEST_P(silence_test, a_request_that_is_lost_is_executed_on_another_path)
 {
     start();
