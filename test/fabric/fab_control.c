@@ -199,11 +199,51 @@ static int control_qp_path(const char *device, uint32_t qpn,
     return (qp->qpn == qpn) ? 0 : ENOENT;
 }
 
+/* Bytes of the sends that are posted and not complete */
+static uint64_t control_pending(struct fab_qp *qp)
+{
+    const struct fab_sq *sq = &qp->sq;
+    uint64_t bytes          = 0;
+    uint32_t i;
+
+    fab_lock_take(&qp->sq_lock);
+    for (i = sq->done; i != sq->head; ++i) {
+        bytes += fab_sq_slot(sq, i)->length;
+    }
+    fab_lock_drop(&qp->sq_lock);
+    return bytes;
+}
+
+static int control_qps(const char *device, uint32_t *qpns, unsigned max)
+{
+    int dev        = fab_device_find(device);
+    unsigned count = 0;
+    const struct fab_qp *qp;
+    uint32_t slot;
+
+    if ((dev < 0) || (fab_world == NULL)) {
+        return -1;
+    }
+
+    for (slot = fab_world->devs[dev].high_slot + 1; slot-- > 0;) {
+        qp = fab_qp_slot((uint32_t)dev, slot);
+        if ((qp->qpn != 0) && (qp->type == IBV_QPT_RC) &&
+            (qp->proc == fab_world_self)) {
+            if (count < max) {
+                qpns[count] = qp->qpn;
+            }
+            ++count;
+        }
+    }
+
+    return (int)count;
+}
+
 static int control_qp_traffic(const char *device, uint32_t qpn,
                               vqp_fabric_traffic_t *traffic)
 {
     int dev = fab_device_find(device);
-    const struct fab_qp *qp;
+    struct fab_qp *qp;
 
     if ((dev < 0) || (fab_world == NULL)) {
         return ENOENT;
@@ -214,6 +254,7 @@ static int control_qp_traffic(const char *device, uint32_t qpn,
         return ENOENT;
     }
 
+    traffic->pending  = control_pending(qp);
     traffic->wrs      = __atomic_load_n(&qp->wrs, __ATOMIC_RELAXED);
     traffic->bytes    = __atomic_load_n(&qp->bytes, __ATOMIC_RELAXED);
     traffic->messages = __atomic_load_n(&qp->messages, __ATOMIC_RELAXED);
@@ -250,6 +291,7 @@ static const vqp_fabric_t control_table = {
     .event            = control_event,
     .qp_event         = control_qp_event,
     .objects          = control_objects,
+    .qps              = control_qps,
     .qp_path          = control_qp_path,
     .qp_traffic       = control_qp_traffic,
     .port_traffic     = control_port_traffic,

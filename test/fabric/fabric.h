@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VQP_FABRIC_VERSION 3
+#define VQP_FABRIC_VERSION 4
 
 /* What this process has open */
 typedef struct vqp_fabric_objects {
@@ -34,6 +34,7 @@ typedef struct vqp_fabric_objects {
 typedef struct vqp_fabric_traffic {
     uint64_t wrs;      /* executed as requester */
     uint64_t bytes;    /* of their payload, READs included */
+    uint64_t pending;  /* of a QP only: of sends that are posted and not complete */
     uint64_t messages; /* of a QP only: that consumed a receive of it */
     uint64_t cqes;     /* of a QP only: polled; 0 if violations are off */
 } vqp_fabric_traffic_t;
@@ -105,6 +106,15 @@ typedef struct vqp_fabric {
     int (*qp_event)(const char *device, uint32_t qpn, int type);
 
     void (*objects)(vqp_fabric_objects_t *objects);
+
+    /**
+     * The RC queue pairs of this process on a device, the newest first.
+     *
+     * @param qpns  Their numbers; room for @a max.
+     * @return how many there are, also if that is more than @a max; -1: no such
+     *         device.
+     */
+    int (*qps)(const char *device, uint32_t *qpns, unsigned max);
 
     /* @return 0, or ENOENT: also if the mode is not timed */
     int (*qp_path)(const char *device, uint32_t qpn, vqp_fabric_path_t *path);

@@ -150,6 +150,37 @@ TEST_F(lists_path, each_has_its_delay)
     EXPECT_TRUE(overtakes(fast, slow, slow, fast));
 }
 
+TEST_F(lists_path, what_is_posted_and_not_complete_is_pending)
+{
+    vqp_fabric_traffic_t traffic = {};
+
+    open();
+    post(*a, *b, 3, 1000);
+    ASSERT_EQ(0, fabric().qp_traffic(dev->name().c_str(), a->qp->qp_num,
+                                     &traffic));
+    EXPECT_EQ(3000u, traffic.pending);
+    EXPECT_EQ(3u, a->drain(3).size());
+    ASSERT_EQ(0, fabric().qp_traffic(dev->name().c_str(), a->qp->qp_num,
+                                     &traffic));
+    EXPECT_EQ(0u, traffic.pending);
+}
+
+TEST_F(lists_path, queue_pairs_are_listed_by_age)
+{
+    uint32_t qpns[3] = {};
+    qp_options datagrams;
+
+    datagrams.type = IBV_QPT_UD;
+    endpoint first(*dev), ud(*dev, datagrams), second(*dev);
+
+    EXPECT_EQ(2, fabric().qps(dev->name().c_str(), qpns, 3));
+    EXPECT_EQ(second.qp->qp_num, qpns[0]);
+    EXPECT_EQ(first.qp->qp_num, qpns[1]);
+    EXPECT_EQ(0u, qpns[2]);
+    EXPECT_EQ(2, fabric().qps(dev->name().c_str(), qpns, 0));
+    EXPECT_EQ(-1, fabric().qps("nonsense", qpns, 3));
+}
+
 TEST_F(lists_path, a_port_delays_what_leaves_it)
 {
     device other(1);
