@@ -137,12 +137,31 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     }
 }
 
+/* Whose turn is it? */
+static unsigned
+vqp_conn_path_turn(vqp_conn_t *conn, const vqp_conn_way_t *avoid)
+{
+    unsigned num_rails = conn->tab->config.num_rails;
+    unsigned tries     = vqp_max(num_rails, conn->num_dests);
+    unsigned turn;
+
+    do {
+        turn = conn->path_turn++;
+    } while ((avoid != NULL) && (--tries > 0) &&
+             (((num_rails > 1) && (turn % num_rails == avoid->rail)) ||
+              ((conn->num_dests > 1) &&
+               (turn % conn->num_dests == avoid->peer_rail))));
+
+    return turn;
+}
+
 int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
                              uint16_t flags, uint32_t generation,
-                             const void *body, vqp_conntab_action_t *action)
+                             const void *body, const vqp_conn_way_t *avoid,
+                             vqp_conntab_action_t *action)
 {
     vqp_conntab_t *tab = conn->tab;
-    unsigned turn      = conn->path_turn++;
+    unsigned turn      = vqp_conn_path_turn(conn, avoid);
     vqp_conn_dest_t to = conn->dests[turn % conn->num_dests];
     vqp_wire_header_t hdr;
 

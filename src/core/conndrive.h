@@ -102,18 +102,26 @@ uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab);
 /** Do what is due at @a now. */
 void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now);
 
+/** Rails of the two ends. */
+typedef struct vqp_conn_way {
+    unsigned rail;      /* own */
+    unsigned peer_rail;
+} vqp_conn_way_t;
+
 /**
  * Make a path message: @a action is a SEND. It goes to each rail in turn, and is not
  * repeated from here.
  *
  * @param [in] flags  VQP_WIRE_FLAG_*.
  * @param [in] body   vqp_wire_path_down_t or vqp_wire_path_up_t.
+ * @param [in] avoid  Rails that it does not take if there are others; or NULL.
  *
  * @return 1, or 0 if the connection is not set up on both sides.
  */
 int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
                              uint16_t flags, uint32_t generation,
-                             const void *body, vqp_conntab_action_t *action);
+                             const void *body, const vqp_conn_way_t *avoid,
+                             vqp_conntab_action_t *action);
 
 /**
  * Take the next action. The caller may call any function of this header and of

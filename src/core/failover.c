@@ -27,6 +27,7 @@ void vqp_path_post(vqp_t *vqp, vqp_path_t *path, unsigned todo)
 void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state)
 {
     path->fo.state = (uint8_t)state;
+    path->fo.said  = 0;
     vqp_path_post(vqp, path, VQP_PATH_TODO_STATE);
     vqp->tx.slow |= VQP_TX_REPLAY;
     vqp_tx_link_paths(&vqp->tx);

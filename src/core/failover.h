@@ -40,11 +40,16 @@ enum {
     VQP_PATH_MSG_ANSWER  = 1 << 1
 };
 
+/* So many messages of a state do not take the rails of the path, if there are
+ * others: these rails may be why it went down */
+#define VQP_PATH_EARLY 2
+
 /** A path message: its header's fields that differ, and its body. */
 typedef struct vqp_path_msg {
     vqp_wire_type_t          type;       /* PATH_DOWN or PATH_UP */
     uint16_t                 flags;      /* VQP_WIRE_FLAG_* */
     uint32_t                 generation; /* serial */
+    int                      is_early;   /* own one: not over the path's rails */
     union {
         vqp_wire_path_down_t down;
         vqp_wire_path_up_t   up;
@@ -125,6 +130,7 @@ static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
     path.type       = msg->hdr.type;
     path.flags      = msg->hdr.flags;
     path.generation = msg->hdr.serial;
+    path.is_early   = 0;
     if (path.type == VQP_WIRE_PATH_DOWN) {
         path.down = msg->path_down;
     } else {

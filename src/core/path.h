@@ -110,6 +110,8 @@ typedef struct vqp_failover {
     uint8_t        is_still;    /* at the last look it had not moved, see silence.h */
     uint8_t        is_doubtful; /* it went down by silence, and no probe has failed
                                    since */
+    uint8_t        said;        /* messages that were sent in this state, at most
+                                   VQP_PATH_EARLY */
     uint16_t       failed;      /* slot behind the newest error completion */
     uint16_t       end;         /* slot behind the newest one that comes back */
     uint16_t       posted;      /* slot behind the newest frag that was posted */

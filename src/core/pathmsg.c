@@ -18,6 +18,8 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     }
 
     fo->messages   &= is_request ? (uint8_t)~VQP_PATH_MSG_REQUEST : 0;
+    msg->is_early   = fo->said < VQP_PATH_EARLY;
+    fo->said       += (uint8_t)msg->is_early;
     msg->generation = fo->generation;
     msg->flags      = is_request ? 0 : VQP_WIRE_FLAG_ANSWER;
     if (is_request) {

@@ -93,6 +93,7 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
 
 static void uct_vqp_send_path_messages(uct_vqp_t *vqp, vqp_path_t *path)
 {
+    vqp_conn_way_t own = {path->rail, path->peer_rail};
     vqp_conntab_action_t action;
     vqp_path_msg_t msg;
     const void *body;
@@ -102,7 +103,8 @@ static void uct_vqp_send_path_messages(uct_vqp_t *vqp, vqp_path_t *path)
         body = (msg.type == VQP_WIRE_PATH_DOWN) ? (const void*)&msg.down :
                                                   &msg.up;
         if (vqp_conntab_path_message(&vqp->conn, msg.type, msg.flags,
-                                     msg.generation, body, &action)) {
+                                     msg.generation, body,
+                                     msg.is_early ? &own : NULL, &action)) {
             uct_vqp_cm_send(vqp->iface, &action);
         }
     }

@@ -1535,7 +1535,7 @@ Datagram path_message(Vqp *from, const vqp_conn_dest_t &source)
 
     EXPECT_EQ(1, vqp_conntab_path_message(&from->conn, VQP_WIRE_PATH_UP,
                                           VQP_WIRE_FLAG_ANSWER, 7, &up,
-                                          &action));
+                                          NULL, &action));
     EXPECT_EQ(VQP_CONNTAB_SEND, action.type);
     return {action.to.qpn, source, {action.data, action.data + action.len},
             action.msg_type};
@@ -1565,7 +1565,7 @@ TEST_F(conn_stray, path_messages_are_of_connections_that_are_set_up)
     vqp_conntab_action_t action;
 
     EXPECT_EQ(0, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN, 0, 0,
-                                          &down, &action));
+                                          &down, NULL, &action));
 }
 
 TEST_F(conn_stray, path_messages_take_each_rail_in_turn)
@@ -1577,13 +1577,44 @@ TEST_F(conn_stray, path_messages_take_each_rail_in_turn)
 
     for (unsigned i = 0; i < 2 * VQP_MAX_RAILS; ++i) {
         ASSERT_EQ(1, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN, 0,
-                                              0, &down, &action));
+                                              0, &down, NULL, &action));
         if (a.tab.config.num_rails > 1) {
             EXPECT_NE(last, action.to.rail);
         }
         last = action.to.rail;
     }
     EXPECT_EQ(2u * VQP_MAX_RAILS, a.tab.stats.path_sent);
+}
+
+/* A rail that is cut takes its path down: what is said about that path has another
+ * way */
+TEST_F(conn_stray, path_messages_avoid_rails_if_there_are_others)
+{
+    Vqp *x = connected();
+    vqp_conntab_action_t action;
+    vqp_wire_path_down_t down {};
+    vqp_conn_dest_t dests[VQP_MAX_RAILS] {};
+
+    for (unsigned rails = 1; rails <= VQP_MAX_RAILS; ++rails) {
+        a.tab.config.num_rails = (uint8_t)rails;
+        x->conn.num_dests      = (uint8_t)rails;
+        for (unsigned i = 0; i < rails; ++i) {
+            dests[i].qpn      = 100 + i;
+            x->conn.dests[i]  = dests[i];
+        }
+        for (unsigned i = 0; i < 4 * rails; ++i) {
+            vqp_conn_way_t avoid {i % rails, i % rails};
+
+            ASSERT_EQ(1, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN,
+                                                  0, 0, &down, &avoid,
+                                                  &action));
+            ASSERT_LT(action.to.rail, rails);
+            if (rails > 1) {
+                EXPECT_NE(avoid.rail, action.to.rail);
+                EXPECT_NE(100 + avoid.peer_rail, action.to.qpn);
+            }
+        }
+    }
 }
 
 TEST_F(conn_stray, a_message_before_the_actions_were_drained_is_dropped)

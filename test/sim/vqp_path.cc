@@ -106,6 +106,7 @@ void vqp::reconnect(vqp_path_t &path)
 
 void vqp::send_path_messages(vqp_path_t &path)
 {
+    vqp_conn_way_t own {path.rail, path.peer_rail};
     vqp_conntab_action_t action;
     vqp_path_msg_t msg;
 
@@ -117,7 +118,7 @@ void vqp::send_path_messages(vqp_path_t &path)
                                      msg.generation,
                                      (msg.type == VQP_WIRE_PATH_DOWN) ?
                                              (const void*)&msg.down : &msg.up,
-                                     &action)) {
+                                     msg.is_early ? &own : NULL, &action)) {
             owner.send(action);
         }
     }
