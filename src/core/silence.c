@@ -106,8 +106,11 @@ vqp_silence_judge(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
 
     if (look->moved != 0) {
         fo->silent += look->elapsed;
-    } else if ((look->idle != 0) &&
-               (2 * fo->still >= vqp->failover.silence)) {
+    }
+
+    /* Those that moved may have nothing more to send: they are asked for the next
+     * look too */
+    if ((look->idle != 0) && (2 * fo->still >= vqp->failover.silence)) {
         vqp_cover(SILENCE_WITNESS);
         vqp->probe_paths = vqp->state == VQP_STATE_LIVE;
         vqp->tx.slow    |= VQP_TX_REPLAY;

@@ -295,7 +295,8 @@ TEST_F(silence, idle_siblings_get_a_nop_that_shows_whether_they_work) {
         }
     }
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
-    EXPECT_LE(looks, 12u);
+    /* half of the time passes before they are asked, then all of it */
+    EXPECT_LE(looks, 7u);
     EXPECT_EQ(VQP_PATH_UP, state(1));
 }
 
