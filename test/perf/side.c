@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+ucs_async_mode_t perf_async_mode = UCS_ASYNC_MODE_THREAD_SPINLOCK;
+
 void perf_check(int ok, const char *format, ...)
 {
     va_list ap;
@@ -26,6 +28,14 @@ void perf_check(int ok, const char *format, ...)
 static void check(ucs_status_t status, const char *what)
 {
     perf_check(status == UCS_OK, "%s: %s", what, ucs_status_string(status));
+}
+
+double perf_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
 const char *perf_device(unsigned index)
@@ -80,6 +90,31 @@ static void open_md(perf_side_t *side, const char *tl, const char *device)
     check(uct_md_query(side->md, &side->md_attr), "memory domain");
 }
 
+/* The domain's first device of the transport: a bond has the name of its first
+ * port */
+static void find_device(const perf_side_t *side, const char *tl, char *name,
+                        size_t size)
+{
+    uct_tl_resource_desc_t *list;
+    unsigned count, i;
+
+    check(uct_md_query_tl_resources(side->md, &list, &count), "devices");
+    for (i = 0; (i < count) && (strcmp(list[i].tl_name, tl) != 0); ++i) {
+    }
+    perf_check(i < count, "no device has %s", tl);
+    snprintf(name, size, "%s", list[i].dev_name);
+    uct_release_tl_resource_list(list);
+}
+
+static ucs_status_t on_error(void *arg, uct_ep_h ep, ucs_status_t status)
+{
+    perf_side_t *side = arg;
+
+    (void)ep;
+    ++side->errors;
+    return side->may_fail ? UCS_OK : status;
+}
+
 static void modify(uct_iface_config_t *config, const char *options)
 {
     char name[64], value[64];
@@ -99,20 +134,25 @@ void perf_side_open(perf_side_t *side, const char *tl, const char *device,
     char dev_name[64];
 
     memset(side, 0, sizeof(*side));
-    check(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK,
-                                   &side->async), "async context");
+    check(ucs_async_context_create(perf_async_mode, &side->async),
+          "async context");
     check(uct_worker_create(side->async, UCS_THREAD_MODE_SINGLE,
                             &side->worker), "worker");
     open_md(side, tl, device);
 
     check(uct_md_iface_config_read(side->md, tl, NULL, NULL, &config), tl);
     modify(config, options);
-    snprintf(dev_name, sizeof(dev_name), "%s:1", device);
+    find_device(side, tl, dev_name, sizeof(dev_name));
     params.field_mask           = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
-                                  UCT_IFACE_PARAM_FIELD_DEVICE;
+                                  UCT_IFACE_PARAM_FIELD_DEVICE |
+                                  UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
+                                  UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
+                                  UCT_IFACE_PARAM_FIELD_ERR_HANDLER_FLAGS;
     params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
     params.mode.device.tl_name  = tl;
     params.mode.device.dev_name = dev_name;
+    params.err_handler          = on_error;
+    params.err_handler_arg      = side;
     check(uct_iface_open(side->md, side->worker, &params, config,
                          &side->iface), dev_name);
     uct_config_release(config);
@@ -129,8 +169,23 @@ void perf_side_close(perf_side_t *side)
     ucs_async_context_destroy(side->async);
 }
 
+static void handle_control(perf_side_t *a, perf_side_t *b)
+{
+    static double due;
+    double now = perf_now();
+
+    if (now >= due) {
+        due = now + 20e-6;
+        ucs_async_poll(a->async);
+        ucs_async_poll(b->async);
+    }
+}
+
 unsigned perf_progress(perf_side_t *a, perf_side_t *b)
 {
+    if (perf_async_mode == UCS_ASYNC_MODE_POLL) {
+        handle_control(a, b);
+    }
     return uct_worker_progress(a->worker) + uct_worker_progress(b->worker);
 }
 

@@ -10,6 +10,7 @@
 
 #include <uct/api/uct.h>
 #include <ucs/async/async_fwd.h>
+#include <ucs/type/thread_mode.h>
 
 /* One interface, with a worker and a memory domain of its own */
 typedef struct perf_side {
@@ -20,6 +21,9 @@ typedef struct perf_side {
     uct_md_attr_t       md_attr;
     uct_iface_h         iface;
     uct_iface_attr_t    attr;
+    int                 may_fail; /* endpoints; set by the caller: their errors
+                                     are in errors, and end nothing */
+    unsigned            errors;
 } perf_side_t;
 
 /* Memory that a side has registered, with the key by which others reach it */
@@ -38,6 +42,11 @@ typedef struct perf_pair {
     uct_ep_h b_to_a;
 } perf_pair_t;
 
+/* Who handles control messages of the sides that are opened from now on: a thread,
+ * or, with UCS_ASYNC_MODE_POLL, perf_progress(), every 20 us. A thread wakes up
+ * when the machine lets it, so with a virtual clock its answers come at any time. */
+extern ucs_async_mode_t perf_async_mode;
+
 /**
  * Print what went wrong, and end the program, unless @a ok.
  */
@@ -48,7 +57,8 @@ void perf_check(int ok, const char *format, ...)
  * Open an interface.
  *
  * @param tl       "vqp", "rc_verbs", ...
- * @param device   Of RDMA, e.g. "fab0"; its port 1 is taken.
+ * @param device   Of RDMA, e.g. "fab0", whose port 1 is taken; or of vqp a bond,
+ *                 "bond0".
  * @param options  Of the interface, "NAME=VALUE NAME=VALUE", by the names in
  *                 the transport's configuration table; or "".
  */
@@ -86,6 +96,9 @@ void perf_flush(perf_side_t *a, perf_side_t *b, uct_ep_h ep);
 void perf_memory_init(perf_memory_t *memory, perf_side_t *side, size_t length);
 
 void perf_memory_cleanup(perf_memory_t *memory);
+
+/** CLOCK_MONOTONIC, in seconds. */
+double perf_now(void);
 
 /* Devices by RXE_DEVS, as contrib/fabric-run and test/rxe/run set it.
  * @return the one of that index, or the last. The text stays. */

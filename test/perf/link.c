@@ -1,0 +1,104 @@
+/* A link that can be cut, see link.h. */
+#include "link.h"
+#include "side.h"
+
+#include "test/fabric/fabric.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const cut_names[] = {
+    [PERF_CUT_LOST]       = "lost",
+    [PERF_CUT_UNANSWERED] = "unanswered",
+    [PERF_CUT_BOTH]       = "both",
+    [PERF_CUT_ERROR]      = "error"
+};
+
+const char *perf_cut_name(perf_cut_t cut)
+{
+    return cut_names[cut];
+}
+
+perf_cut_t perf_cut_by_name(const char *name)
+{
+    int cut = 0;
+
+    while ((cut < PERF_CUT_NUM) && (strcmp(cut_names[cut], name) != 0)) {
+        ++cut;
+    }
+    return (perf_cut_t)cut;
+}
+
+static const vqp_fabric_t *fabric(void)
+{
+    const vqp_fabric_t *table = vqp_fabric();
+
+    perf_check(table != NULL, "links are cut on the software fabric only: start "
+               "this by contrib/fabric-run");
+    return table;
+}
+
+static void set_faults(const char *script)
+{
+    char why[256] = "";
+
+    perf_check(fabric()->faults(script, why, sizeof(why)) == 0, "%s: %s",
+               script, why);
+}
+
+void perf_link_find(perf_link_t *link)
+{
+    int count = fabric()->qps(link->from, &link->qpn, 1);
+
+    perf_check(count > 0, "%s has no queue pair", link->from);
+}
+
+void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
+{
+    char script[256];
+
+    switch (cut) {
+    case PERF_CUT_LOST:
+        snprintf(script, sizeof(script), "lose dev=%s count=all", link->from);
+        break;
+    case PERF_CUT_UNANSWERED:
+        /* datagrams have no acknowledgements */
+        snprintf(script, sizeof(script),
+                 "unacked dev=%s op=RDMA_WRITE count=all more=all; "
+                 "unacked dev=%s op=RDMA_WRITE_WITH_IMM count=all more=all; "
+                 "lose dev=%s count=all", link->from, link->from, link->to);
+        break;
+    case PERF_CUT_BOTH:
+        snprintf(script, sizeof(script),
+                 "lose dev=%s count=all; lose dev=%s count=all", link->from,
+                 link->to);
+        break;
+    default:
+        perf_check(fabric()->qp_error(link->from, link->qpn) == 0,
+                   "queue pair 0x%x of %s is gone", link->qpn, link->from);
+        return;
+    }
+    set_faults(script);
+}
+
+void perf_link_heal(void)
+{
+    set_faults("");
+}
+
+uint64_t perf_link_bytes(const perf_link_t *link)
+{
+    vqp_fabric_traffic_t traffic;
+
+    perf_check(fabric()->port_traffic(link->from, 1, &traffic) == 0,
+               "%s has no port", link->from);
+    return traffic.bytes;
+}
+
+int64_t perf_link_pending(const perf_link_t *link)
+{
+    vqp_fabric_traffic_t traffic;
+
+    return (fabric()->qp_traffic(link->from, link->qpn, &traffic) == 0) ?
+                   (int64_t)traffic.pending : -1;
+}

@@ -1,0 +1,47 @@
+/*
+ * A link of the software fabric: from a port of one side to a port of the other.
+ * It can be cut while traffic runs, and healed. All of it is in this process.
+ */
+#ifndef VQP_PERF_LINK_H
+#define VQP_PERF_LINK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum perf_cut {
+    PERF_CUT_LOST,       /* what is sent is lost */
+    PERF_CUT_UNANSWERED, /* what is sent is executed, acknowledgements are lost;
+                            what the peer sends is lost */
+    PERF_CUT_BOTH,       /* what either end sends is lost */
+    PERF_CUT_ERROR,      /* the link stays, but the sender's queue pair fails */
+    PERF_CUT_NUM
+} perf_cut_t;
+
+typedef struct perf_link {
+    const char *from; /* devices */
+    const char *to;
+    uint32_t   qpn;   /* of the sender's queue pair, see perf_link_find() */
+} perf_link_t;
+
+const char *perf_cut_name(perf_cut_t cut);
+
+/** @return PERF_CUT_NUM if there is no such name. */
+perf_cut_t perf_cut_by_name(const char *name);
+
+/** Find the queue pair that the sender has on the link now. */
+void perf_link_find(perf_link_t *link);
+
+/** Cut the link, and heal all others. */
+void perf_link_cut(const perf_link_t *link, perf_cut_t cut);
+
+/** Heal all links. */
+void perf_link_heal(void);
+
+/** @return bytes that were executed of what the sender's port has sent. */
+uint64_t perf_link_bytes(const perf_link_t *link);
+
+/** @return bytes of the sends that are posted on that queue pair and not complete;
+ *          -1 if it is gone. */
+int64_t perf_link_pending(const perf_link_t *link);
+
+#endif
