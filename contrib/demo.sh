@@ -1,7 +1,8 @@
 #!/bin/bash
 # demo.sh: from a fresh Debian 12 to vqp at work: packages, UCX's sources, build,
-# ucx_info with vqp on RDMA devices (by default a software fabric), and
-# a table of rc_verbs beside vqp. Builds in build-demo/; installs packages only.
+# puts over several links and over one that is cut, ucx_info with vqp on RDMA devices
+# (by default a software fabric), an MPI program, and a table of rc_verbs beside vqp.
+# Builds in build-demo/; installs packages only.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$top/build-demo
@@ -13,10 +14,10 @@ usage() {
     cat <<EOF
 Usage: contrib/demo.sh [--no-install] [--rxe | --host-device DEV] [--dir DIR]
 
-Shows vqp at work, in six steps, and ends with "demo: ok" or "demo: failed: WHY".
+Shows vqp at work, in nine steps, and ends with "demo: ok" or "demo: failed: WHY".
 The devices are those of a software fabric that the build makes (test/fabric):
-no RDMA hardware, no virtual machine. About a minute on two cores, most of it the
-build; the first time about 3, for packages and sources.
+no RDMA hardware, no virtual machine. About a minute on two cores, most of
+it the build; the first time about 3, for packages and sources.
 
   --no-install       install no package; fail when one is missing
   --rxe              real Soft-RoCE devices instead: on this host where it can
@@ -48,12 +49,42 @@ done
 step=0
 say() {
     step=$((step + 1))
-    echo "[$step/6 $(printf '%3d' $SECONDS) s] $*"
+    echo "[$step/9 $(printf '%3d' $SECONDS) s] $*"
 }
 
 failed() {
     echo "demo: failed: $*"
     exit 1
+}
+
+# show FILE COMMAND...: its output, indented, and into the file
+show() {
+    local file=$1
+    shift
+    "$@" 2>&1 | sed 's/^/    /' | tee "$file"
+    return "${PIPESTATUS[0]}"
+}
+
+# What several links are worth, by the software fabric's virtual clock
+show_links() {
+    say "puts over links of 1000 MB/s, one for each queue pair"
+    show bandwidth.txt "$top/contrib/demo-links.sh" bandwidth "$work" ||
+        failed "a measurement did not finish"
+
+    say "a checked stream over four links; link 2 drops all packets from 10 to 30 ms"
+    show cut.txt "$top/contrib/demo-links.sh" cut "$work" ||
+        failed "the stream has failed, or link 2 is not used again"
+    echo "    (rc_verbs ends with an error; docs/performance.md, \"A link is cut\")"
+}
+
+show_mpi() {
+    say "an MPI program that checks what it receives: 4 ranks"
+    if [ $devices = fabric ]; then
+        show mpi.txt on_devices 100 "$top/contrib/demo-mpi.sh" "$work" ||
+            failed "the MPI program"
+    else
+        echo "    (skipped: it runs on the software fabric)"
+    fi
 }
 
 # quietly WHAT COMMAND...: output goes to the log, its end is shown on failure
@@ -101,8 +132,10 @@ say "autogen, configure, make"
 cd "$work" || exit 1
 [ -e config.status ] ||
     quietly "configure" "$top/configure" --with-ucx-src="$top/ucx-src"
-quietly "make" make -j"$(nproc)"
+quietly "make" make -j"$(nproc)" all test/perf/flow test/perf/failover_bench
 echo "    $(stat -c '%n, %s bytes' src/uct/.libs/libuct_vqp.so.0.0.0)"
+
+show_links
 
 case $devices in
     fabric) say "RDMA devices: a software fabric in this machine's memory" ;;
@@ -125,10 +158,11 @@ grep -E 'Transport|Device|bandwidth|latency|put_zcopy|am_bcopy' ucx_info.txt |
     sed 's/^#/   /'
 grep -q 'Transport: vqp' ucx_info.txt || failed "ucx_info shows no vqp"
 
-say "rc_verbs beside vqp with 1, 2 and 4 paths (medians of 3)"
-on_devices 900 "$top/contrib/demo-table.sh" "$work" 2>&1 |
-    sed 's/^/    /' | tee table.txt
-[ "${PIPESTATUS[0]}" = 0 ] || failed "a measurement did not finish"
+show_mpi
+
+say "what it costs: rc_verbs beside vqp with 1, 2 and 4 paths (medians of 3)"
+show table.txt on_devices 900 "$top/contrib/demo-table.sh" "$work" ||
+    failed "a measurement did not finish"
 
 echo "    all of it: $work/ucx_info.txt, $work/table.txt; start your own:" \
      "$work/contrib/vqp-run COMMAND"
