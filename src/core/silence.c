@@ -38,6 +38,7 @@ typedef struct vqp_look {
     uint64_t elapsed; /* ns since the last one, as far as they count */
     unsigned moved;   /* paths that brought completions since */
     unsigned idle;    /* paths that take frags, and have none in flight */
+    unsigned mute;    /* still ones without a CQE under way: a nop will ask them */
 } vqp_look_t;
 
 /* The path was silent for a while and was not broken, or may not have been */
@@ -60,6 +61,7 @@ static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
     look->idle  += is_idle && path->up;
     fo->seen     = path->head;
     fo->is_still = !has_moved && !is_idle;
+    look->mute  += fo->is_still && !vqp_path_awaits_cqe(path);
     if (fo->is_doubtful && (fo->state == VQP_PATH_UP)) {
         vqp_cover(SILENCE_DOUBTFUL);
         fo->is_doubtful = 0;
@@ -165,7 +167,7 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
     }
 
     /* While all are still, there is nothing to see */
-    vqp->silence.lull = ((look.moved | look.idle) != 0) ? 0 :
+    vqp->silence.lull = ((look.moved | look.idle | look.mute) != 0) ? 0 :
                         vqp_min(vqp->silence.lull + 1u, VQP_SILENCE_LULL);
     vqp->silence.due  = now + (step << vqp->silence.lull);
     for (i = 0; (i < vqp->tx.num_paths) && !vqp_is_failed(vqp); ++i) {

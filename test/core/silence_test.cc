@@ -265,6 +265,24 @@ TEST_F(silence, a_nop_asks_for_a_completion_where_none_is_under_way) {
 }
 
 /* It is posted only to where something is in flight, and once */
+/* A side that only sends credit has unsignaled frags on each path: these are asked
+ * after the time of a silence, not later because none of them moves */
+TEST_F(silence, paths_that_all_lack_a_completion_are_asked_in_time) {
+    uint64_t start;
+
+    open(2);
+    unsignaled(0);
+    unsignaled(1);
+    start = m_now;
+    while ((m_stats.nops == 0) && (m_now < start + 20 * TIME)) {
+        m_now = vqp_path_next_timeout(&m_vqp);
+        m_now = (m_now < start) ? start : m_now;
+        vqp_on_path_timer(&m_vqp, m_now, true);
+        (void)next();
+    }
+    EXPECT_LE(m_now - start, TIME + STEP);
+}
+
 TEST_F(silence, an_idle_side_posts_one_nop_and_is_quiet) {
     open();
     unsignaled(0);
