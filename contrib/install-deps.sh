@@ -1,15 +1,14 @@
 #!/bin/bash
-# install-deps.sh: the packages that building and testing need, on Debian 12 and
-# its relatives. Nothing but apt packages is installed.
+# install-deps.sh: the packages that building and testing need, on Debian 12, Debian 13
+# and their relatives. Nothing but apt packages is installed.
 set -u
 
 # libucx-dev ucx-utils: UCX with its public headers and ucx_info
 build="autoconf automake libtool make gcc g++ pkg-config dpkg-dev xz-utils
        libucx-dev ucx-utils libibverbs-dev libgtest-dev"
-# the virtual machine for Soft-RoCE is built with flex, bison, bc; test/fuzz links
-# with the run-time library of clang 14, which is recommended by clang only; gdb
-# is for backtraces of tests that hang
-check="clang libclang-rt-14-dev shellcheck rdma-core ibverbs-providers
+# the virtual machine for Soft-RoCE is built with flex, bison, bc; gdb is for
+# backtraces of tests that hang
+check="clang shellcheck rdma-core ibverbs-providers
        ibverbs-utils perftest iproute2 kmod openmpi-bin libopenmpi-dev valgrind
        gdb flex bison bc python3"
 
@@ -38,14 +37,42 @@ for arg in "$@"; do
     esac
 done
 
-missing=()
-for package in $build $check; do
-    [ "$mode" != print ] || { echo "$package"; continue; }
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = \
-      installed ] || missing+=("$package")
-done
-[ "$mode" != print ] || exit 0
+# clang_runtime: the package of the library that test/fuzz and the sanitizers of clang
+# link with. The package clang only recommends it, and the name has the version that
+# clang depends on: 14 in Debian 12, 19 in Debian 13. Prints nothing where another
+# package contains the library (Ubuntu 22.04), and if apt has no lists yet.
+clang_runtime() {
+    local version
+    version=$({ dpkg-query -W -f '${Depends}\n' clang
+                apt-cache depends clang; } 2>/dev/null |
+              sed -n 's/^.*clang-\([0-9][0-9]*\).*$/\1/p' | head -n 1)
+    [ -n "$version" ] || return 0
+    apt-cache show --no-all-versions "libclang-rt-$version-dev" 2>/dev/null |
+        sed -n 's/^Package: //p'
+}
 
+# is_installed PACKAGE
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# find_missing: sets packages, all that are wanted, and missing
+find_missing() {
+    local package
+    # shellcheck disable=SC2206 # words
+    packages=($build $check)
+    [ -z "$check" ] || mapfile -tO ${#packages[@]} packages < <(clang_runtime)
+    missing=()
+    for package in "${packages[@]}"; do
+        is_installed "$package" || missing+=("$package")
+    done
+}
+
+find_missing
+if [ "$mode" = print ]; then
+    printf '%s\n' "${packages[@]}"
+    exit 0
+fi
 if [ ${#missing[@]} = 0 ]; then
     [ "$mode" = missing ] || echo "install-deps: everything is installed"
     exit 0
@@ -68,7 +95,8 @@ if [ "$(id -u)" != 0 ]; then
     }
     sudo=sudo
 fi
-echo "install-deps: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 $sudo apt-get -qq update || exit 1
+find_missing # with the lists of packages, which name the run-time library of clang
+echo "install-deps: installing ${missing[*]}"
 $sudo apt-get -y -qq install --no-install-recommends "${missing[@]}"
