@@ -7,6 +7,7 @@ set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$top/build-check
 install=yes
+ucx_src=
 only=
 limit=4200 # seconds until a step counts as hung: three times the longest, for slow machines
 
@@ -19,7 +20,8 @@ steps="conformance:1375:bd sanitizers:780: mutants:650:b rxe:650:bd fuzz:440:b
 
 usage() {
     cat <<EOT
-Usage: contrib/check.sh [--no-install] [--only STEP[,STEP]...] [--dir DIR]
+Usage: contrib/check.sh [--no-install] [--ucx-src SOURCES] [--dir DIR]
+                        [--only STEP[,STEP]...]
 
 Builds and tests everything. This takes 66 to 86 minutes of processor time: about
 48 minutes on two idle cores, up to 66 minutes on two busy ones. The first run
@@ -28,6 +30,9 @@ line is "N passed, N failed, N skipped". The exit status is 1 if something faile
 Each skip is printed with its reason.
 
   --no-install  install no package; fail when one is missing
+  --ucx-src SOURCES
+                the sources of the installed UCX, a tarball or a directory;
+                otherwise ucx-src/, or the source package of the distribution
   --only STEPS  of: $(step_names)
   --dir DIR     where to build [$work]
 EOT
@@ -40,6 +45,7 @@ step_names() {
 while [ $# -gt 0 ]; do
     case $1 in
         --no-install) install=no ;;
+        --ucx-src) ucx_src=$(readlink -m "${2:?--ucx-src needs a name}"); shift ;;
         --only) only=${2:?--only needs a list of steps}; shift ;;
         --dir) work=$(readlink -m "${2:?--dir needs a directory}"); shift ;;
         -h|--help) usage; exit 0 ;;
@@ -131,6 +137,10 @@ timed() {
 
 packages() {
     local missing
+    if [ -n "$ucx_src" ]; then
+        run "sources of UCX are given" "$top/contrib/get-ucx-src.sh" --test \
+            "$ucx_src" || return 1
+    fi
     if [ "$install" = yes ]; then
         "$top/contrib/install-deps.sh" && return
         result FAIL "packages" "install-deps.sh failed"
@@ -157,10 +167,10 @@ copy_tree() {
 
 sources() {
     run "a copy of the tree" copy_tree || return 1
-    if [ ! -e "$CHECK_UCX/configure.ac" ]; then
+    if [ -n "$ucx_src" ] || [ ! -e "$CHECK_UCX/configure.ac" ]; then
         CHECK_UCX=$work/ucx-src
-        run "sources of UCX" "$top/contrib/get-ucx-src.sh" -o "$CHECK_UCX" ||
-            return 1
+        run "sources of UCX" "$top/contrib/get-ucx-src.sh" -o "$CHECK_UCX" \
+            ${ucx_src:+"$ucx_src"} || return 1
     fi
     run "autogen" "$CHECK_SRC/autogen.sh"
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# demo.sh: from a fresh Debian 12 to vqp at work: packages, UCX's sources, build,
+# demo.sh: from a fresh Debian 12 or 13 to vqp at work: packages, UCX's sources, build,
 # puts over several links and over one that is cut, ucx_info with vqp on RDMA devices
 # (by default a software fabric), an MPI program, and a table of rc_verbs beside vqp.
 # Builds in build-demo/; installs packages only.
@@ -7,12 +7,14 @@ set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 work=$top/build-demo
 install=yes
+ucx_src=
 devices=fabric
 run_args=()
 
 usage() {
     cat <<EOF
-Usage: contrib/demo.sh [--no-install] [--rxe | --host-device DEV] [--dir DIR]
+Usage: contrib/demo.sh [--no-install] [--ucx-src SOURCES] [--dir DIR]
+                       [--rxe | --host-device DEV]
 
 Shows vqp at work, in nine steps, and ends with "demo: ok" or "demo: failed: WHY".
 The devices are those of a software fabric that the build makes (test/fabric):
@@ -20,6 +22,8 @@ no RDMA hardware, no virtual machine. About a minute on two cores, most of
 it the build; the first time about 3, for packages and sources.
 
   --no-install       install no package; fail when one is missing
+  --ucx-src SOURCES  the sources of the installed UCX, a tarball or a directory;
+                     otherwise the source package of the distribution is fetched
   --rxe              real Soft-RoCE devices instead: on this host where it can
                      have them, else in a virtual machine, whose kernel is built
                      once; about 2 minutes, the first time about 8
@@ -35,6 +39,7 @@ EOF
 while [ $# -gt 0 ]; do
     case $1 in
         --no-install) install=no ;;
+        --ucx-src) ucx_src=${2:?--ucx-src needs a tarball or a directory}; shift ;;
         --rxe) devices=rxe; run_args=(--devices 2) ;;
         --host-device) devices=host
                        run_args=(--host-device "${2:?--host-device needs a device}")
@@ -113,6 +118,11 @@ case $(uname -s) in
     *) failed "RDMA and UCX need Linux, and this is $(uname -s)" ;;
 esac
 
+if [ -n "$ucx_src" ]; then
+    "$top/contrib/get-ucx-src.sh" --test "$ucx_src" >/dev/null ||
+        failed "$ucx_src has no UCX sources"
+fi
+
 say "packages"
 if [ "$install" = yes ]; then
     "$top/contrib/install-deps.sh" || failed "packages could not be installed"
@@ -125,7 +135,7 @@ log=$work/demo.log
 : >"$log"
 
 say "the sources of UCX $(ucx_info -v | sed -n '1s/^[^0-9]*//p')"
-"$top/contrib/get-ucx-src.sh" || failed "no sources of UCX"
+"$top/contrib/get-ucx-src.sh" ${ucx_src:+"$ucx_src"} || failed "no sources of UCX"
 
 say "autogen, configure, make"
 [ -x "$top/configure" ] || quietly "autogen.sh" "$top/autogen.sh"

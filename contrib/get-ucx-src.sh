@@ -1,24 +1,30 @@
 #!/bin/bash
 # get-ucx-src.sh: the sources of exactly the UCX that is installed, put where
 # configure looks for them. On Debian and its relatives they come from the
-# distribution's source package; a tarball that is here already serves anywhere.
+# distribution's source package; a tarball or a directory that is here already serves
+# anywhere.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 dest=$top/ucx-src
-tarball=
+given=
 version=
+test_only=no
 
 usage() {
     cat <<EOF
-Usage: contrib/get-ucx-src.sh [-o DIR] [--version X.Y.Z] [TARBALL]
+Usage: contrib/get-ucx-src.sh [-o DIR] [--version X.Y.Z] [TARBALL | SOURCES]
+       contrib/get-ucx-src.sh --test TARBALL | SOURCES
 
 Unpacks the sources of the installed UCX to DIR (default: $dest).
-With TARBALL (ucx-X.Y.Z.tar.gz of a UCX release) nothing is downloaded;
+With TARBALL (ucx-X.Y.Z.tar.gz of a UCX release) or SOURCES (a directory with the
+sources, for example a git checkout of the tag) nothing is downloaded;
 otherwise the distribution's source package is (2.5 MB, plus its package index
 of about 10 MB, which is thrown away). Neither apt's configuration nor its lists
 are changed. A DIR that has the right version already is left alone.
 
   --version X.Y.Z  of an UCX that ucx_info in PATH does not belong to
+  --test           print the version of the given sources and do nothing; status 1
+                   if they are not UCX's
 EOF
 }
 
@@ -31,18 +37,51 @@ while [ $# -gt 0 ]; do
     case $1 in
         -o) dest=${2:?-o needs a directory}; shift ;;
         --version) version=${2:?--version needs a version}; shift ;;
+        --test) test_only=yes ;;
         -h|--help) usage; exit 0 ;;
         -*) usage >&2; exit 2 ;;
-        *) tarball=$1 ;;
+        *) given=$1 ;;
     esac
     shift
 done
+[ $test_only = no ] || [ -n "$given" ] || { usage >&2; exit 2; }
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/get-ucx-src.XXXXXX") || exit 1
+trap 'rm -rf "$tmp"' EXIT
 
 # The version in a source tree, as configure reads it
 tree_version() {
     sed -n 's/^define(\[ucx_ver_\(major\|minor\|patch\)\], *\([0-9]*\)).*/\2/p' \
         "$1/configure.ac" 2>/dev/null | paste -sd.
 }
+
+# Copies the given sources to $tmp and sets given_version
+from_given() {
+    local dir
+    if [ -d "$given" ]; then
+        [ -e "$given/src/uct/base/uct_iface.h" ] ||
+            die "$given has no UCX sources (src/uct/base/uct_iface.h)"
+        mkdir "$tmp/ucx" && tar -C "$given" --exclude=./.git -c . |
+            tar -C "$tmp/ucx" -x || die "$given can not be copied"
+    else
+        [ -r "$given" ] || die "$given can not be read"
+        tar -C "$tmp" -xf "$given" || die "$given can not be unpacked"
+    fi
+    given_version=
+    for dir in "$tmp"/*/; do
+        [ ! -e "$dir/src/uct/base/uct_iface.h" ] ||
+            given_version=$(tree_version "$dir")
+    done
+    [ -n "$given_version" ] || die "$given has no UCX sources" \
+        "(a directory with configure.ac and src/uct/base/uct_iface.h)"
+}
+
+# What is given can be checked before UCX is installed
+[ -z "$given" ] || from_given
+if [ $test_only = yes ]; then
+    echo "$given_version"
+    exit 0
+fi
 
 if [ -z "$version" ]; then
     command -v ucx_info >/dev/null ||
@@ -59,8 +98,9 @@ fi
 [ ! -e "$dest" ] ||
     die "$dest exists and is not UCX $version: move it away, or use -o"
 
-tmp=$(mktemp -d "${TMPDIR:-/tmp}/get-ucx-src.XXXXXX") || exit 1
-trap 'rm -rf "$tmp"' EXIT
+by_hand="get ucx-$version.tar.gz (https://github.com/openucx/ucx/releases) or a git
+    checkout of its tag v$version, and give its name: contrib/get-ucx-src.sh NAME, or
+    the option --ucx-src NAME of demo.sh and check.sh"
 
 # Writes deb-src lines for the archive that the installed UCX came from, or for
 # all archives when apt has no entry for it
@@ -100,9 +140,7 @@ from_distribution() {
                  "$package" 2>/dev/null) && break
     done
     [ -n "$source" ] ||
-        die "UCX $version is not from a package of this distribution: get" \
-            "ucx-$version.tar.gz (https://github.com/openucx/ucx/releases)" \
-            "and give its name here"
+        die "UCX $version is not from a package of this distribution: $by_hand"
     command -v dpkg-source >/dev/null ||
         die "dpkg-source is missing: apt-get install dpkg-dev"
     write_sources "$package" || die "apt has no package archive"
@@ -110,23 +148,12 @@ from_distribution() {
     apt_private update || die "apt-get update failed (see above)"
     (cd "$tmp" && apt_private source "$source") >"$tmp/log" 2>&1 || {
         cat "$tmp/log" >&2
-        die "apt-get source $source failed"
+        die "the archive has no $source (see above): $by_hand"
     }
 }
 
-from_tarball() {
-    [ -r "$tarball" ] || die "$tarball can not be read"
-    mkdir "$tmp/unpacked" && tar -C "$tmp/unpacked" -xf "$tarball" ||
-        die "$tarball can not be unpacked"
-    mv "$tmp"/unpacked/* "$tmp" || die "$tarball is empty"
-}
-
-if [ -n "$tarball" ]; then
-    from_tarball
-else
-    command -v apt-get >/dev/null ||
-        die "no apt-get here: get ucx-$version.tar.gz" \
-            "(https://github.com/openucx/ucx/releases) and give its name here"
+if [ -z "$given" ]; then
+    command -v apt-get >/dev/null || die "no apt-get here: $by_hand"
     from_distribution
 fi
 
