@@ -4,6 +4,9 @@
 # first two RDMA devices, in the same run. ROUNDS (3) rounds take turns; medians
 # are shown.
 set -u
+# shellcheck source-path=SCRIPTDIR source=../test/lib/perftest.sh
+. "$(dirname "$0")/../test/lib/perftest.sh"
+perftest_find
 build=${1:?the build directory}
 rounds=${ROUNDS:-3}
 read -ra devs <<<"${RXE_DEVS:?run me by contrib/fabric-run or test/rxe/run}"
@@ -31,11 +34,11 @@ perf() {
             # what stock UCX needs on Soft-RoCE
             UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n \
                 UCX_IB_GID_INDEX=${RXE_GID:-1} UCX_NET_DEVICES=$dev:1 \
-                exec ucx_perftest "$@" ;;
+                exec "${perftest[@]}" "$@" ;;
         vqp/*)
             UCX_TLS=vqp UCX_VQP_NUM_PATHS=${column#*/} \
                 UCX_NET_DEVICES=$dev:1 \
-                exec "$build/contrib/vqp-run" ucx_perftest "$@" ;;
+                exec "$build/contrib/vqp-run" "${perftest[@]}" "$@" ;;
     esac
 }
 

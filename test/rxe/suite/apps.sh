@@ -71,8 +71,9 @@ client_server_case() {
 to_self() {
     need_tool ucx_perftest
     local pair
+    perftest_find
     for pair in $2; do
-        on "${DEVS[0]}" ucx_perftest -l -t "$1" -s "${pair%:*}" \
+        on "${DEVS[0]}" "${perftest[@]}" -l -t "$1" -s "${pair%:*}" \
             -n "${pair#*:}" -w 1 -f >>client.log 2>&1 ||
             fail "$1 of ${pair%:*} bytes ended with $?"
     done

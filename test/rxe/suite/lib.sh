@@ -10,6 +10,9 @@
 # From check: CHECK_TL (vqp or rc_v), CHECK_BUILD (the build tree), CHECK_BIN
 # (programs compiled for the suites), CHECK_PATHS (paths of a vqp).
 
+# shellcheck source-path=SCRIPTDIR source=../../lib/perftest.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../lib/perftest.sh"
+
 CASE_NAMES=() CASE_LIMITS=() CASE_COMMANDS=()
 SKIPPED=77                  # exit status of a case that was skipped
 read -ra DEVS <<<"${RXE_DEVS:-}"
@@ -194,7 +197,8 @@ perftest_sizes() {
              "-w $((${pair#*:} / 10 + 1)) $*"
         count=$((count + 1))
     done >sizes.txt
-    pair ucx_perftest -b sizes.txt -f
+    perftest_find
+    pair "${perftest[@]}" -b sizes.txt -f
     results=$(grep -cE '^ *s[0-9,]+ +[0-9]+ +[0-9.]+ ' client.log)
     [ "$results" -eq "$count" ] ||
         fail "$results results instead of $count"
