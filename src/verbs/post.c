@@ -54,17 +54,17 @@ vqp_status_t vqp_ib_post(vqp_ib_path_t *paths, vqp_batch_t *batch)
     for (i = 0; i < batch->count; ++i) {
         path = &paths[batch->frags[i].path->index];
         vqp_ib_fill_wr(&wrs[i], path, &batch->frags[i]);
-        if (path->chain == NULL) {
+        if (path->chain == 0) {
             first[num_chains++] = (uint8_t)i;
         } else {
-            path->chain->next = &wrs[i];
+            wrs[path->chain - 1].next = &wrs[i];
         }
-        path->chain = &wrs[i];
+        path->chain = (uint8_t)(i + 1);
     }
 
     for (i = 0; i < num_chains; ++i) {
         path        = &paths[batch->frags[first[i]].path->index];
-        path->chain = NULL;
+        path->chain = 0;
         if (vqp_unlikely(vqp_ib_post_chain(path, &wrs[first[i]], &bad) !=
                          VQP_OK)) {
             status                          = VQP_ERR_IO;

@@ -14,12 +14,12 @@
 
 /** The verbs objects of a path; same index as the core's array of paths. */
 typedef struct vqp_ib_path {
-    struct ibv_qp      *qp;          /* = rc.qp, here for the hot path */
-    uint64_t            wrid;        /* of this incarnation, slot 0 */
-    struct ibv_send_wr *chain;       /* while a batch is posted: last WR */
-    uint8_t             cq_index;
-    uint32_t            rq_psn;      /* first one of the peer */
-    vqp_ib_qp_t         rc;
+    struct ibv_qp *qp;       /* = rc.qp, here for the hot path */
+    uint64_t       wrid;     /* of this incarnation, slot 0 */
+    uint8_t        cq_index;
+    uint8_t        chain;    /* while a batch is posted: 1 + index of the last WR */
+    uint32_t       rq_psn;   /* first one of the peer */
+    vqp_ib_qp_t    rc;
 } vqp_ib_path_t;
 
 /** Log that a post failed. */
