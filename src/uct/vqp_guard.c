@@ -6,6 +6,7 @@
 #include "uct/compat.h"
 
 #include <ucs/config/global_opts.h>
+#include <uct/sm/mm/base/mm_ep.h>
 
 #include <dlfcn.h>
 #include <link.h>
@@ -67,6 +68,9 @@ static const struct {
     {"uct_base_ep_t_class",        1, sizeof(uct_base_ep_t), "uct_base_ep_t"},
     {"uct_priv_worker_t_class",    1, sizeof(uct_priv_worker_t),
      "uct_priv_worker_t"},
+    /* contains an arbiter group, which is larger with UCX's assertions. So is the
+     * async context, which has no visible instance */
+    {"uct_mm_ep_t_class",          1, sizeof(uct_mm_ep_t), "uct_mm_ep_t"},
     {"uct_tcp_component",          0, sizeof(uct_component_t),
      "uct_component_t"},
     {"uct_tcp_tl",                 0, sizeof(uct_tl_t), "uct_tl_t"},

@@ -7,6 +7,7 @@ shim=$builddir/src/preload/.libs/libvqp_preload.so
 module=$builddir/src/uct/.libs/libuct_vqp.so.0
 wrong=$builddir/test/load/wrong/.libs/libuct_vqp.so.0
 layout=$builddir/test/load/layout/.libs/libuct_vqp.so.0
+assert=$builddir/test/load/assert/.libs/libuct_vqp.so.0
 list=$builddir/test/load/list_components
 out=$(mktemp -d "${TMPDIR:-/tmp}/vqp_load.XXXXXX") || exit 99
 trap 'rm -rf "$out"' EXIT
