@@ -1,6 +1,8 @@
 /* Interfaces, connections and memory of benchmarks, see side.h. */
 #include "side.h"
 
+#include "test/lib/option.h"
+
 #include <ucs/async/async.h>
 
 #include <stdarg.h>
@@ -115,13 +117,14 @@ static ucs_status_t on_error(void *arg, uct_ep_h ep, ucs_status_t status)
     return side->may_fail ? UCS_OK : status;
 }
 
-static void modify(uct_iface_config_t *config, const char *options)
+static void modify(uct_iface_config_t *config, int is_vqp, const char *options)
 {
     char name[64], value[64];
     int used;
 
     while (sscanf(options, " %63[^= ]=%63s%n", name, value, &used) == 2) {
-        check(uct_config_modify(config, name, value), name);
+        check(is_vqp ? vqp_option_set(config, name, value) :
+                       uct_config_modify(config, name, value), name);
         options += used;
     }
 }
@@ -141,7 +144,7 @@ void perf_side_open(perf_side_t *side, const char *tl, const char *device,
     open_md(side, tl, device);
 
     check(uct_md_iface_config_read(side->md, tl, NULL, NULL, &config), tl);
-    modify(config, options);
+    modify(config, strcmp(tl, "vqp") == 0, options);
     find_device(side, tl, dev_name, sizeof(dev_name));
     params.field_mask           = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
                                   UCT_IFACE_PARAM_FIELD_DEVICE |

@@ -1,6 +1,8 @@
 /* One side of the program that expects anything to fail, see nth_scenario.h. */
 #include "nth_scenario.h"
 
+#include "test/lib/option.h"
+
 #include <ucs/async/async.h>
 
 #include <algorithm>
@@ -78,8 +80,8 @@ bool nth_side::open_iface(const options &config)
         return false;
     }
     for (auto &option : config) {
-        EXPECT_EQ(UCS_OK, uct_config_modify(iface_config, option.first.c_str(),
-                                            option.second.c_str()));
+        EXPECT_EQ(UCS_OK, vqp_option_set(iface_config, option.first.c_str(),
+                                         option.second.c_str()));
     }
 
     params.field_mask           = UCT_IFACE_PARAM_FIELD_OPEN_MODE |

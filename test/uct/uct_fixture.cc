@@ -2,6 +2,7 @@
 #include "uct_fixture.h"
 
 #include "test/fabric/fabric.h"
+#include "test/lib/option.h"
 
 #include <ucs/async/async.h>
 #include <ucs/config/global_opts.h>
@@ -282,8 +283,8 @@ void node::open_iface(const options &config)
     EXPECT_EQ(UCS_OK, uct_md_iface_config_read(md, "vqp", NULL, NULL,
                                                &iface_config));
     for (auto &option : config) {
-        EXPECT_EQ(UCS_OK, uct_config_modify(iface_config, option.first.c_str(),
-                                            option.second.c_str()))
+        EXPECT_EQ(UCS_OK, vqp_option_set(iface_config, option.first.c_str(),
+                                         option.second.c_str()))
                 << option.first;
     }
 
