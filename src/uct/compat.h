@@ -16,7 +16,9 @@
  *                            1.14, 1.16, 1.21, 1.23  UCT_VQP_MD_OPS_REST
  * component.rkey_unpack      1.19  (component, buffer,
  *                                  UCT_VQP_RKEY_UNPACK_PARAMS rkey_p, handle_p)
- * component.rkey_compare     1.16  UCT_VQP_COMPONENT_REST
+ * component.rkey_compare     1.16  (component, rkey1, rkey2,
+ *                                  const uct_vqp_rkey_compare_params_t *,
+ *                                  result); UCT_VQP_COMPONENT_REST
  * internal_ops.ep_invalidate 1.21  (ep, uct_vqp_ep_invalidate_arg_t arg)
  * internal_ops.ep_is_connected
  *                            1.16  (ep, const uct_vqp_ep_connected_params_t *);
@@ -193,10 +195,13 @@ typedef uct_md_mem_attr_t uct_vqp_mem_attr_t;
 
 /* For the component's initializer */
 #if UCT_VQP_UCX_SINCE(1, 16)
-#  pragma weak uct_base_rkey_compare
-#  define UCT_VQP_COMPONENT_REST .rkey_compare = uct_base_rkey_compare,
+typedef uct_rkey_compare_params_t uct_vqp_rkey_compare_params_t;
+#  define UCT_VQP_COMPONENT_REST(_rkey_compare) .rkey_compare = (_rkey_compare),
 #else
-#  define UCT_VQP_COMPONENT_REST
+typedef struct {
+    uint64_t field_mask;
+} uct_vqp_rkey_compare_params_t;
+#  define UCT_VQP_COMPONENT_REST(_rkey_compare)
 #endif
 
 /* Since 1.15 invalidation has separate flags for RMA and AMO keys */

@@ -359,7 +359,7 @@ uct_component_t uct_vqp_component = {
     .rkey_unpack        = uct_vqp_rkey_unpack,
     .rkey_ptr           = uct_vqp_rkey_ptr,
     .rkey_release       = uct_vqp_rkey_release,
-    UCT_VQP_COMPONENT_REST
+    UCT_VQP_COMPONENT_REST(uct_vqp_rkey_compare)
     .name               = "vqp",
     .md_config          = {
         .name           = "vqp memory domain",

@@ -234,6 +234,33 @@ ucs_status_t uct_vqp_rkey_release(uct_component_t *component, uct_rkey_t rkey,
     return UCS_OK;
 }
 
+ucs_status_t uct_vqp_rkey_compare(uct_component_t *component, uct_rkey_t rkey1,
+                                  uct_rkey_t rkey2,
+                                  const uct_vqp_rkey_compare_params_t *params,
+                                  int *result)
+{
+    const uct_vqp_rkey_t *a = uct_vqp_rkey(rkey1);
+    const uct_vqp_rkey_t *b = uct_vqp_rkey(rkey2);
+    int order;
+
+    if ((params->field_mask != 0) || (result == NULL)) {
+        ucs_error("rkey_compare: fields 0x%lx are not supported, or there is no "
+                  "result", (unsigned long)params->field_mask);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    order = (a->layout > b->layout) - (a->layout < b->layout);
+    if (order == 0) {
+        order = (int)a->amo_rail - (int)b->amo_rail;
+    }
+    if (order == 0) {
+        order = memcmp(a->rkeys, b->rkeys, sizeof(a->rkeys));
+    }
+
+    *result = order;
+    return UCS_OK;
+}
+
 static ucs_status_t
 uct_vqp_md_detect_memory_type(uct_md_h md, const void *address, size_t length,
                               ucs_memory_type_t *mem_type_p)

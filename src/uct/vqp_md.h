@@ -67,6 +67,12 @@ ucs_status_t uct_vqp_rkey_ptr(uct_component_t *component, uct_rkey_t rkey,
                               void *handle, uint64_t remote_address,
                               void **local_address_p);
 
+/** Order remote keys by what they contain: keys that were unpacked twice are equal. */
+ucs_status_t uct_vqp_rkey_compare(uct_component_t *component, uct_rkey_t rkey1,
+                                  uct_rkey_t rkey2,
+                                  const uct_vqp_rkey_compare_params_t *params,
+                                  int *result);
+
 /** Convert a status of the lower layers to UCX's. */
 ucs_status_t uct_vqp_status(vqp_status_t status);
 

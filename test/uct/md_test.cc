@@ -5,6 +5,7 @@
 #include "uct_fixture.h"
 
 #include <uct/api/v2/uct_v2.h>
+#include <uct/api/version.h>
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -350,3 +351,29 @@ TEST_F(md_test, memory_can_be_registered_many_times)
                                                base.data + i * 1001));
     }
 }
+
+/* UCP of UCX 1.16 and newer compares remote keys */
+#if UCT_API >= UCT_VERSION(1, 16)
+TEST_F(md_test, remote_keys_are_compared_by_content)
+{
+    const uct_rkey_compare_params_t params = {};
+    uct_rkey_bundle_t again;
+    int result, reverse;
+
+    open();
+    memory one(*a, 4096), two(*a, 4096);
+    std::string packed = one.packed_key();
+    ASSERT_EQ(UCS_OK, uct_rkey_unpack(component(), packed.data(), &again));
+    EXPECT_NE(one.rkey(), again.rkey);
+    EXPECT_EQ(UCS_OK, uct_rkey_compare(component(), one.rkey(), again.rkey,
+                                       &params, &result));
+    EXPECT_EQ(0, result);
+    EXPECT_EQ(UCS_OK, uct_rkey_compare(component(), one.rkey(), two.rkey(),
+                                       &params, &result));
+    EXPECT_EQ(UCS_OK, uct_rkey_compare(component(), two.rkey(), again.rkey,
+                                       &params, &reverse));
+    EXPECT_NE(0, result);
+    EXPECT_LT((long)result * reverse, 0);
+    uct_rkey_release(component(), &again);
+}
+#endif
