@@ -28,6 +28,7 @@
  *                                  UCT_VQP_INTERNAL_OPS_REST
  * other internal_ops         1.14 - 1.23  UCT_VQP_INTERNAL_OPS_REST
  * reachability scope         1.16  uct_vqp_iface_scope_is_reachable()
+ * lengths of addresses       1.18  uct_vqp_reachable_dev_len(params), ...
  * UCT_IFACE_FLAG_INTER_NODE  1.18  UCT_VQP_IFACE_FLAG_INTER_NODE (0 before)
  * iface_attr.ctl_device      1.22  uct_vqp_iface_attr_rest(attr)
  * MD INVALIDATE flag         1.15  UCT_VQP_MD_FLAG_INVALIDATE
@@ -234,14 +235,45 @@ static inline void uct_vqp_iface_attr_rest(uct_iface_attr_t *attr)
 #endif
 }
 
-/* False when the caller accepts only the own device and this is another */
+/* Lengths of the addresses that is_reachable_v2 gets; SIZE_MAX when not given */
+static inline size_t
+uct_vqp_reachable_dev_len(const uct_iface_is_reachable_params_t *params)
+{
+#if UCT_VQP_UCX_SINCE(1, 18)
+    if (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR_LENGTH) {
+        return params->device_addr_length;
+    }
+#endif
+    return SIZE_MAX;
+}
+
+static inline size_t
+uct_vqp_reachable_iface_len(const uct_iface_is_reachable_params_t *params)
+{
+#if UCT_VQP_UCX_SINCE(1, 18)
+    if (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR_LENGTH) {
+        return params->iface_addr_length;
+    }
+#endif
+    return SIZE_MAX;
+}
+
+/* False when the caller accepts only the own device and this is another.
+ * UCX compares as many bytes as the own address has, @a own_len */
 static inline int
 uct_vqp_iface_scope_is_reachable(const uct_iface_h iface,
-                                 const uct_iface_is_reachable_params_t *params)
+                                 const uct_iface_is_reachable_params_t *params,
+                                 size_t own_len)
 {
 #if UCT_VQP_UCX_SINCE(1, 16)
+    if (!(params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_SCOPE) ||
+        (params->scope == UCT_IFACE_REACHABILITY_SCOPE_NETWORK)) {
+        return 1;
+    }
+
     return !(params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) ||
-           uct_iface_scope_is_reachable(iface, params);
+           ((uct_vqp_reachable_dev_len(params) >= own_len) &&
+            uct_iface_scope_is_reachable(iface, params));
 #else
     return 1;
 #endif

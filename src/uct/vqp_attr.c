@@ -108,33 +108,62 @@ uct_vqp_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *buf)
     return UCS_OK;
 }
 
-int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
-                               const uct_device_addr_t *dev_buf,
-                               const uct_iface_addr_t *iface_buf)
+/* The device address among those given */
+static vqp_status_t
+uct_vqp_remote_dev_addr(const uct_iface_is_reachable_params_t *params,
+                        vqp_dev_addr_t *addr)
 {
-    vqp_iface_addr_t remote;
-    vqp_dev_addr_t local;
+    vqp_iface_addr_t iface_addr;
     vqp_status_t status;
-    char why[128];
 
     /* The interface address begins with an own device address; UCX may pass another
      * one beside it */
-    if (iface_buf != NULL) {
-        status = vqp_iface_addr_unpack(iface_buf, SIZE_MAX, &remote);
-    } else if (dev_buf != NULL) {
-        status = vqp_dev_addr_unpack(dev_buf, SIZE_MAX, &remote.dev);
-    } else {
-        return 0;
+    if ((params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR) &&
+        (params->iface_addr != NULL)) {
+        status = vqp_iface_addr_unpack(params->iface_addr,
+                                       uct_vqp_reachable_iface_len(params),
+                                       &iface_addr);
+        *addr  = iface_addr.dev;
+        return status;
     }
 
-    if (status != VQP_OK) {
-        ucs_debug("vqp: an address is malformed or of another version");
+    if ((params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) &&
+        (params->device_addr != NULL)) {
+        return vqp_dev_addr_unpack(params->device_addr,
+                                   uct_vqp_reachable_dev_len(params), addr);
+    }
+
+    return VQP_ERR_INVALID_PARAM;
+}
+
+/* Returns 0 when the peer is not reachable, with the reason in @a why */
+static int
+uct_vqp_iface_reaches(const uct_iface_h tl_iface,
+                      const uct_iface_is_reachable_params_t *params, char *why,
+                      size_t size)
+{
+    vqp_dev_addr_t local, remote;
+
+    switch (uct_vqp_remote_dev_addr(params, &remote)) {
+    case VQP_OK:
+        break;
+    case VQP_ERR_INVALID_PARAM:
+        snprintf(why, size, "no address is given");
+        return 0;
+    default:
+        snprintf(why, size, "the address of a vqp peer is malformed or of another "
+                 "version");
         return 0;
     }
 
     uct_vqp_local_dev_addr(ucs_derived_of(tl_iface, uct_vqp_iface_t), &local);
-    if (!vqp_dev_addr_reachable(&local, &remote.dev, why, sizeof(why))) {
-        ucs_debug("vqp: a device is not reachable: %s", why);
+    if (!vqp_dev_addr_reachable(&local, &remote, why, size)) {
+        return 0;
+    }
+
+    if (!uct_vqp_iface_scope_is_reachable(tl_iface, params,
+                                          vqp_dev_addr_len(&local))) {
+        snprintf(why, size, "it is another device");
         return 0;
     }
 
@@ -145,15 +174,34 @@ int
 uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
                               const uct_iface_is_reachable_params_t *params)
 {
-    const uct_device_addr_t *dev_buf =
-            (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) ?
-                    params->device_addr : NULL;
-    const uct_iface_addr_t *iface_buf =
-            (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR) ?
-                    params->iface_addr : NULL;
+    const uint64_t info = UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING |
+                          UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING_LENGTH;
+    char why[128];
 
-    return uct_vqp_iface_is_reachable(tl_iface, dev_buf, iface_buf) &&
-           uct_vqp_iface_scope_is_reachable(tl_iface, params);
+    if (uct_vqp_iface_reaches(tl_iface, params, why, sizeof(why))) {
+        return 1;
+    }
+
+    ucs_debug("vqp: a device is not reachable: %s", why);
+    if (ucs_test_all_flags(params->field_mask, info)) {
+        snprintf(params->info_string, params->info_string_length, "%s", why);
+    }
+
+    return 0;
+}
+
+int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
+                               const uct_device_addr_t *dev_buf,
+                               const uct_iface_addr_t *iface_buf)
+{
+    const uct_iface_is_reachable_params_t params = {
+        .field_mask  = UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR |
+                       UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR,
+        .device_addr = dev_buf,
+        .iface_addr  = iface_buf
+    };
+
+    return uct_vqp_iface_is_reachable_v2(tl_iface, &params);
 }
 
 static void
@@ -244,12 +292,12 @@ uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
     attr->max_conn_priv       = 0;
     attr->dev_num_paths       = 1; /* UCP's lanes are not the paths */
     attr->overhead            = UCT_VQP_OVERHEAD;
-    attr->bandwidth.shared    = 0;
+    attr->bandwidth.shared    = 0; /* by the processes of a node (UCX_NUM_PPN) */
     attr->bandwidth.dedicated = 0;
     /* a rail without a path adds nothing */
     for (i = 0; i < ucs_min(iface->num_rails, iface->set.num_paths); ++i) {
         latency = ucs_max(latency, iface->rails[i].port.latency);
-        attr->bandwidth.dedicated += vqp_ib_port_payload_bandwidth(
+        attr->bandwidth.shared += vqp_ib_port_payload_bandwidth(
                 iface->rails[i].dev, &iface->rails[i].port,
                 vqp_wire_mtu_bytes(iface->rails[i].mtu));
     }

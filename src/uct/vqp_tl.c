@@ -164,16 +164,19 @@ static ucs_status_t
 uct_vqp_iface_check_alignment(const uct_iface_params_t *params)
 {
     if (!(params->field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT)) {
-        UCT_CHECK_PARAM(!(params->field_mask &
-                          UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET),
-                        "an alignment offset without an alignment");
+        if (params->field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET) {
+            ucs_error("vqp: an alignment offset without an alignment");
+            return UCS_ERR_INVALID_PARAM;
+        }
         return UCS_OK;
     }
 
     /* the offset may exceed it: UCP passes the length of its header */
-    UCT_CHECK_PARAM((params->am_alignment != 0) &&
-                    ucs_is_pow2(params->am_alignment),
-                    "the alignment of active messages is no power of two");
+    if ((params->am_alignment == 0) || !ucs_is_pow2(params->am_alignment)) {
+        ucs_error("vqp: an alignment of active messages of %zu, not a power of two",
+                  params->am_alignment);
+        return UCS_ERR_INVALID_PARAM;
+    }
 
     return UCS_OK;
 }
@@ -185,8 +188,12 @@ uct_vqp_iface_check_params(uct_vqp_md_t *md, uct_worker_h worker,
 {
     ucs_status_t status;
 
-    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
-                    "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not defined");
+    /* not by UCT_CHECK_PARAM, which a release build of UCX compiles to nothing */
+    if (!(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE)) {
+        ucs_error("vqp: UCT_IFACE_PARAM_FIELD_OPEN_MODE is not defined");
+        return UCS_ERR_INVALID_PARAM;
+    }
+
     if (!(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE)) {
         ucs_error("vqp supports only UCT_IFACE_OPEN_MODE_DEVICE");
         return UCS_ERR_UNSUPPORTED;

@@ -139,9 +139,8 @@ TEST_F(bond_test, has_the_name_of_its_first_port_and_the_bandwidth_of_all)
 
     set_rails(both);
     node bond("bond0");
-    EXPECT_NEAR(2 * single.attr.bandwidth.dedicated,
-                bond.attr.bandwidth.dedicated,
-                single.attr.bandwidth.dedicated / 100);
+    EXPECT_NEAR(2 * single.attr.bandwidth.shared, bond.attr.bandwidth.shared,
+                single.attr.bandwidth.shared / 100);
     EXPECT_EQ(single.md_attr.rkey_packed_size + 4,
               bond.md_attr.rkey_packed_size);
 }

@@ -1,0 +1,204 @@
+/*
+ * What an interface says of itself: its bandwidth, which addresses it reaches and why
+ * not, and which parameters it refuses.
+ */
+#include "uct_fixture.h"
+
+#include <uct/api/v2/uct_v2.h>
+#include <uct/api/version.h>
+
+#include <string.h>
+
+class attr_test : public uct_test {
+protected:
+    /* Open one more interface with these parameters besides the necessary ones */
+    ucs_status_t open_with(const uct_iface_params_t &more)
+    {
+        std::string device        = a->name + ":1";
+        uct_iface_params_t params = more;
+        uct_iface_config_t *config;
+        uct_iface_h iface;
+        ucs_status_t status;
+
+        EXPECT_EQ(UCS_OK, uct_md_iface_config_read(a->md, "vqp", NULL, NULL,
+                                                   &config));
+        params.field_mask          |= UCT_IFACE_PARAM_FIELD_OPEN_MODE |
+                                      UCT_IFACE_PARAM_FIELD_DEVICE;
+        params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
+        params.mode.device.tl_name  = "vqp";
+        params.mode.device.dev_name = device.c_str();
+        status = uct_iface_open(a->md, a->worker, &params, config, &iface);
+        uct_config_release(config);
+        if (status == UCS_OK) {
+            uct_iface_close(iface);
+        }
+        return status;
+    }
+
+    /* Open one with an alignment of active messages */
+    ucs_status_t open_aligned(size_t alignment)
+    {
+        uct_iface_params_t params = {};
+
+        params.field_mask   = UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT |
+                              UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET;
+        params.am_alignment = alignment;
+        return open_with(params);
+    }
+
+    /* A device address of InfiniBand, LID 5: no fabric of Ethernet reaches it */
+    const std::string far{"\xc1\x05\x00", 3};
+};
+
+/* Processes of a node share the ports: UCP divides by UCX_NUM_PPN */
+TEST_F(attr_test, the_bandwidth_is_shared_by_processes)
+{
+    open();
+    EXPECT_GT(a->attr.bandwidth.shared, 1e6);
+    EXPECT_EQ(0, a->attr.bandwidth.dedicated);
+}
+
+TEST_F(attr_test, an_alignment_that_is_no_power_of_two_is_refused)
+{
+    log_capture log;
+
+    open();
+    EXPECT_EQ(UCS_OK, open_aligned(64));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, open_aligned(48));
+    EXPECT_TRUE(log.has("alignment of active messages of 48"));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, open_aligned(0));
+}
+
+TEST_F(attr_test, an_alignment_offset_without_an_alignment_is_refused)
+{
+    uct_iface_params_t params = {};
+    log_capture log;
+
+    open();
+    params.field_mask = UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET;
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, open_with(params));
+    EXPECT_TRUE(log.has("offset without an alignment"));
+}
+
+/* UCX older than 1.15 does not call iface_is_reachable_v2 */
+#if UCT_API >= UCT_VERSION(1, 15)
+class reachable_test : public attr_test {
+protected:
+    /* Is it reachable? The reason why not is in `why`. */
+    bool reachable()
+    {
+        params.field_mask        |= UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING |
+                                    UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING_LENGTH;
+        params.info_string        = why;
+        params.info_string_length = sizeof(why);
+        return uct_iface_is_reachable_v2(a->iface, &params);
+    }
+
+    void device(const std::string &address)
+    {
+        params.field_mask |= UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR;
+        params.device_addr = (const uct_device_addr_t*)address.data();
+    }
+
+    void iface(const std::string &address)
+    {
+        params.field_mask |= UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR;
+        params.iface_addr  = (const uct_iface_addr_t*)address.data();
+    }
+
+    uct_iface_is_reachable_params_t params = {};
+    char why[64] = "unchanged";
+};
+
+TEST_F(reachable_test, the_reason_is_told)
+{
+    open();
+    device(far);
+    EXPECT_FALSE(reachable());
+    EXPECT_NE(nullptr, strstr(why, "InfiniBand")) << why;
+}
+
+TEST_F(reachable_test, a_reachable_address_has_no_reason)
+{
+    open();
+    std::string address = b->address();
+
+    device(address);
+    EXPECT_TRUE(reachable());
+    EXPECT_STREQ("", why);
+}
+
+TEST_F(reachable_test, a_malformed_address_is_named)
+{
+    const std::string bad(256, '\xff');
+
+    open();
+    iface(bad);
+    EXPECT_FALSE(reachable());
+    EXPECT_NE(nullptr, strstr(why, "malformed")) << why;
+}
+
+TEST_F(reachable_test, no_address_is_named)
+{
+    open();
+    EXPECT_FALSE(reachable());
+    EXPECT_STREQ("no address is given", why);
+}
+
+TEST_F(reachable_test, a_short_buffer_is_not_exceeded)
+{
+    open();
+    device(far);
+    reachable();
+    memset(why, 'x', sizeof(why));
+    params.info_string_length = 4;
+    EXPECT_FALSE(uct_iface_is_reachable_v2(a->iface, &params));
+    EXPECT_EQ(3u, strlen(why));
+    EXPECT_EQ('x', why[4]);
+}
+
+#if UCT_API >= UCT_VERSION(1, 18)
+/* An address that ends before its last byte is not read beyond its end */
+TEST_F(reachable_test, the_lengths_of_addresses_are_respected)
+{
+    open();
+    std::string address = b->address();
+    std::string behind  = address.substr(a->attr.device_addr_len);
+
+    device(address);
+    params.field_mask        |= UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR_LENGTH;
+    params.device_addr_length = a->attr.device_addr_len;
+    EXPECT_TRUE(reachable());
+    params.device_addr_length = a->attr.device_addr_len - 1;
+    EXPECT_FALSE(reachable());
+    EXPECT_NE(nullptr, strstr(why, "malformed")) << why;
+
+    iface(behind);
+    params.field_mask       |= UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR_LENGTH;
+    params.iface_addr_length = a->attr.iface_addr_len;
+    EXPECT_TRUE(reachable());
+    params.iface_addr_length = a->attr.iface_addr_len - 1;
+    EXPECT_FALSE(reachable());
+    EXPECT_NE(nullptr, strstr(why, "malformed")) << why;
+}
+
+/* UCX compares as many bytes as the own address has */
+TEST_F(reachable_test, a_short_address_is_another_device)
+{
+    open();
+    std::string own = a->address();
+
+    device(own);
+    std::string behind = own.substr(a->attr.device_addr_len);
+    iface(behind);
+    params.field_mask        |= UCT_IFACE_IS_REACHABLE_FIELD_SCOPE |
+                                UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR_LENGTH;
+    params.scope              = UCT_IFACE_REACHABILITY_SCOPE_DEVICE;
+    params.device_addr_length = a->attr.device_addr_len;
+    EXPECT_TRUE(reachable());
+    params.device_addr_length = a->attr.device_addr_len - 1;
+    EXPECT_FALSE(reachable());
+    EXPECT_STREQ("it is another device", why);
+}
+#endif
+#endif
