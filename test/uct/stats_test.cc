@@ -141,7 +141,7 @@ TEST_F(stats_test, the_statistics_file_has_a_json_object_per_interface)
     if (system("python3 -c '' 2>/dev/null") != 0) {
         GTEST_SKIP() << "no python3 to check it with";
     }
-    EXPECT_EQ(0, system(("python3 -m json.tool --json-lines " + file.name +
+    EXPECT_EQ(0, system(("python3 -m json.tool --json-lines <" + file.name +
                          " >/dev/null").c_str()));
 }
 
