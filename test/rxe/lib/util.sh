@@ -74,7 +74,10 @@ rxe_cache_dir() {
 
 # The newest version of package NAME that apt has (empty: none)
 rxe_package_version() {
-    apt-cache show "$1" 2>/dev/null | awk '/^Version:/ { print $2; exit }'
+    # apt takes a name with a dot for a pattern too: linux-source-6.1 for 6.12
+    apt-cache show "$1" 2>/dev/null |
+        awk -v name="$1" '/^Package:/ { same = $2 == name }
+                          /^Version:/ && same { print $2; exit }'
 }
 
 # Writes to directory DIR what the guest needs to run a command as if it had
