@@ -51,9 +51,34 @@ clang_runtime() {
         sed -n 's/^Package: //p'
 }
 
+# found PACKAGE: where there is no dpkg, by a program or pkg-config module of the package
+found() {
+    local program=$1
+    case $1 in
+        libucx-dev) pkg-config --exists ucx; return ;;
+        libibverbs-dev) pkg-config --exists libibverbs; return ;;
+        libgtest-dev) pkg-config --exists gtest; return ;;
+        dpkg-dev|ibverbs-providers|rdma-core) return 0 ;; # no program that is used
+        libtool) program=libtoolize ;;
+        xz-utils) program=xz ;;
+        ucx-utils) program=ucx_info ;;
+        ibverbs-utils) program=ibv_devinfo ;;
+        perftest) program=ib_write_bw ;;
+        iproute2) program=ip ;;
+        kmod) program=modprobe ;;
+        openmpi-bin) program=mpirun ;;
+        libopenmpi-dev) program=mpicc ;;
+    esac
+    type -P "$program" >/dev/null
+}
+
 # is_installed PACKAGE
 is_installed() {
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+    if type -P dpkg-query >/dev/null; then
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+    else
+        found "$1" 2>/dev/null
+    fi
 }
 
 # find_missing: sets packages, all that are wanted, and missing
@@ -83,8 +108,8 @@ if [ "$mode" = missing ]; then
 fi
 
 command -v apt-get >/dev/null || {
-    echo "install-deps: no apt-get here. Wanted, by Debian's names:" \
-         "${missing[*]}" >&2
+    echo "install-deps: no apt-get here. Missing, by Debian's names:" \
+         "${missing[*]} (README.md has the names of other systems)" >&2
     exit 1
 }
 sudo=

@@ -42,6 +42,17 @@ install_and_move() {
     PKG_CONFIG_PATH=$moved/lib/pkgconfig pkg-config --variable=module uct_vqp
 }
 
+# Sources of UCX that are given, as a directory and as a tarball; others are refused
+given_sources() {
+    local get=$CHECK_SRC/contrib/get-ucx-src.sh given=$CHECK_DIR/given
+    "$get" -o "$given" "$CHECK_UCX" &&
+        [ -e "$given/src/uct/base/uct_iface.h" ] &&
+        tar -C "$CHECK_DIR" -czf "$given.tar.gz" given && rm -r "$given" &&
+        "$get" -o "$given" "$given.tar.gz" && [ -e "$given/configure.ac" ] || return
+    ! "$get" --test "$CHECK_SRC" && ! "$get" --test "$CHECK_DIR/nothing"
+}
+
+run "get-ucx-src: a directory, a tarball, no sources" given_sources
 refusal "an old UCX" "UCX 1.12.1 is too old" \
     UCX_INFO="$(another_ucx 1.12.1)" --with-ucx-src="$CHECK_UCX"
 refusal "sources of another UCX" "but UCX 9.9.9 is installed" \
