@@ -20,7 +20,9 @@ ucx_info=$(sed -n "s/^ucx_info='\(.*\)'/\1/p" "$run")
 new=$(mktemp) || exit 2
 trap 'rm -f "$new"' EXIT
 
-# ucx_info -cf: paragraphs of "# help", "# syntax: TYPE", then NAME=DEFAULT
+# ucx_info -cf: paragraphs of "# help", "# syntax: TYPE", then NAME=DEFAULT. What comes
+# from UCX and differs between its versions is written as in UCX 1.13: the units of
+# times, and the options of the pool of send buffers
 options() {
     env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" \
         "$run" "$ucx_info" -cf | awk '
@@ -36,6 +38,7 @@ options() {
         if (line ~ /^syntax: /) {
             syntax = line
             sub(/^syntax: */, "", syntax)
+            sub(/\[m\|s\|ms\|us\|ns\]/, "[s|us|ms|ns]", syntax)
         } else if (line ~ /^inherits: /) {
             # the table has one row per option: nothing to say
         } else if (line ~ /[^ ]/) {
@@ -47,6 +50,13 @@ options() {
         name = $0
         sub(/=.*/, "", name)
         value = substr($0, length(name) + 2)
+        if (name ~ /_TX_(MAX_CHUNK_SIZE|GROW_FACTOR)$/) {
+            seen[name] = 1 # since 1.14, see below the table
+        } else if (name ~ /_TX_BUFS_GROW$/) {
+            help = "Number of send buffers that are allocated at first, and in UCX " \
+                   "1.13 each time that<br>they are used up. 0 means the value is " \
+                   "chosen by the transport."
+        }
         if (!(name in seen)) {
             printf "| `%s` | `%s` | %s | %s |\n", name,
                    (value == "" ? " " : value), cell(syntax), help
@@ -72,6 +82,11 @@ environment variables, or lines in a `ucx.conf`.
 |---|---|---|---|
 EOF
     options
+    cat <<'EOF'
+
+UCX 1.14 and newer also have `UCX_VQP_TX_MAX_CHUNK_SIZE` and `UCX_VQP_TX_GROW_FACTOR`:
+how the pool of send buffers grows. Their help is that of UCX.
+EOF
 } >"$new"
 
 grep -q '^| `UCX_VQP_' "$new" || {

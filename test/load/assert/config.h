@@ -1,6 +1,6 @@
 /*
- * UCX's configuration with assertions turned over: on where the installed UCX has none,
- * else off. For a module that the guard has to refuse, see ../guard.sh. It may be
+ * UCX's configuration with the opposite setting of assertions: on where the installed UCX
+ * has none, else off. For a module that the guard has to refuse, see ../guard.sh. It may be
  * included repeatedly, like the file that it stands for.
  */
 #ifdef VQP_TEST_NO_ASSERT
