@@ -144,7 +144,7 @@ protected:
     static bool names_object(const std::string &lines)
     {
         static const std::string names[] = {
-            devices().front(), "vqp ", "rail ", "failed to allocate ",
+            devices().front(), "vqp ", "rail ", "failed to allocate ", "failed to map ",
             "ibv_get_device_list()",
         };
 
