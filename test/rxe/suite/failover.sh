@@ -39,12 +39,13 @@ lose() {
     done
 }
 
-# flap DEV: its link
+# flap DEV: its link. It is up for long enough to be used again: the kernel needs up to
+# a second to find that an address does not resolve, if a rebuild began without a link.
 flap() {
     wait_traffic "$1"
     while fault_set_link "$1" down && sleep 0.3; do
         fault_set_link "$1" up
-        sleep 0.4
+        sleep 2
     done
 }
 
