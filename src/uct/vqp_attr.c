@@ -123,7 +123,9 @@ uct_vqp_remote_dev_addr(const uct_iface_is_reachable_params_t *params,
         status = vqp_iface_addr_unpack(params->iface_addr,
                                        uct_vqp_reachable_iface_len(params),
                                        &iface_addr);
-        *addr  = iface_addr.dev;
+        if (status == VQP_OK) {
+            *addr = iface_addr.dev;
+        }
         return status;
     }
 
