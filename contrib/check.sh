@@ -1,6 +1,6 @@
 #!/bin/bash
-# check.sh: everything that must hold for a change. Installs what that takes,
-# copies the tree to build-check/, builds it there, and runs the steps of
+# check.sh: the tests that a change must pass, and with --all every test. Installs what
+# that takes, copies the tree to build-check/, builds it there, and runs the steps of
 # contrib/check/ side by side, one for each CPU, two at most.
 # shellcheck disable=SC2016,SC2317 # inner shells expand; run calls functions
 set -u
@@ -9,42 +9,62 @@ work=$top/build-check
 install=yes
 ucx_src=
 only=
-limit=4200 # seconds until a step counts as hung: three times the longest, for slow machines
+all=no
+minutes=60
+seed=
+limit=4200 # seconds until a step counts as hung: for slow machines
 
-# The steps that follow the first build: NAME:SECONDS:NEEDS. SECONDS is the time
-# of the step on one idle CPU. The longest steps start first, so that the slots
-# become idle at about the same time. NEEDS: b, the first build; d, Soft-RoCE devices.
-steps="conformance:1375:bd sanitizers:780: mutants:650:b rxe:650:bd fuzz:440:b
-       clang:290: fabric:240:b package:175:b soak:150:b tsan:90: sim:66:b
-       valgrind:60:b perf:50:bd tools:50:b unit:25:b form:5:b"
+# The steps that follow the first build: NAME:SECONDS:NEEDS. SECONDS is the processor
+# time of the step. The longest steps start first, so that the slots become idle at
+# about the same time. NEEDS: b, the first build; d, Soft-RoCE devices.
+#
+# A change must pass these. The same tree has the same result: seeds and lists are
+# fixed, no test has a limit that a slow machine meets, and nothing is retried.
+steps="suites:150:b asan:140: fabric:70:b warnings:30: tools:30:b unit:45:b form:15:b"
+# --all runs these too. They explore: seeds and samples differ from run to run.
+long="conformance:1375:bd sanitizers:780: mutants:650:b rxe:650:bd fuzz:440:b
+      clang:290: devices:600:b package:175:b soak:150:b tsan:90: sim:66:b
+      valgrind:60:b perf:50:bd programs:50:b"
 
 usage() {
     cat <<EOT
 Usage: contrib/check.sh [--no-install] [--ucx-src SOURCES] [--dir DIR]
-                        [--only STEP[,STEP]...]
+                        [--all [--minutes N] [--seed S]] [--only STEP[,STEP]...]
 
-Builds and tests everything. This takes 66 to 86 minutes of processor time: about
-48 minutes on two idle cores, up to 66 minutes on two busy ones. The first run
-takes 5 minutes more, for packages and the kernel of the virtual machine. The last
-line is "N passed, N failed, N skipped". The exit status is 1 if something failed.
-Each skip is printed with its reason.
+Builds, and runs the tests that a change must pass: at most 20 minutes of processor
+time, 11 minutes on two idle cores. The first run takes 8 minutes more, for packages
+and UCX's suites, which are kept in ~/.cache/uct_vqp. The same tree has the same
+result. The last line is "N passed, N failed, N skipped". The exit status is 1 if
+something failed. Each skip is printed with its reason. After a run of all steps
+without a failure DIR/passed has the hash of the commit.
 
+  --all         every test: also Soft-RoCE in virtual machines, mutants, fuzzing, soak,
+                sanitizers over everything, all configurations of UCX's suites. Takes
+                hours. For each failure the command that repeats it is printed
+  --minutes N   with --all: for what explores (simulator, fuzzing, soak, UCX's UCP
+                suite), together [$minutes]
+  --seed S      with --all: of everything that is drawn [the time]
   --no-install  install no package; fail when one is missing
   --ucx-src SOURCES
                 the sources of the installed UCX, a tarball or a directory;
                 otherwise ucx-src/, or the source package of the distribution
-  --only STEPS  of: $(step_names)
+  --only STEPS  of: $(step_names "$steps")
+                of --all: $(step_names "$long")
   --dir DIR     where to build [$work]
 EOT
 }
 
+# step_names LIST
 step_names() {
-    tr -s ' \n' '\n' <<<"$steps" | cut -d: -f1 | paste -sd' '
+    tr -s ' \n' '\n' <<<"$1" | cut -d: -f1 | paste -sd' '
 }
 
 while [ $# -gt 0 ]; do
     case $1 in
         --no-install) install=no ;;
+        --all) all=yes ;;
+        --minutes) minutes=${2:?--minutes needs a number}; shift ;;
+        --seed) seed=${2:?--seed needs a number}; shift ;;
         --ucx-src) ucx_src=$(readlink -m "${2:?--ucx-src needs a name}"); shift ;;
         --only) only=${2:?--only needs a list of steps}; shift ;;
         --dir) work=$(readlink -m "${2:?--dir needs a directory}"); shift ;;
@@ -53,8 +73,17 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+[[ $minutes =~ ^[1-9][0-9]*$ && $seed =~ ^[0-9]*$ ]] || {
+    echo "check.sh: --minutes and --seed need numbers" >&2
+    exit 2
+}
+# a step of --all can be named without it
 for step in ${only//,/ }; do
-    [[ " $(step_names) " == *" $step "* ]] || {
+    [[ " $(step_names "$long") " != *" $step "* ]] || all=yes
+done
+[ "$all" = no ] || steps+=" $long"
+for step in ${only//,/ }; do
+    [[ " $(step_names "$steps") " == *" $step "* ]] || {
         echo "check.sh: no step '$step' (see --help)" >&2
         exit 2
     }
@@ -77,15 +106,10 @@ mkdir -p "$work/log" || exit 2
 : >"$work/failures"
 export CHECK_DIR=$work CHECK_SRC=$work/src CHECK_UCX=$top/ucx-src
 export CHECK_JOBS=${#cpu[@]} CHECK_CPU=${cpu[0]} CHECK_MUST=$install CHECK_RXE=yes
-# the copy has no history: reports of failures contain its commit, and the number of
-# commits up to it selects what is run of some suites
+export CHECK_SEED=${seed:-$(date +%s)} CHECK_MINUTES=$minutes
+# the copy has no history: reports of failures contain its commit
 VQP_COMMIT=$(git -C "$top" describe --always --long --dirty 2>/dev/null)
-VQP_COMMIT_COUNT=
-if [ "$(git -C "$top" rev-parse --is-shallow-repository 2>/dev/null)" = false ]
-then
-    VQP_COMMIT_COUNT=$(git -C "$top" rev-list --count HEAD 2>/dev/null)
-fi
-export VQP_COMMIT VQP_COMMIT_COUNT
+export VQP_COMMIT
 # shellcheck source-path=SCRIPTDIR source=check/lib.sh
 . "$top/contrib/check/lib.sh"
 
@@ -102,6 +126,18 @@ steps_of_this_run() {
         sort -k1,1rn | sed 's/^[0-9]* //' >"$work/steps"
 }
 
+# repeated_with STEP: the options with which a step draws the same again
+repeated_with() {
+    [[ " $(step_names "$long") " != *" $1 "* ]] ||
+        echo " --seed $CHECK_SEED --minutes $CHECK_MINUTES"
+}
+
+# The hash of the commit, if the tree is that of the commit
+clean_commit() {
+    [ -n "$(git -C "$top" status --porcelain --untracked-files=no 2>&1)" ] ||
+        git -C "$top" rev-parse HEAD
+}
+
 finish() {
     steps_of_this_run
     echo
@@ -113,7 +149,12 @@ finish() {
     sed -E 's/^(retried|expected failure) /\1: /' "$work/notes" | sort -u | cut -c 1-200
     echo "retried: $(grep -c '^retried ' "$work/notes")," \
         "expected failures: $(grep -c '^expected failure ' "$work/notes")"
-    sed 's/^/failed: /' "$work/failures" | cut -c 1-200
+    while IFS=$'\t' read -r step text; do
+        echo "failed: $text" | cut -c 1-200
+        [ -z "$step" ] ||
+            echo "    repeat: contrib/check.sh --only $step$(repeated_with "$step")"
+    done <"$work/failures"
+    [ -s "$work/failures" ] || [ -n "$only" ] || clean_commit >"$work/passed"
     awk '{ passed += $1; failed += $2; skipped += $3 }
          END { printf "%d passed, %d failed, %d skipped\n",
                       passed, failed, skipped
@@ -180,7 +221,7 @@ sources() {
 first_build() {
     build gcc CC=gcc CXX=g++ &&
         run "gcc: test programs" make -C "$work/gcc" -s -j"$CHECK_JOBS" \
-            check TESTS=
+            "$([ "$all" = no ] && echo gate-programs || echo check)" TESTS=
 }
 
 # The first guest: its kernel may have to be built
@@ -204,7 +245,7 @@ done < <(tr -s ' \n' '\n' <<<"$steps" | sort -t: -k2,2rn)
 # run_step SLOT NAME: on the slot's CPU
 # shellcheck disable=SC2317 # jobs_run calls it
 run_step() {
-    export CHECK_CPU=${cpu[$1]} CHECK_JOBS=1
+    export CHECK_CPU=${cpu[$1]} CHECK_JOBS=1 CHECK_STEP=$2
     exec timeout -k 20 "$limit" "$CHECK_SRC/contrib/check/step" "$2" \
         >"$work/log/step-$2.out" 2>&1 </dev/null
 }
@@ -212,7 +253,7 @@ run_step() {
 # ended SLOT NAME STATUS SECONDS: what the step printed, in one piece
 # shellcheck disable=SC2317 # jobs_run calls it
 ended() {
-    local name=$2 out=$work/log/step-$2.out
+    local name=$2 out=$work/log/step-$2.out CHECK_STEP=$2
     echo "$4 $name $(cat "$work/log/step-$name.cpu" 2>/dev/null)" \
         >>"$work/times"
     echo "== $name, $4 s"
@@ -231,6 +272,7 @@ timed packages packages || finish
 timed sources sources || finish
 [[ $needs != *b* ]] || timed build first_build || finish
 [[ $needs != *d* ]] || timed kernel devices
+[ "$all" = no ] || echo "== seed $CHECK_SEED, $CHECK_MINUTES minutes"
 echo "== $slots steps side by side: ${order[*]}"
 jobs_run "$slots" run_step ended "${order[@]}"
 finish

@@ -9,13 +9,14 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 usage() {
     cat <<'EOT'
 usage: contrib/conformance.sh [OPTION]... uct|ucp
-       contrib/conformance.sh [OPTION]... all|ci
+       contrib/conformance.sh [OPTION]... gate|all|ci
 Runs UCX's UCT or UCP test suite. Prints a line for each test that failed, and
 last "N passed, N failed, N skipped"; the status is 1 when something failed.
 A skip that rc_verbs does not have is a failure, unless test/conformance lists
 it. "all" runs everything in all configurations: hours; with --sample N, of UCP
 the default one whole, and of each other N tests, another part of the suite for
-each. "ci" is what a change must pass: the turn chooses its configurations.
+each. "gate" is what a change must pass: the tests of test/conformance/gate.list. With
+--time-box S, "all" runs UCP for S seconds, in parts for each configuration.
 
   --on fabric|rxe  the devices: the software verbs of test/fabric, or real
                    Soft-RoCE, see test/rxe/README.md [fabric; all and ci: both]
@@ -38,7 +39,7 @@ each. "ci" is what a change must pass: the turn chooses its configurations.
   --jobs N         processes or guests side by side [2, or the number of CPUs]
   --build DIR      build tree of the project [build-conformance, made if need be]
   --suites DIR     where UCX's suites are built, once for many build trees
-                   [BUILD/test/conformance/suites]
+                   [below ~/.cache/uct_vqp, by what they are made of]
   --logs DIR       where results and logs are left [BUILD/test/conformance]
   --list           print the names of the tests
   --plan           of "all" and "ci": print the configurations, and run nothing
@@ -51,7 +52,7 @@ EOT
 
 SUITE='' ON='' TL=vqp RAILS=1 CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=''
 TURN='' TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES=''
-LOGS='' LIST='' PLAN='' RECORD='' VERBOSE=''
+LOGS='' LIST='' PLAN='' RECORD='' VERBOSE='' GATE=''
 
 need_number() {
     [[ $2 =~ ^[0-9]+$ ]] || die "$1 needs a number, not '$2'"
@@ -67,7 +68,7 @@ while [ $# -gt 0 ]; do
         --record) RECORD=yes; shift; continue ;;
         --verbose) VERBOSE=yes; shift; continue ;;
         -h|--help) usage; exit 0 ;;
-        uct|ucp|all|ci) SUITE=$1; shift; continue ;;
+        uct|ucp|gate|all|ci) SUITE=$1; shift; continue ;;
         --*) [ $# -ge 2 ] || die "$1 needs a value (see --help)" ;;
         *) die "unexpected '$1' (see --help)" ;;
     esac
@@ -97,6 +98,8 @@ done
 [[ $TL =~ ^(vqp|rc_verbs)$ ]] || die "--tl is vqp or rc_verbs, not '$TL'"
 [ -n "$SUITE" ] || { usage >&2; exit 2; }
 [[ $SUITE != uc[tp] ]] || ON=${ON:-fabric}
+# no test of the gate is timed: the limit ends one that hangs
+[ "$SUITE" != gate ] || GATE=yes SEED=${SEED:-1} FILTER='' LIMIT=${LIMIT:-600}
 TURN=${TURN:-$SEED}
 SEED=${SEED:-$(commit_seed)}
 TURN=${TURN:-$(commit_turn)}
@@ -115,6 +118,16 @@ build_project() {
             exit 2
     }
     make -C "$BUILD" -s -j"$(nproc)" || exit 2
+}
+
+# The tests of gate.list for this entry of its plan: they are not looked up, so one that
+# does not exist has no result and fails
+choose_gate_names() {
+    gate_names "$1" "$SEED" >"$WORK/names"
+    cp "$WORK/names" "$WORK/wanted"
+    : >"$WORK/rc_verbs"
+    TOTAL=$(wc -l <"$WORK/names")
+    cat "$WORK/names" >"$WORK/tests"
 }
 
 # Which tests: $WORK/wanted and rc_verbs have the names that either transport
@@ -154,7 +167,11 @@ run_suite() {
     rm -rf "$WORK" && mkdir -p "$WORK" || exit 2
     # one guest comes first: it builds what has to be built
     [ "$ON" != rxe ] || "$top/test/rxe/run" --devices 1 -- true || exit 2
-    choose_names
+    if [ -n "$GATE" ]; then
+        choose_gate_names "${WORK##*/}"
+    else
+        choose_names
+    fi
     echo "# ${WORK##*/}: $(wc -l <"$WORK/tests") tests of $SUITE with $TL on" \
          "$ON, seed $SEED $(env "$@" | grep ^UCX_VQP_ | paste -sd' ')" \
          "$([ "$RAILS" = 1 ] || rails)"
@@ -187,7 +204,7 @@ run_suite() {
 keep_result() {
     local commit=${VQP_COMMIT:-}
     # of a plan, and of whole suites: --filter makes no result for the table
-    [[ $FILTER == '*' || ${WORK##*/} == *.sockaddr ]] &&
+    [[ -z $GATE && ($FILTER == '*' || ${WORK##*/} == *.sockaddr) ]] &&
         [ "${WORK##*/}" != run ] || return 0
     [ -n "$commit" ] || commit=$(git -C "$top" describe --always --dirty)
     # only the verdicts of tests that ran
@@ -202,7 +219,7 @@ keep_result() {
 # run_entry NAME [K=V]...: an entry of a plan
 run_entry() {
     local SUITE ON RAILS paths notify order option
-    local SAMPLE=0 FROM=0 TIME_BOX=0 FILTER=$FILTER
+    local SAMPLE=0 FROM=0 TIME_BOX=0 FILTER=$FILTER SEED=$SEED
     IFS=. read -r SUITE ON paths notify order RAILS _ <<<"$1"
     for option in "${@:2}"; do
         local "${option?}"
@@ -233,14 +250,14 @@ stop() {
 
 main() {
     local plan=()
-    if [[ $SUITE == all || $SUITE == ci ]]; then
+    if [[ $SUITE != uc[tp] ]]; then
         mapfile -t plan < <("plan_$SUITE")
         [ ${#plan[@]} -gt 0 ] || die "no configuration matches '$CONFIG'"
-        echo "# seed $SEED, turn $TURN"
+        [ -n "$GATE" ] || echo "# seed $SEED, turn $TURN"
         [ -z "$PLAN" ] || { printf '%s\n' "${plan[@]}"; exit; }
     fi
     build_project
-    SUITES=${SUITES:-$BUILD/test/conformance/suites}
+    SUITES=${SUITES:-$(kept_suites)}
     LOGS=${LOGS:-$BUILD/test/conformance}/$SUITE.$TL
     [[ $SUITE != uc[tp] ]] || LOGS+=.$ON
     mkdir -p "$LOGS" "${SUITES%/*}" &&
@@ -258,8 +275,8 @@ main() {
         exit
     fi
     case $SUITE in
-        all|ci) run_plan ;;
-        *) run_suite run ;;
+        uct|ucp) run_suite run ;;
+        *) run_plan ;;
     esac
     notes_counts "$LOGS/verdicts" "$LOGS/retried"
     counts "$LOGS/verdicts"

@@ -2,4 +2,7 @@
 # A second compiler: all of its warnings, and make check.
 
 need clang clang clang clang++ &&
-    build clang CC=clang CXX=clang++ && tests clang
+    build clang CC=clang CXX=clang++ &&
+    run "clang: test programs" make -C "$CHECK_DIR/clang" -s -j"$CHECK_JOBS" \
+        check TESTS= &&
+    tests clang

@@ -1,39 +1,42 @@
 # shellcheck shell=bash
 # The tests that need devices, on the software fabric. An API violation fails them.
+# devices.sh has more of them.
+
+# uct NAME [OPTION]... -- FILTER: tests of test_uct
+uct() {
+    local name=$1 filter=${*: -1}
+    shift
+    gtest "fabric: $name" on_fabric gcc --violations fail "${@:1:$#-1}" \
+        "$CHECK_DIR/gcc/test_uct" --gtest_filter="$filter"
+}
 
 gtest "fabric: test_verbs" on_fabric gcc --violations fail -- \
     "$CHECK_DIR/gcc/test_verbs"
-gtest "fabric: test_uct" on_fabric gcc --violations fail -- \
-    "$CHECK_DIR/gcc/test_uct" --gtest_filter='-*bond_pairs*'
 
-# A device that takes more inline than the ring takes
-gtest "fabric: long inline, small ring" on_fabric gcc --violations fail \
-    -o MAX_INLINE=4096 -- env UCX_VQP_RING_SIZE=4k UCX_VQP_TX_MIN_INLINE=4k \
-    "$CHECK_DIR/gcc/test_uct" --gtest_filter='*/ops.am_short*/four_paths'
+# Of the tests that fail each call of a verb in turn, five verbs; one transfer of more
+# than 2 GiB
+verbs=(create_cq reg_mr create_qp modify_qp post_send)
+uct test_uct -- "-*bond_pairs*:large*:*nth*"
+uct "failing verbs" -- "$(printf '*nth_verb.fails/%s:' "${verbs[@]}")nth.none_fails"
+uct "more than 2 GiB" -- large.get_of_3e9_bytes
 
-# A device whose longest message is short
-gtest "fabric: short longest message" on_fabric gcc --violations fail \
-    -o MAX_MSG=4096 -- "$CHECK_DIR/gcc/test_uct" --gtest_filter='*longest*'
-gtest "fabric: longest message of 60000 bytes" on_fabric gcc --violations fail \
-    -o MAX_MSG=60000 -- "$CHECK_DIR/gcc/test_uct" \
-    --gtest_filter='*longest*:*/ops.*/four_paths'
+# A device that takes more inline than the ring takes, and one whose longest message
+# is short
+uct "long inline, small ring" -o MAX_INLINE=4096 -- env UCX_VQP_RING_SIZE=4k \
+    UCX_VQP_TX_MIN_INLINE=4k '*/ops.am_short*/four_paths'
+uct "short longest message" -o MAX_MSG=4096 -- '*longest*'
 
-# Bonds: of one to four ports at each end, their events, and the operations over
-# two rails
-gtest "fabric: bonds" on_fabric gcc --devices 4 --violations fail -- \
-    "$CHECK_DIR/gcc/test_uct" --gtest_filter='*bond*:*async_*'
-UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" gtest "fabric: test_uct, two rails" \
-    on_fabric gcc --devices 4 --violations fail -- env RXE_DEVS="bond0 bond1" \
-    "$CHECK_DIR/gcc/test_uct" \
-    --gtest_filter='*/ops.*/four_paths:am_test*:*/fence.*:flush*:large*'
+# Bonds: of one to four ports at each end, and the operations over two rails
+uct bonds --devices 4 -- '*bond*'
+UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" uct "two rails" --devices 4 -- \
+    env RXE_DEVS="bond0 bond1" '*/ops.*/four_paths:am_test*'
 
 # Order, where paths differ: in immediate mode each request is there before the
 # next one is posted, whatever the transport does
-order='*/fence.*:*/ops.ams*:flush_test.pending_requests*:flush_test.completes*'
+order=':*/ops.ams*:flush_test.pending_requests*:flush_test.completes*'
 order+=':flush_test.does_not*'
-gtest "fabric: order, jitter" on_fabric gcc --violations fail --mode timed \
-    -o DELAY=20us -o JITTER=300us -- "$CHECK_DIR/gcc/test_uct" \
-    --gtest_filter="overtaking.*:deferred_test.*:$order"
-gtest "fabric: order, asymmetric paths" on_fabric gcc --violations fail --mode timed \
-    -o DELAY=5us,50us,200us,20us -o PATH_RATE=8000,1000,250,4000 \
-    -o JITTER=20us -- "$CHECK_DIR/gcc/test_uct" --gtest_filter="$order"
+uct "order, jitter" --mode timed -o CLOCK=virtual -o DELAY=20us -o JITTER=300us -- \
+    "deferred_test.*:*/fence.*/tail*:*/fence.*/spray:*/fence.*/auto$order"
+uct "order, asymmetric paths" --mode timed -o CLOCK=virtual \
+    -o DELAY=5us,50us,200us,20us -o PATH_RATE=8000,1000,250,4000 -o JITTER=20us -- \
+    "*/fence.*/dqplb:*/fence.*/rr:*/fence.*/least$order"

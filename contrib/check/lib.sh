@@ -9,16 +9,24 @@
 #   CHECK_JOBS   processes that a build may use
 #   CHECK_CPU    the CPU for processes that need a fixed one (a guest's kernel)
 #   CHECK_RXE    yes, or why there are no Soft-RoCE devices
+#   CHECK_STEP   the step that runs, or nothing
+#   CHECK_SEED   of what a step of --all draws
+#   CHECK_MINUTES  for all that explores in --all
 #   CHECK_MUST   yes when a missing tool is a failure, and not a skip
 
 # result ok|FAIL|skip NAME [REASON]: a line, and one more of that kind
 result() {
     case $1 in
         ok) count 1 0 0 ;;
-        FAIL) count 0 1 0; echo "$2${3:+ ($3)}" >>"$CHECK_DIR/failures" ;;
+        FAIL) count 0 1 0; failure <<<"$2${3:+ ($3)}" ;;
         skip) count 0 0 1 ;;
     esac
     printf '%-4s %s%s\n' "$1" "$2" "${3:+ ($3)}"
+}
+
+# failure: records lines of standard input as failures of the step
+failure() {
+    sed "s/^/${CHECK_STEP:-}\t/" >>"$CHECK_DIR/failures"
 }
 
 # count PASSED FAILED SKIPPED: steps run side by side, and all add to one file
@@ -80,7 +88,7 @@ suite() {
     read -r passed _ failed _ skipped _ <<<"$counts"
     count "$passed" "$failed" "$skipped"
     echo "---- $name: $counts, $((SECONDS - start)) s"
-    sed -n "s/^FAIL /$name: /p" "$log" >>"$CHECK_DIR/failures"
+    sed -n "s/^FAIL /$name: /p" "$log" | failure
     if [ "$failed" != 0 ]; then
         grep -qE '^(#|    )' "$log" || tail_of "$log"
     elif [ $((passed + skipped)) = 0 ]; then
@@ -153,24 +161,34 @@ harvest() {
     done
 }
 
-# build NAME CONFIGURE-ARGUMENT...: out of tree; status 0 when built. All C++ is
-# tests: to optimize it costs more than it saves.
-build() {
+# configured NAME CONFIGURE-ARGUMENT...: a build tree. All C++ is tests: to optimize
+# it costs more than it saves.
+configured() {
     local name=$1
     shift
     mkdir -p "$CHECK_DIR/$name"
     run "$name: configure" env -C "$CHECK_DIR/$name" "$CHECK_SRC/configure" \
-        --enable-werror --with-ucx-src="$CHECK_UCX" CXXFLAGS="-g1 -O0" "$@" &&
-        run "$name: make" make -C "$CHECK_DIR/$name" -s -j"$CHECK_JOBS"
+        --enable-werror --with-ucx-src="$CHECK_UCX" CXXFLAGS=-g1 "$@"
 }
 
-# tests NAME MAKE-ARGUMENT...: make check of a build
+# made NAME TARGET...: in a build tree
+made() {
+    run "$1: make" make -C "$CHECK_DIR/$1" -s -j"$CHECK_JOBS" "${@:2}"
+}
+
+# build NAME CONFIGURE-ARGUMENT...: out of tree; status 0 when built
+build() {
+    configured "$@" && made "$1"
+}
+
+# tests NAME [MAKE-ARGUMENT]...: runs the tests of make check in a build, whose
+# programs are there
 tests() {
     local name=$1 log
     log=$(log_of "$1: make check")
     shift
     # its status repeats what harvest finds
-    make -C "$CHECK_DIR/$name" -s -j"$CHECK_JOBS" check "$@" \
+    make -C "$CHECK_DIR/$name" -s -j"$CHECK_JOBS" check-TESTS "$@" \
         >"$log" 2>&1 </dev/null
     if ls "$CHECK_DIR/$name"/*.trs >/dev/null 2>&1; then
         harvest "$name" "$CHECK_DIR/$name"
@@ -225,4 +243,12 @@ need_rxe() {
         result skip "$1" "$CHECK_RXE"
     fi
     return 1
+}
+
+# asan_environment: of the address and undefined behavior sanitizers
+asan_environment() {
+    export LSAN_OPTIONS=suppressions=$CHECK_SRC/contrib/check/lsan.supp
+    LSAN_OPTIONS+=:print_suppressions=0
+    export UBSAN_OPTIONS=print_stacktrace=1
+    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
 }

@@ -3,10 +3,7 @@
 # corpora of the fuzz targets, the simulator, the fabric, through verbs and UCT,
 # and in UCX's UCT suite.
 
-export LSAN_OPTIONS=suppressions=$CHECK_SRC/contrib/check/lsan.supp
-LSAN_OPTIONS+=:print_suppressions=0
-export UBSAN_OPTIONS=print_stacktrace=1
-export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
+asan_environment
 
 # What can not be destroyed leaks: that is what these tests make happen
 leaving='*nth_verb.fails/de*:*nth_verb.fails/close_device'
@@ -25,10 +22,9 @@ if build sanitizers --enable-debug --enable-asan --enable-ubsan &&
     gtest "sanitizers: test_uct" on_fabric sanitizers --violations fail -- \
         "$CHECK_DIR/sanitizers/test_uct" --gtest_filter="-large.*:$leaving"
     suite "sanitizers: sim" "$CHECK_DIR/sanitizers/test/sim/vqp_sim" \
-        --seeds "$CHECK_SRC/test/sim/seeds.txt" --seconds 20
+        --seeds "$CHECK_SRC/test/sim/seeds.txt" --seconds 20 --seed "$CHECK_SEED"
     # the suite is not built with a sanitizer, and leaks of its own
     suite "sanitizers: UCX's UCT suite" env ASAN_OPTIONS=detect_leaks=0 \
         "$CHECK_SRC/contrib/conformance.sh" \
-        --jobs 1 --build "$CHECK_DIR/sanitizers" \
-        --suites "$CHECK_DIR/suites" uct
+        --jobs 1 --build "$CHECK_DIR/sanitizers" uct
 fi

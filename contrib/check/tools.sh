@@ -1,4 +1,6 @@
 # shellcheck shell=bash
-# Stock programs on the fabric: of rdma-core and UCX, and MPI.
+# The module in stock UCX on the fabric: ucx_perftest of each kind, and MPI.
+# programs.sh has more programs.
 
-suite tools "$CHECK_SRC/test/fabric/run-tools" --build "$CHECK_DIR/gcc"
+suite tools "$CHECK_SRC/test/fabric/run-tools" --build "$CHECK_DIR/gcc" \
+    --only '@(vqp_!(memory|least*)|mpi_2)'

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
 # make check of the first build: unit tests, the fabric's own tests, corpora of
-# the fuzz targets, a little of the simulator, loading.
+# the fuzz targets, the simulator with its coverage points, loading.
 
 tests gcc

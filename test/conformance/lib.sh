@@ -20,15 +20,30 @@ die() {
 
 # ---- building UCX's suites ----
 
-# Builds gtest_uct and gtest_ucp in $SUITES, once for each state of what they
-# are made of: the recipe, the edits and the sources
-build_suites() {
-    local source stamp libdir
+# Sets source, UCX's sources, and stamp, a number for what the suites are made of: the
+# recipe, the edits, the sources
+suites_stamp() {
     source=$(sed -n 's/^VQP_UCX_SRC = //p' "$BUILD/Makefile")
     [ -e "$source/test/gtest/common/main.cc" ] ||
         die "no test suites in UCX's sources, '$source'"
     stamp=$(cat "$CONFORMANCE"/{edit.sh,suites.mk} "$source/configure.ac" \
-            "$BUILD/ucx-config/config.h" | cksum)
+            "$BUILD/ucx-config/config.h" | cksum | tr ' ' -)
+}
+
+# Where the suites are kept: they take minutes to build, and most changes leave them
+# as they are. Those that were not used for two weeks are removed.
+kept_suites() {
+    local cache=${XDG_CACHE_HOME:-$HOME/.cache}/uct_vqp source stamp
+    suites_stamp
+    mkdir -p "$cache/suites-$stamp" && touch "$cache/suites-$stamp" || exit 2
+    find "$cache" -maxdepth 1 -name 'suites-*' -mtime +14 -exec rm -rf {} +
+    echo "$cache/suites-$stamp"
+}
+
+# Builds gtest_uct and gtest_ucp in $SUITES, once for each stamp
+build_suites() {
+    local source stamp libdir
+    suites_stamp
     if [ "$stamp" = "$(cat "$SUITES/stamp" 2>/dev/null)" ]; then
         return
     fi
@@ -120,6 +135,12 @@ on_devices() {
 }
 
 # ---- which tests ----
+
+# gate_names ENTRY SEED: the tests of gate.list for that configuration and seed
+gate_names() {
+    awk -v entry="$1" -v seed="$2" '$1 == entry && $2 == seed { print $3 }' \
+        "$CONFORMANCE/gate.list"
+}
 
 # Prints the names of all tests of a transport, as they are for it. rc_verbs has
 # the memory domain ib in UCT, and the name rc in UCP.

@@ -106,6 +106,13 @@ entries() {
     done
 }
 
+# What a change must pass: each configuration and seed of gate.list
+plan_gate() {
+    awk '/^#/ || /^ *$/ { next }
+         { entry = $1 " SEED=" $2 }
+         !(entry in seen) { seen[entry] = 1; print entry }' "$CONFORMANCE/gate.list"
+}
+
 # What a change must pass. UCT runs in the default configuration, and besides,
 # each part takes as many configurations as its time allows: the turn chooses
 # which, among those that --config names. On Soft-RoCE UCP's sample has tests with
@@ -122,12 +129,16 @@ plan_ci() {
 }
 
 # Everything. With --sample N, of UCP the default configuration whole and of each
-# other one N tests, another part of the suite for each.
+# other one N tests, another part of the suite for each. With a time box, UCP shares it
+# among the configurations.
 plan_all() {
-    local suite name from=0
+    local suite name from=0 box
+    box=$((TIME_BOX / $(configurations | wc -l)))
     for suite in uct ucp; do
         while read -r name; do
-            if [ "$SAMPLE" = 0 ] || [ $suite = uct ] || [ "$name" = 4.auto.any.1 ]
+            if [ $suite = ucp ] && [ "$TIME_BOX" != 0 ]; then
+                entries $suite fabric TIME_BOX=$((box > 0 ? box : 1)) <<<"$name"
+            elif [ "$SAMPLE" = 0 ] || [ $suite = uct ] || [ "$name" = 4.auto.any.1 ]
             then
                 entries $suite fabric <<<"$name"
             else

@@ -20,9 +20,8 @@
 namespace {
 
 struct options {
-    uint64_t    seed     = 0;
-    bool        has_seed = false;
-    uint64_t    runs     = 1;
+    uint64_t    seed     = 1;
+    uint64_t    runs     = 0; /* 0: one, unless there is a file of seeds */
     double      seconds  = 0;
     bool        trace    = false;
     bool        coverage = false;
@@ -76,7 +75,7 @@ int usage(int status)
 {
     fprintf(status ? stderr : stdout,
             "vqp_sim [OPTION]...\n"
-            "  --seed S       the first seed (else: of the time)\n"
+            "  --seed S       the first seed (1)\n"
             "  --runs N       so many runs, of seeds S, S + 1, ... (1)\n"
             "  --seconds T    as many runs as fit into T seconds\n"
             "  --seeds FILE   all seeds of a file: SEED [CONFIG] [# COMMENT]\n"
@@ -134,7 +133,7 @@ bool run_one(const options &opts, uint64_t seed, const std::string &config,
 void run_range(const options &opts, totals *sum)
 {
     double end    = clock_now() + opts.seconds;
-    uint64_t runs = opts.runs;
+    uint64_t runs = (opts.runs > 0) ? opts.runs : 1;
 
     for (uint64_t i = 0; (opts.seconds > 0) ? (clock_now() < end) : (i < runs);
          ++i) {
@@ -208,8 +207,7 @@ int parse(int argc, char **argv, options *opts)
         if (value == nullptr) {
             return usage(2);
         } else if (name == "--seed") {
-            opts->seed     = strtoull(value, nullptr, 0);
-            opts->has_seed = true;
+            opts->seed = strtoull(value, nullptr, 0);
         } else if (name == "--runs") {
             opts->runs = strtoull(value, nullptr, 0);
         } else if (name == "--seconds") {
@@ -259,11 +257,7 @@ int main(int argc, char **argv)
     if (!opts.seeds_file.empty()) {
         run_file(opts, &sum);
     }
-    if (opts.seeds_file.empty() || (opts.seconds > 0)) {
-        if (!opts.has_seed) {
-            opts.seed = (uint64_t)std::chrono::system_clock::now()
-                                .time_since_epoch().count() / 1000 % 1000000000;
-        }
+    if (opts.seeds_file.empty() || (opts.seconds > 0) || (opts.runs > 0)) {
         printf("seed %lu, commit %s%s%s\n", (unsigned long)opts.seed,
                VQP_SIM_COMMIT, opts.config.empty() ? "" : ", ",
                opts.config.c_str());

@@ -1,0 +1,12 @@
+# shellcheck shell=bash
+# Invalid memory accesses, leaks and undefined behavior in the core: unit tests, the
+# corpora of the fuzz targets, the simulator.
+
+asan_environment
+corpora=$(cd "$CHECK_SRC/test/fuzz/corpus" && printf 'test/fuzz/%s ' *)
+# shellcheck disable=SC2086 # words
+configured asan --enable-debug --enable-asan --enable-ubsan &&
+    made asan test_core test/sim/vqp_sim $corpora &&
+    tests asan TESTS="test_core $corpora" &&
+    suite "asan: sim" "$CHECK_DIR/asan/test/sim/vqp_sim" \
+        --seeds "$CHECK_SRC/test/sim/seeds.txt"

@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# All tests that need devices, on the software fabric. An API violation fails them.
+
+gtest "devices: test_uct" on_fabric gcc --violations fail -- \
+    "$CHECK_DIR/gcc/test_uct" --gtest_filter='-*bond_pairs*'
+
+# A device that takes more inline than the ring takes
+gtest "devices: long inline, small ring" on_fabric gcc --violations fail \
+    -o MAX_INLINE=4096 -- env UCX_VQP_RING_SIZE=4k UCX_VQP_TX_MIN_INLINE=4k \
+    "$CHECK_DIR/gcc/test_uct" --gtest_filter='*/ops.am_short*/four_paths'
+
+# A device whose longest message is short
+gtest "devices: short longest message" on_fabric gcc --violations fail \
+    -o MAX_MSG=4096 -- "$CHECK_DIR/gcc/test_uct" --gtest_filter='*longest*'
+gtest "devices: longest message of 60000 bytes" on_fabric gcc --violations fail \
+    -o MAX_MSG=60000 -- "$CHECK_DIR/gcc/test_uct" \
+    --gtest_filter='*longest*:*/ops.*/four_paths'
+
+# Bonds: of one to four ports at each end, their events, and the operations over
+# two rails
+gtest "devices: bonds" on_fabric gcc --devices 4 --violations fail -- \
+    "$CHECK_DIR/gcc/test_uct" --gtest_filter='*bond*:*async_*'
+UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" gtest "devices: test_uct, two rails" \
+    on_fabric gcc --devices 4 --violations fail -- env RXE_DEVS="bond0 bond1" \
+    "$CHECK_DIR/gcc/test_uct" \
+    --gtest_filter='*/ops.*/four_paths:am_test*:*/fence.*:flush*:large*'
+
+# Order, where paths differ: in immediate mode each request is there before the
+# next one is posted, whatever the transport does
+order='*/fence.*:*/ops.ams*:flush_test.pending_requests*:flush_test.completes*'
+order+=':flush_test.does_not*'
+gtest "devices: order, jitter" on_fabric gcc --violations fail --mode timed \
+    -o DELAY=20us -o JITTER=300us -- "$CHECK_DIR/gcc/test_uct" \
+    --gtest_filter="overtaking.*:deferred_test.*:$order"
+gtest "devices: order, asymmetric paths" on_fabric gcc --violations fail --mode timed \
+    -o DELAY=5us,50us,200us,20us -o PATH_RATE=8000,1000,250,4000 \
+    -o JITTER=20us -- "$CHECK_DIR/gcc/test_uct" --gtest_filter="$order"
