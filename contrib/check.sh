@@ -16,20 +16,23 @@ limit=4200 # seconds until a step counts as hung: for slow machines
 
 # The steps that follow the first build: NAME:SECONDS:NEEDS. SECONDS is the processor
 # time of the step. The longest steps start first, so that the slots become idle at
-# about the same time. NEEDS: b, the first build; d, Soft-RoCE devices.
+# about the same time. NEEDS: b, the first build; d, Soft-RoCE devices. u: the step
+# runs against another UCX, too (--with-ucx).
 #
 # A change must pass these. The same tree has the same result: seeds and lists are
 # fixed, no test has a limit that a slow machine meets, and nothing is retried.
-steps="suites:150:b asan:140: fabric:70:b warnings:30: tools:30:b unit:45:b form:15:b"
+steps="suites:150:b asan:140: fabric:70:bu warnings:30: tools:30:bu unit:45:bu form:15:b"
 # --all runs these too. They explore: seeds and samples differ from run to run.
-long="conformance:1375:bd sanitizers:780: mutants:650:b rxe:650:bd fuzz:440:b
+long="conformance:1375:bdu sanitizers:780: mutants:650:b rxe:650:bd fuzz:440:b
       clang:290: devices:600:b package:175:b soak:150:b tsan:90: sim:66:b
-      valgrind:60:b perf:50:bd programs:50:b"
+      valgrind:60:b cuts:60:b debian:55:b perf:50:bd programs:50:b"
+with_ucx= # the prefix of another UCX
 
 usage() {
     cat <<EOT
 Usage: contrib/check.sh [--no-install] [--ucx-src SOURCES] [--dir DIR]
                         [--all [--minutes N] [--seed S]] [--only STEP[,STEP]...]
+                        [--with-ucx PREFIX]
 
 Builds, and runs the tests that a change must pass: at most 20 minutes of processor
 time, 11 minutes on two idle cores. The first run takes 8 minutes more, for packages
@@ -48,6 +51,11 @@ without a failure DIR/passed has the hash of the commit.
   --ucx-src SOURCES
                 the sources of the installed UCX, a tarball or a directory;
                 otherwise ucx-src/, or the source package of the distribution
+  --with-ucx PREFIX
+                against the UCX below PREFIX, whose sources --ucx-src names: builds,
+                loads, runs ucx_perftest, test_uct, MPI, and UCX's own suites of that
+                version on the fabric (UCT, and a part of UCP). Steps that do not
+                depend on UCX, or need the distribution's, are skipped
   --only STEPS  of: $(step_names "$steps")
                 of --all: $(step_names "$long")
   --dir DIR     where to build [$work]
@@ -66,6 +74,7 @@ while [ $# -gt 0 ]; do
         --minutes) minutes=${2:?--minutes needs a number}; shift ;;
         --seed) seed=${2:?--seed needs a number}; shift ;;
         --ucx-src) ucx_src=$(readlink -m "${2:?--ucx-src needs a name}"); shift ;;
+        --with-ucx) with_ucx=$(readlink -m "${2:?--with-ucx needs a directory}"); shift ;;
         --only) only=${2:?--only needs a list of steps}; shift ;;
         --dir) work=$(readlink -m "${2:?--dir needs a directory}"); shift ;;
         -h|--help) usage; exit 0 ;;
@@ -77,7 +86,8 @@ done
     echo "check.sh: --minutes and --seed need numbers" >&2
     exit 2
 }
-# a step of --all can be named without it
+# a step of --all can be named without it, and --with-ucx has one
+[ -z "$with_ucx" ] || all=yes
 for step in ${only//,/ }; do
     [[ " $(step_names "$long") " != *" $step "* ]] || all=yes
 done
@@ -88,6 +98,24 @@ for step in ${only//,/ }; do
         exit 2
     }
 done
+
+if [ -n "$with_ucx" ]; then
+    [ -n "$ucx_src" ] || {
+        echo "check.sh: --with-ucx needs --ucx-src with the sources of that UCX" >&2
+        exit 2
+    }
+    for libdir in "$with_ucx"/lib "$with_ucx"/lib64 "$with_ucx"/lib/*-linux-gnu; do
+        [ ! -e "$libdir/libuct.so" ] || break
+    done
+    [ -e "$libdir/libuct.so" ] && [ -x "$with_ucx/bin/ucx_info" ] || {
+        echo "check.sh: there is no UCX below $with_ucx" >&2
+        exit 2
+    }
+    # for all programs, of this project, of UCX and of Open MPI
+    export PATH=$with_ucx/bin:$PATH
+    export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+export CHECK_WITH_UCX=$with_ucx
 
 # shellcheck source-path=SCRIPTDIR source=../test/lib/jobs.sh
 . "$top/test/lib/jobs.sh"
@@ -237,9 +265,16 @@ devices() {
 }
 
 order=()    # names of the steps that are wanted, longest first
+omitted=()  # those that do not apply to another UCX
 needs=      # what they need, together
 while IFS=: read -r step _ letters; do
-    ! wanted "$step" || { order+=("$step"); needs+=$letters; }
+    wanted "$step" || continue
+    if [ -n "$with_ucx" ]; then
+        [[ $letters == *u* ]] || { omitted+=("$step"); continue; }
+        letters=${letters//d/} # on the fabric only
+    fi
+    order+=("$step")
+    needs+=$letters
 done < <(tr -s ' \n' '\n' <<<"$steps" | sort -t: -k2,2rn)
 
 # run_step SLOT NAME: on the slot's CPU
@@ -273,6 +308,9 @@ timed sources sources || finish
 [[ $needs != *b* ]] || timed build first_build || finish
 [[ $needs != *d* ]] || timed kernel devices
 [ "$all" = no ] || echo "== seed $CHECK_SEED, $CHECK_MINUTES minutes"
+for step in "${omitted[@]}"; do
+    result skip "$step" "it is for the UCX of the distribution, not for --with-ucx"
+done
 echo "== $slots steps side by side: ${order[*]}"
 jobs_run "$slots" run_step ended "${order[@]}"
 finish

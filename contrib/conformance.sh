@@ -22,6 +22,10 @@ each. "gate" is what a change must pass: the tests of test/conformance/gate.list
                    Soft-RoCE, see test/rxe/README.md [fabric; all and ci: both]
   --tl TRANSPORT   vqp, or rc_verbs for the baseline [vqp]
   --rails N        N devices, bonded to one [1]
+  --devices N      of ucp: N devices side by side, for tests of several lanes
+  --faults SCRIPT  with failover, under these faults of the fabric
+                   (test/fabric/fab_fault.h); "cuts": paths that are cut and
+                   healed all the time
   --config P       of "all" and "ci": only configurations whose names match the
                    shell pattern P: ucp.fabric.4.tail.*, uct.rxe*
   --filter F       tests whose names match the shell pattern F, or one of
@@ -34,7 +38,7 @@ each. "gate" is what a change must pass: the tests of test/conformance/gate.list
                    [S, if --seed S is given; else the number of commits up to
                    this one; in a shallow repository, the seed]
   --time-box S     begin no batch after S seconds; the seed orders the tests
-  --limit S        seconds for a single test [120, on rxe 480];
+  --limit S        seconds for a single test [120, on rxe 1200];
                    CHECK_PATIENCE=2 in the environment doubles it
   --jobs N         processes or guests side by side [2, or the number of CPUs]
   --build DIR      build tree of the project [build-conformance, made if need be]
@@ -50,9 +54,10 @@ UCX_VQP_NUM_PATHS=1 contrib/conformance.sh uct
 EOT
 }
 
-SUITE='' ON='' TL=vqp RAILS=1 CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=''
+SUITE='' ON='' TL=vqp RAILS=1 DEVICES='' CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=''
+FAULTS=''
 TURN='' TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES=''
-LOGS='' LIST='' PLAN='' RECORD='' VERBOSE='' GATE=''
+LOGS='' LIST='' PLAN='' RECORD='' VERBOSE='' VERSION='' GATE=''
 
 need_number() {
     [[ $2 =~ ^[0-9]+$ ]] || die "$1 needs a number, not '$2'"
@@ -76,6 +81,8 @@ while [ $# -gt 0 ]; do
         --on) ON=$2 ;;
         --tl) TL=$2 ;;
         --rails) need_number "$@"; RAILS=$2 ;;
+        --devices) need_number "$@"; DEVICES=$2 ;;
+        --faults) FAULTS=$2 ;;
         --config) CONFIG=$2 ;;
         --filter) FILTER=$2 ;;
         --sample) need_number "$@"; SAMPLE=$2 ;;
@@ -94,10 +101,14 @@ while [ $# -gt 0 ]; do
 done
 [[ $ON =~ ^(|fabric|rxe)$ ]] || die "--on is fabric or rxe, not '$ON'"
 [[ $RAILS =~ ^[1-4]$ ]] || die "--rails is 1 to 4, not '$RAILS'"
+[[ -z $DEVICES || ($DEVICES =~ ^[1-4]$ && $SUITE = ucp && $RAILS = 1) ]] ||
+    die "--devices is 1 to 4, for ucp, without --rails"
 [[ $TL != rc_verbs || $RAILS = 1 ]] || die "rc_verbs has no --rails"
 [[ $TL =~ ^(vqp|rc_verbs)$ ]] || die "--tl is vqp or rc_verbs, not '$TL'"
 [ -n "$SUITE" ] || { usage >&2; exit 2; }
 [[ $SUITE != uc[tp] ]] || ON=${ON:-fabric}
+[[ -z $FAULTS || ($ON = fabric && $SUITE == uc[tp] && $TL = vqp) ]] ||
+    die "--faults is for uct or ucp, with vqp on the fabric"
 # no test of the gate is timed: the limit ends one that hangs
 [ "$SUITE" != gate ] || GATE=yes SEED=${SEED:-1} FILTER='' LIMIT=${LIMIT:-600}
 TURN=${TURN:-$SEED}
@@ -137,8 +148,8 @@ choose_names() {
     list_names "$TL" | matching "$FILTER" >"$WORK/wanted"
     : >"$WORK/rc_verbs"
     # it would have each test for each device
-    [ "$TL" != vqp ] || RAILS=1 list_names rc_verbs | as_vqp |
-        matching "$FILTER" >"$WORK/rc_verbs"
+    [ "$TL" != vqp ] || RAILS=1 list_names rc_verbs >"$WORK/rc_names"
+    [ "$TL" != vqp ] || as_vqp <"$WORK/rc_names" | matching "$FILTER" >"$WORK/rc_verbs"
     # what is listed is in vqp's names
     paste <(as_vqp <"$WORK/wanted") "$WORK/wanted" |
         awk 'NR == FNR { none[$1] = $2 ~ /^none/; next }
@@ -146,7 +157,8 @@ choose_names() {
         >"$WORK/words"
     sed -n 's/^names //p' "$WORK/words" >"$WORK/names"
     : >"$WORK/none"
-    [ "$ON" = rxe ] && [ $((SAMPLE + TIME_BOX)) -gt 0 ] ||
+    # they pass without cuts, and it takes long to see that they do not now
+    [ -n "$FAULTS" ] || { [ "$ON" = rxe ] && [ $((SAMPLE + TIME_BOX)) -gt 0 ]; } ||
         sed -n 's/^none //p' "$WORK/words" | shuffled | head -n 5 >"$WORK/none"
     TOTAL=$(wc -l <"$WORK/names")
     if [ "$SAMPLE" -gt 0 ] || [ "$TIME_BOX" -gt 0 ]; then
@@ -156,6 +168,23 @@ choose_names() {
     fi
     # in a time box the first ones run
     cat "$WORK/none" "$WORK/names" >"$WORK/tests"
+}
+
+# With a UCX that there is no list for of what rc_verbs skips, rc_verbs runs the tests
+# that vqp did not pass: $WORK/beside/results
+beside_rc_verbs() {
+    local differ=$WORK/differ names=$WORK/rc_names WORK=$WORK/beside TL=rc_verbs RAILS=1
+    mkdir -p "$WORK"
+    awk '$1 == "skip" || $1 == "FAIL" { print $2 }' "$WORK/../results" >"$differ"
+    paste <(as_vqp <"$names") "$names" |
+        awk 'NR == FNR { differs[$1] = 1; next } $1 in differs { print $2 }' \
+            "$differ" - >"$WORK/tests"
+    : >"$WORK/results"
+    [ -s "$WORK/tests" ] || return
+    make_batches "$WORK/tests"
+    TIME_BOX=0 run_batches "$@"
+    cat "$WORK"/batch/*/results >"$WORK/results"
+    echo "# rc_verbs beside it, of what vqp did not pass: $(counts "$WORK/results")"
 }
 
 # run_suite NAME [K=V]...: one suite in one configuration, in a directory of
@@ -179,14 +208,13 @@ run_suite() {
     run_batches "$@"
     due >"$WORK/due"
     cat "$WORK"/batch/*/results >"$WORK/results"
+    [ "$TL$VERSION" = "vqp$BASELINE_VERSION" ] || [ "$TL" != vqp ] || beside_rc_verbs "$@"
     judge >"$WORK/verdicts"
+    [ -z "$FAULTS" ] || cuts_done
     [ -s "$WORK/verdicts" ] || echo "FAIL ${WORK##*/} (no test)" >"$WORK/verdicts"
     cat "$WORK"/batch/*/retried >"$WORK/retried" 2>/dev/null
-    if [ -n "$VERBOSE" ]; then
-        grep -v '^xfail ' "$WORK/verdicts"
-    else
-        grep '^FAIL ' "$WORK/verdicts"
-    fi
+    [ -z "$VERBOSE" ] || grep -vE '^(xfail|FAIL) ' "$WORK/verdicts"
+    explained "$WORK/verdicts" "$WORK"/batch/*/all.log
     notes "$WORK/verdicts" "$WORK/retried"
     cat "$WORK/verdicts" >>"$LOGS/verdicts"
     cat "$WORK/retried" >>"$LOGS/retried"
@@ -204,7 +232,7 @@ run_suite() {
 keep_result() {
     local commit=${VQP_COMMIT:-}
     # of a plan, and of whole suites: --filter makes no result for the table
-    [[ -z $GATE && ($FILTER == '*' || ${WORK##*/} == *.sockaddr) ]] &&
+    [[ -z $FAULTS$GATE && ($FILTER == '*' || ${WORK##*/} == *.sockaddr) ]] &&
         [ "${WORK##*/}" != run ] || return 0
     [ -n "$commit" ] || commit=$(git -C "$top" describe --always --dirty)
     # only the verdicts of tests that ran
@@ -257,6 +285,10 @@ main() {
         [ -z "$PLAN" ] || { printf '%s\n' "${plan[@]}"; exit; }
     fi
     build_project
+    VERSION=$(built_for VQP_UCX_VERSION)
+    VERSION=${VERSION%.*}
+    [ -z "$RECORD" ] || [ "$VERSION" = "$BASELINE_VERSION" ] ||
+        die "--record is for UCX $BASELINE_VERSION: with others rc_verbs runs beside vqp"
     SUITES=${SUITES:-$(kept_suites)}
     LOGS=${LOGS:-$BUILD/test/conformance}/$SUITE.$TL
     [[ $SUITE != uc[tp] ]] || LOGS+=.$ON

@@ -8,9 +8,9 @@ build="autoconf automake libtool make gcc g++ pkg-config dpkg-dev xz-utils
        libucx-dev ucx-utils libibverbs-dev libgtest-dev"
 # the virtual machine for Soft-RoCE is built with flex, bison, bc; gdb is for
 # backtraces of tests that hang
-check="clang shellcheck rdma-core ibverbs-providers
-       ibverbs-utils perftest iproute2 kmod openmpi-bin libopenmpi-dev valgrind
-       gdb flex bison bc python3"
+check="clang shellcheck groff-base debhelper lintian rdma-core ibverbs-providers
+       ibverbs-utils perftest iproute2 kmod openmpi-bin libopenmpi-dev mpich
+       libmpich-dev python3-mpi4py valgrind gdb flex bison bc python3"
 
 usage() {
     cat <<EOF
@@ -65,9 +65,14 @@ found() {
         ibverbs-utils) program=ibv_devinfo ;;
         perftest) program=ib_write_bw ;;
         iproute2) program=ip ;;
+        groff-base) program=groff ;;
+        debhelper) program=dh ;;
         kmod) program=modprobe ;;
         openmpi-bin) program=mpirun ;;
         libopenmpi-dev) program=mpicc ;;
+        mpich) program=mpiexec.mpich ;;
+        libmpich-dev) program=mpicc.mpich ;;
+        python3-mpi4py) /usr/bin/python3 -c 'import mpi4py'; return ;;
     esac
     type -P "$program" >/dev/null
 }

@@ -3,6 +3,7 @@
 # - src/core names nothing of libibverbs or UCX and includes libc headers only
 # - src/verbs names nothing of UCX
 # - versions are tested in the compat headers only
+# - src/tools uses libc and src/core
 # - each source file is in its directory's sources.am, and in a table of
 #   docs/design.md
 # - no file is longer than 500 lines, no line longer than 100 columns
@@ -32,6 +33,9 @@ rule "src/verbs includes src/uct" \
     "$(grep -nE '^ *# *include *"uct/' src/verbs/*.[ch] 2>/dev/null)"
 rule "src/preload includes more than libc" \
     "$(grep -nE '^ *# *include *("|<(uc[stp]|infiniband|rdma)/)' src/preload/*.[ch])"
+rule "src/tools includes more than libc and src/core" \
+    "$(grep -nE '^ *# *include *("(uct|verbs|preload)/|<(uc[stp]|infiniband|rdma)/)' \
+           src/tools/*.[ch])"
 rule "a version of UCX is tested outside src/uct/compat.h" \
     "$(grep -nE '\<UCT_(API|VERSION|VQP_UCX_SINCE)\>' src/*/*.[ch] |
        grep -v '^src/uct/compat\.h:')"
@@ -46,7 +50,7 @@ done)
 rule "in no sources.am" "$missing"
 
 # the tables name a pair of files `NAME`, a single file `NAME.h` or `NAME.c` too
-missing=$(for file in src/core/*.[ch] src/verbs/*.[ch] src/uct/*.[ch]; do
+missing=$(for file in src/core/*.[ch] src/verbs/*.[ch] src/uct/*.[ch] src/tools/*.[ch]; do
     name=${file##*/}
     grep -qE "^\\|[^|]*\`(${name%.*}|$name)\`[^|]*\\|" docs/design.md ||
         echo "$file"

@@ -20,6 +20,10 @@ uct test_uct -- "-*bond_pairs*:large*:*nth*"
 uct "failing verbs" -- "$(printf '*nth_verb.fails/%s:' "${verbs[@]}")nth.none_fails"
 uct "more than 2 GiB" -- large.get_of_3e9_bytes
 
+# Flows that take links by their labels
+uct "a slow link" --devices 2 --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 \
+    -o LINKS=8 -o PATH_RATE=8000 -o PORT_RATE=1000000 -- 'slow_flow.*'
+
 # A device that takes more inline than the ring takes, and one whose longest message
 # is short
 uct "long inline, small ring" -o MAX_INLINE=4096 -- env UCX_VQP_RING_SIZE=4k \

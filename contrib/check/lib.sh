@@ -12,6 +12,7 @@
 #   CHECK_STEP   the step that runs, or nothing
 #   CHECK_SEED   of what a step of --all draws
 #   CHECK_MINUTES  for all that explores in --all
+#   CHECK_WITH_UCX  the prefix of another UCX than the distribution's, or nothing
 #   CHECK_MUST   yes when a missing tool is a failure, and not a skip
 
 # result ok|FAIL|skip NAME [REASON]: a line, and one more of that kind
@@ -168,7 +169,8 @@ configured() {
     shift
     mkdir -p "$CHECK_DIR/$name"
     run "$name: configure" env -C "$CHECK_DIR/$name" "$CHECK_SRC/configure" \
-        --enable-werror --with-ucx-src="$CHECK_UCX" CXXFLAGS=-g1 "$@"
+        --enable-werror --with-ucx-src="$CHECK_UCX" CXXFLAGS=-g1 \
+        ${CHECK_WITH_UCX:+--with-ucx="$CHECK_WITH_UCX"} "$@"
 }
 
 # made NAME TARGET...: in a build tree

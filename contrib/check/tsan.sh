@@ -10,4 +10,4 @@ export UCX_MEM_MMAP_HOOK_MODE=none
 build tsan --enable-debug --enable-tsan &&
     run "tsan: test_uct" make -C "$CHECK_DIR/tsan" -s -j"$CHECK_JOBS" test_uct &&
     gtest "tsan: two workers" on_fabric tsan -- "$CHECK_DIR/tsan/test_uct" \
-        --gtest_filter='thread_test.*:event_test.threads_*:ucp_test.*'
+        --gtest_filter='thread_test.*:event_test.threads_*:ucp_test.*:resolve_test.*'

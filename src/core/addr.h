@@ -81,7 +81,7 @@ typedef struct vqp_iface_addr {
 } vqp_iface_addr_t;
 
 /**
- * The id of an interface, for its life.
+ * The id of an interface, as long as it exists.
  *
  * @param dev     Its device address. Hosts differ by it.
  * @param unique  40 bits, not all zero, that no other live interface of that device

@@ -85,7 +85,7 @@ static vqp_status_t vqp_bond_item(vqp_bond_parser_t *parser, vqp_bond_t *bond,
 {
     char glob[VQP_BOND_ITEM_MAX];
     vqp_status_t status;
-    unsigned found = 0;
+    unsigned found = 0, active = 0;
     unsigned i;
 
     while ((length > 0) && (*text == ' ')) {
@@ -107,8 +107,13 @@ static vqp_status_t vqp_bond_item(vqp_bond_parser_t *parser, vqp_bond_t *bond,
     memcpy(glob, text, length);
     glob[length] = '\0';
     for (i = 0; i < parser->num_ports; ++i) {
-        if (vqp_bond_match(glob, &parser->ports[i])) {
-            ++found;
+        if (!vqp_bond_match(glob, &parser->ports[i])) {
+            continue;
+        }
+
+        ++found;
+        if (parser->ports[i].is_active) {
+            ++active;
             status = vqp_bond_add(parser, bond, i);
             if (status != VQP_OK) {
                 return status;
@@ -116,13 +121,14 @@ static vqp_status_t vqp_bond_item(vqp_bond_parser_t *parser, vqp_bond_t *bond,
         }
     }
 
+    bond->num_down += (active == 0);
     return (found > 0) ? VQP_OK :
-           vqp_bond_error(parser, "'%s' matches no active port", glob);
+           vqp_bond_error(parser, "'%s' matches no port", glob);
 }
 
 static void vqp_bond_close(vqp_bond_parser_t *parser, const vqp_bond_t *bond)
 {
-    if (bond->num_rails > 1) {
+    if (bond->num_rails + bond->num_down > 1) {
         parser->bonds[parser->num_bonds++] = *bond;
     }
 }
@@ -130,7 +136,8 @@ static void vqp_bond_close(vqp_bond_parser_t *parser, const vqp_bond_t *bond)
 /* One bond; @a text is moved behind it */
 static vqp_status_t vqp_bond_one(vqp_bond_parser_t *parser, const char **text)
 {
-    vqp_bond_t bond = {0};
+    const char *start = *text;
+    vqp_bond_t bond   = {0};
     vqp_status_t status;
     size_t length;
 
@@ -148,6 +155,11 @@ static vqp_status_t vqp_bond_one(vqp_bond_parser_t *parser, const char **text)
         ++*text;
     }
 
+    if (bond.num_rails == 0) {
+        return vqp_bond_error(parser, "no port of '%.*s' is active",
+                              (int)(*text - start), start);
+    }
+
     vqp_bond_close(parser, &bond);
     return VQP_OK;
 }
@@ -156,7 +168,7 @@ static vqp_status_t vqp_bond_one(vqp_bond_parser_t *parser, const char **text)
 static void vqp_bond_auto(vqp_bond_parser_t *parser)
 {
     const vqp_bond_port_t *ports = parser->ports;
-    vqp_bond_t bond;
+    vqp_bond_t bond = {0};
     unsigned i, j;
 
     for (i = 0; i < parser->num_ports; ++i) {
@@ -165,14 +177,14 @@ static void vqp_bond_auto(vqp_bond_parser_t *parser)
                 break;
             }
         }
-        if (j < parser->num_bonds) {
+        if ((j < parser->num_bonds) || !ports[i].is_active) {
             continue;
         }
 
         bond.num_rails = 0;
         for (j = i; (j < parser->num_ports) && (bond.num_rails < VQP_MAX_RAILS);
              ++j) {
-            if ((ports[j].numa == ports[i].numa) &&
+            if (ports[j].is_active && (ports[j].numa == ports[i].numa) &&
                 (ports[j].link == ports[i].link)) {
                 bond.rails[bond.num_rails++] = j;
             }

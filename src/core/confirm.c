@@ -36,14 +36,11 @@ void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
     }
 }
 
-/* Nothing of the op is in flight and nothing will be. Its slot comes free with
- * vqp_tx_advance(), which is left to the caller. */
-void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
+int vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
 {
     vqp_cover_if(vqp_tx_oldest(tx) != op->seq, CONFIRM_OUT_OF_ORDER);
-    if (!tx->cfg.comp_post) {
-        (void)vqp_tx_end(tx, op, id);
-        return;
+    if (vqp_likely(!tx->cfg.comp_post)) {
+        return vqp_tx_end(tx, op, id);
     }
 
     /* Ops are reported by number. Older ops of other paths may have no CQE of
@@ -55,20 +52,28 @@ void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
         vqp_cover(CONFIRM_POST_RECLAIM);
         vqp_tx_reclaim(tx);
     }
+
+    return 1;
+}
+
+/* Are immediates of the tail AM not dispatched yet? */
+static inline int vqp_tx_owes_tail(vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return vqp_unlikely(tx->announce.tail_ready) &&
+           (op == vqp_opring_at(&tx->am, tx->am.post));
 }
 
 int vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
 {
-    if (op->flags & VQP_OP_DONE) {
-        return 1;
+    if ((op->flags & VQP_OP_DONE) || (op->kind == VQP_KIND_BARRIER)) {
+        return 1; /* a barrier ends at the head of its ring */
     }
 
     if (vqp_unlikely(tx->failed)) {
-        vqp_tx_op_ended(tx, op, id);
-        return 1;
+        return vqp_tx_op_ended(tx, op, id);
     }
 
-    if (op->offset != op->length) {
+    if ((op->offset != op->length) || vqp_tx_owes_tail(tx, op)) {
         return 0; /* the rest is not posted yet */
     }
 
@@ -78,35 +83,16 @@ int vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t id)
         return 0;
     }
 
-    if (vqp_likely(!tx->cfg.comp_post)) {
-        vqp_cover_if(vqp_tx_oldest(tx) != op->seq, CONFIRM_OUT_OF_ORDER);
-        return vqp_tx_end(tx, op, id);
-    }
-
-    vqp_tx_op_ended(tx, op, id);
-    return 1;
-}
-
-/* A control frag that the oldest barrier has waited for */
-static void vqp_tx_barrier_frag_done(vqp_tx_t *tx)
-{
-    vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.head);
-
-    if (op->kind == VQP_KIND_BARRIER) {
-        --op->pending;
-    }
-}
-
-void vqp_tx_opless_done(vqp_tx_t *tx, const vqp_inflight_t *entry)
-{
-    if (entry->flags & VQP_INFLIGHT_BARRIER) {
-        vqp_tx_barrier_frag_done(tx);
-    }
+    return vqp_tx_op_ended(tx, op, id);
 }
 
 void vqp_tx_rate_changed(vqp_tx_t *tx)
 {
-    if (vqp_sched_is_symmetric(tx->paths, tx->num_paths, tx->clock.now)) {
+    if (tx->cfg.sched != VQP_SCHED_LEFT) {
+        return; /* it chooses without rates */
+    }
+
+    if (vqp_sched_is_symmetric(tx->paths.list, tx->paths.count, tx->clock.now)) {
         tx->slow &= ~(uint32_t)VQP_TX_ASYMMETRIC;
     } else {
         tx->slow |= VQP_TX_ASYMMETRIC;
@@ -146,17 +132,17 @@ static vqp_inflight_t *vqp_tx_needed_control(vqp_path_t *path, uint32_t am_tail)
 }
 
 /* All ops before the barrier have ended. The AMs among them may wait at the peer
- * for control frags with an earlier fsn: so does the barrier. */
+ * for control frags with an earlier fsn: these become frags of the barrier. */
 static void vqp_tx_barrier_arm(vqp_tx_t *tx, vqp_op_t *op)
 {
     vqp_inflight_t *entry;
     uint32_t i;
 
-    op->offset = 1; /* once */
-    for (i = 0; (i < tx->num_paths) && (tx->controls != 0); ++i) {
-        entry = vqp_tx_needed_control(&tx->paths[i], op->rma.fence_at);
+    op->flags |= VQP_OP_ARMED;
+    for (i = 0; (i < tx->paths.count) && (tx->controls != 0); ++i) {
+        entry = vqp_tx_needed_control(&tx->paths.list[i], op->barrier.am_end);
         if (entry != NULL) {
-            entry->flags |= VQP_INFLIGHT_BARRIER;
+            entry->op = vqp_opring_index(&tx->rma, op);
             ++op->pending;
         }
     }
@@ -174,15 +160,20 @@ static int vqp_tx_barrier_try(vqp_tx_t *tx)
     vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.head);
 
     if ((op->kind != VQP_KIND_BARRIER) || (op->flags & VQP_OP_DONE) ||
-        (vqp_seq_diff(tx->am.head, op->rma.fence_at) < 0)) {
+        (vqp_seq_diff(tx->am.head, op->barrier.am_end) < 0)) {
         return 0;
     }
 
-    if (!tx->failed && (op->offset == 0)) {
+    if (!tx->failed && (op->flags & VQP_OP_PROBE) &&
+        (tx->rma.post == tx->rma.head)) {
+        return 0; /* dispatch sends a nop, unless something else is in flight */
+    }
+
+    if (!tx->failed && !(op->flags & VQP_OP_ARMED)) {
         vqp_tx_barrier_arm(tx, op);
     }
 
-    if (!tx->failed && (op->pending != 0)) {
+    if (op->pending != 0) {
         return 0;
     }
 
@@ -191,7 +182,7 @@ static int vqp_tx_barrier_try(vqp_tx_t *tx)
     if (tx->rma.post == tx->rma.head) {
         ++tx->rma.post; /* it is not dispatched yet */
     }
-    vqp_tx_op_ended(tx, op, vqp_opring_index(&tx->rma, op));
+    (void)vqp_tx_op_ended(tx, op, vqp_opring_index(&tx->rma, op));
     return op->kind == VQP_KIND_FREE;
 }
 
@@ -200,6 +191,11 @@ void vqp_tx_try_barriers(vqp_tx_t *tx)
     while (!vqp_opring_is_empty(&tx->rma) && vqp_tx_barrier_try(tx)) {
         vqp_tx_advance(tx, &tx->rma);
     }
+}
+
+int vqp_tx_may_barrier(const vqp_tx_t *tx)
+{
+    return vqp_opring_count(&tx->rma) < tx->rma.mask;
 }
 
 int vqp_tx_barrier(vqp_tx_t *tx, unsigned flags, void *user, uint8_t user_kind,
@@ -222,7 +218,7 @@ int vqp_tx_barrier(vqp_tx_t *tx, unsigned flags, void *user, uint8_t user_kind,
     op->length       = 0;
     op->user         = user;
     op->user_kind    = user_kind;
-    op->rma.fence_at = tx->am.tail;
+    op->barrier.am_end = tx->am.tail;
     ++tx->rma.tail;
     ++tx->barriers;
     if (tx->failed) {
@@ -242,9 +238,9 @@ int vqp_tx_is_flushed(const vqp_tx_t *tx)
         return 0;
     }
 
-    for (i = 0; (i < tx->num_paths) && (tx->controls != 0) && !tx->failed;
+    for (i = 0; (i < tx->paths.count) && (tx->controls != 0) && !tx->failed;
          ++i) {
-        if (vqp_tx_needed_control(&tx->paths[i], tx->am.tail) != NULL) {
+        if (vqp_tx_needed_control(&tx->paths.list[i], tx->am.tail) != NULL) {
             return 0;
         }
     }

@@ -19,9 +19,6 @@ typedef struct vqp_done {
 
 /* ---- private to confirmation ---- */
 
-/* A frag without an op is confirmed */
-void vqp_tx_opless_done(vqp_tx_t *tx, const vqp_inflight_t *entry);
-
 /* The last frag of the op that was in flight is confirmed. Returns 0 if no slot of
  * an op can have come free. */
 int vqp_tx_last_frag_done(vqp_tx_t *tx, vqp_op_t *op, uint16_t id);
@@ -34,8 +31,9 @@ void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
 void vqp_tx_try_barriers(vqp_tx_t *tx);
 
 /* Nothing of the op is in flight and nothing will be, in whatever order completions
- * are reported. Its slot comes free with vqp_tx_advance(), by the caller. */
-void vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id);
+ * are reported. Returns 0 if no slot can have come free; else the caller frees slots
+ * by vqp_tx_advance(). */
+int vqp_tx_op_ended(vqp_tx_t *tx, vqp_op_t *op, uint16_t id);
 
 /* The measured rate of a path has changed: are they still symmetric? */
 void vqp_tx_rate_changed(vqp_tx_t *tx);
@@ -115,8 +113,7 @@ vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
     }
 
     if (vqp_unlikely(entry->op == VQP_OP_NONE)) {
-        vqp_tx_opless_done(tx, entry);
-        return 1; /* a barrier may have waited for it */
+        return 1; /* a barrier that probes may have waited for it */
     }
 
     op = vqp_tx_op_of(tx, entry->op);
@@ -134,10 +131,7 @@ vqp_tx_retire_one(vqp_tx_t *tx, vqp_path_t *path, const vqp_inflight_t *entry,
 /* ---- barriers ---- */
 
 /** Is there a slot for a barrier, beside the one of a close? */
-static inline int vqp_tx_may_barrier(const vqp_tx_t *tx)
-{
-    return vqp_opring_count(&tx->rma) < tx->rma.mask;
-}
+int vqp_tx_may_barrier(const vqp_tx_t *tx);
 
 /**
  * Accept a barrier: an op that ends when all ops accepted before it have ended,
@@ -145,7 +139,8 @@ static inline int vqp_tx_may_barrier(const vqp_tx_t *tx)
  * is reclaimed. Of a failed sender it ends with @a status.
  *
  * @param [in] flags  VQP_OP_BUFFER if it is waited for; VQP_OP_CLOSE for the
- *                    barrier of a close, which takes the slot that is left.
+ *                    barrier of a close, which takes the slot that is left;
+ *                    VQP_OP_PROBE if at least one frag has to be confirmed.
  *
  * @return 1, or 0 if the ring is full.
  */

@@ -28,10 +28,11 @@ const char *vqp_conn_state_name(unsigned state)
 /* The peer has proven that it hears us: @a msg has the own cookie */
 static void vqp_conn_learn(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
-    conn->peer_cookie   = msg->hdr.src_cookie;
-    conn->peer_features = msg->hdr.features;
-    conn->num_dests     = (uint8_t)vqp_conntab_rails(conn->tab, &msg->info,
-                                                     conn->dests);
+    conn->peer_cookie    = msg->hdr.src_cookie;
+    conn->peer_features  = msg->hdr.features;
+    conn->num_dests      = (uint8_t)vqp_conntab_rails(conn->tab, &msg->info,
+                                                      conn->dests);
+    conn->peer->answered = conn->tab->now;
     vqp_conntab_proven(conn->tab, conn);
     vqp_conn_leave_new(conn);
     if (conn->state == VQP_CONN_ASKED) {
@@ -124,12 +125,12 @@ vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
     }
 
     conn->passive   = 1;
-    conn->unproven  = 1;
+    conn->unproven  = !tab->rx_proven || (req != &tab->rx);
     conn->asked_by  = req->hdr.src_cookie;
     conn->num_dests = (uint8_t)num_dests;
     conn->from      = (req == &tab->rx) ? tab->rx_from : dests[0];
     memcpy(conn->dests, dests, num_dests * sizeof(*dests));
-    ++tab->num_unproven;
+    tab->num_unproven += conn->unproven;
     ++tab->stats.accepts;
     vqp_conn_set_state(conn, VQP_CONN_ASKED);
     vqp_conntab_post(tab, conn, VQP_CONN_ACT_REP);
@@ -187,12 +188,23 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
         return; /* it failed or was closed meanwhile */
     }
 
+    conn->qps_wait = 0;
     if (conn->peer_ready) {
         /* If the REP gets lost, the peer repeats its REQ */
         vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REP);
         vqp_conn_go_live(conn);
     } else {
         vqp_conn_set_state(conn, VQP_CONN_READY);
+        vqp_conn_send_repeated(conn, VQP_CONN_ACT_REQ);
+    }
+}
+
+void vqp_conn_qps_wait(vqp_conn_t *conn, uint64_t now)
+{
+    vqp_conntab_set_now(conn->tab, now);
+    if ((conn->state == VQP_CONN_PEER) && !conn->qps_wait) {
+        vqp_cover(CONN_QPS_WAIT);
+        conn->qps_wait = 1;
         vqp_conn_send_repeated(conn, VQP_CONN_ACT_REQ);
     }
 }
@@ -243,6 +255,11 @@ static void vqp_conn_recv_info(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         ++conn->tab->stats.duplicates;
     }
 
+    if ((conn->state == VQP_CONN_PEER) && conn->qps_wait) {
+        conn->tab->rx_conn = conn;
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_CONNECT_QPS);
+    }
+
     /* While the queue pairs are being connected the answer waits for them */
     if ((msg->hdr.type == VQP_WIRE_REQ) && (conn->state != VQP_CONN_PEER)) {
         vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REP);
@@ -263,13 +280,34 @@ static int vqp_conn_take_hint(vqp_conn_t *conn, const vqp_wire_header_t *rst)
     vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_REQ | VQP_CONN_ACT_REP);
     vqp_conn_leave_new(conn);
     conn->asked_by = 0;
+    conn->proof    = 0;
     conn->passive  = 0; /* one that was adopted has a number of this side now */
     vqp_conn_start(conn);
     return 1;
 }
 
+/* The peer wants a proof before it makes its side */
+static void vqp_conn_recv_prove(vqp_conn_t *conn, const vqp_wire_header_t *rst)
+{
+    if (!vqp_conn_is_unanswered(conn) || (rst->src_cookie == 0) ||
+        (rst->src_cookie == conn->proof)) {
+        ++conn->tab->stats.ignored;
+        return;
+    }
+
+    vqp_cover(CONN_PROVES);
+    conn->proof = rst->src_cookie;
+    if (conn->state != VQP_CONN_NEW) {
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REQ);
+    }
+}
+
 void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
+    if (conn->peer_cookie != 0) { /* and it is in the message */
+        vqp_conn_note_heard(conn);
+    }
+
     if ((msg->hdr.type == VQP_WIRE_REQ) || (msg->hdr.type == VQP_WIRE_BYE)) {
         conn->from = conn->tab->rx_from;
     }
@@ -286,7 +324,9 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         vqp_conn_recv_bye_ack(conn, msg);
         break;
     case VQP_WIRE_RST:
-        if (!vqp_conn_take_hint(conn, &msg->hdr)) {
+        if (msg->hdr.flags & VQP_WIRE_FLAG_PROVE) {
+            vqp_conn_recv_prove(conn, &msg->hdr);
+        } else if (!vqp_conn_take_hint(conn, &msg->hdr)) {
             vqp_conn_recv_rst(conn, msg);
         }
         break;
@@ -301,9 +341,24 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     }
 }
 
+void vqp_conn_wait_for_busy_peer(vqp_conn_t *conn)
+{
+    if ((conn->state == VQP_CONN_NEW) || (conn->state == VQP_CONN_REQ) ||
+        (conn->state == VQP_CONN_READY)) {
+        conn->give_up = vqp_max(conn->give_up,
+                                conn->peer->answered +
+                                        conn->tab->config.connect_timeout);
+    }
+}
+
 void vqp_conn_expire(vqp_conn_t *conn)
 {
     struct vqp_conntab *tab = conn->tab;
+
+    if (tab->now >= conn->give_up) {
+        vqp_conn_wait_for_busy_peer(conn);
+        vqp_cover_if(tab->now < conn->give_up, CONN_PEER_IS_BUSY);
+    }
 
     if (tab->now >= conn->give_up) {
         ++tab->stats.timeouts;
@@ -319,36 +374,25 @@ void vqp_conn_expire(vqp_conn_t *conn)
         return;
     }
 
-    vqp_conn_repeat(conn, (conn->state == VQP_CONN_CLOSING) ?
-                                  VQP_CONN_ACT_BYE : VQP_CONN_ACT_REQ);
-}
-
-void vqp_conn_make_room(struct vqp_conntab *tab)
-{
-    vqp_conn_t *oldest = NULL;
-    vqp_conn_t *conn;
-
-    for (conn = tab->timers; conn != NULL; conn = conn->timer_next) {
-        if ((conn->state == VQP_CONN_ASKED) &&
-            ((oldest == NULL) || (conn->give_up < oldest->give_up))) {
-            oldest = conn;
-        }
-    }
-
-    /* An honest peer has repeated its REQ since, and been answered again */
-    if ((oldest != NULL) && (oldest->give_up + tab->config.retry_max <=
-                             tab->now + tab->config.connect_timeout)) {
-        ++tab->stats.timeouts;
-        vqp_conn_destroy(oldest, VQP_ERR_TIMEOUT);
+    if (conn->state == VQP_CONN_CLOSING) {
+        vqp_conn_repeat(conn, VQP_CONN_ACT_BYE);
+    } else if ((conn->state == VQP_CONN_REQ) || (conn->state == VQP_CONN_READY) ||
+               conn->qps_wait) {
+        vqp_conn_repeat(conn, VQP_CONN_ACT_REQ);
+    } else {
+        vqp_conn_wait(conn); /* it got more time */
     }
 }
 
 /* A message names the cookie that the peer has given. In the answer to a REQ that
- * lacks ours it is that of the REQ. */
+ * lacks ours it is that of the REQ. A REQ has the proof instead, if one is wanted. */
 static uint64_t vqp_conn_dst_cookie(const vqp_conn_t *conn, unsigned todo)
 {
-    return ((conn->peer_cookie == 0) && (todo != VQP_CONN_ACT_REQ)) ?
-                   conn->asked_by : conn->peer_cookie;
+    if (conn->peer_cookie != 0) {
+        return conn->peer_cookie;
+    }
+
+    return (todo == VQP_CONN_ACT_REQ) ? conn->proof : conn->asked_by;
 }
 
 void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
@@ -369,6 +413,10 @@ void vqp_conn_header(const vqp_conn_t *conn, unsigned todo,
         hdr->type  = (todo == VQP_CONN_ACT_REQ) ? VQP_WIRE_REQ : VQP_WIRE_REP;
         hdr->flags = (conn->state >= VQP_CONN_READY) ?
                              VQP_WIRE_FLAG_HAVE_YOURS : 0;
+        if ((todo == VQP_CONN_ACT_REQ) && (conn->peer_cookie == 0) &&
+            (conn->proof != 0)) {
+            hdr->flags |= VQP_WIRE_FLAG_PROVE;
+        }
         break;
     case VQP_CONN_ACT_BYE:
         hdr->type   = VQP_WIRE_BYE;

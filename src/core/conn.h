@@ -79,8 +79,7 @@ vqp_conn_t *vqp_conn_adopt(struct vqp_conntab *tab, uint64_t peer_id,
 /**
  * Create the passive side of a connection that a peer asks for, in answer to
  * a CREATE_PASSIVE action. CONNECT_QPS follows when the peer has proven that it
- * hears us, DESTROY when it does not within the time for connecting, or earlier
- * when many others ask.
+ * hears us, DESTROY when it does not within the time for connecting.
  *
  * @param [in] params  peer_id and dests are ignored: @a req has them.
  * @param [in] req     The REQ from the action.
@@ -98,6 +97,12 @@ vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
  * Sends have_yours. If they can not be connected: vqp_conn_fail().
  */
 void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now);
+
+/**
+ * In answer to CONNECT_QPS, instead: they can not be connected yet. CONNECT_QPS comes
+ * again with each message of the peer, which is asked for one at growing intervals.
+ */
+void vqp_conn_qps_wait(vqp_conn_t *conn, uint64_t now);
 
 /**
  * An immediate arrived on one of the connection's queue pairs, which proves
@@ -124,14 +129,26 @@ static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 /** A message whose ids, number and cookies are this connection's. */
 void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg);
 
+/**
+ * A peer that goes on to answer others is there, and busy: many requests of this interface
+ * may wait for one thread. If the connection waits for the peer, its time counts from the
+ * last first answer to any connection. One whose peer has not proven who it is gets no
+ * more time, nor one that waits for its own queue pairs or for the end.
+ */
+void vqp_conn_wait_for_busy_peer(vqp_conn_t *conn);
+
 /** Its timer is due: repeat, or give up. */
 void vqp_conn_expire(vqp_conn_t *conn);
 
 /**
- * Too many passive connections are unproven: end the oldest, if it is old enough
- * that an honest peer would have proven itself.
+ * Which own rail a path message or question leaves by, and which rail of the peer it goes
+ * to. Successive turns take all pairs of them: one rail of each side may be dead. Messages
+ * of the handshake, and answers, do not use this: they are few, and take each rail in turn.
+ *
+ * @return The index of @a to in conn->dests.
  */
-void vqp_conn_make_room(struct vqp_conntab *tab);
+unsigned
+vqp_conn_set_route(const vqp_conn_t *conn, unsigned turn, vqp_conn_dest_t *to);
 
 /**
  * Fill the header of a message of this connection.

@@ -3,7 +3,7 @@
  *
  * Every function leaves the connection in a state from which either a timer
  * or an action goes on, so none can be forgotten: CLOSING has a timer that ends
- * it; CLOSED and FAILED have told their owner.
+ * it; CLOSED and FAILED were reported to their owner.
  */
 #include "core/connclose.h"
 

@@ -2,8 +2,8 @@
  * How a connection ends: closing, failing, and the messages that do it. The
  * states are those of conn.h. Pure: libc only.
  *
- * Closing is half-closing: vqp_conn_close() gives up the ownership, tells the
- * peer (BYE, repeated until answered), and the peer decides: when it does not
+ * Closing is half-closing: vqp_conn_close() gives up the ownership, notifies
+ * the peer (BYE, repeated until answered), and the peer decides: when it does not
  * use its side either, both go; when it does, the closer stays LIVE, passive,
  * and may be adopted again, until the peer's BYE comes. A side that is closed
  * before it is LIVE first gets there, and then says BYE.
@@ -25,7 +25,7 @@
 void vqp_conn_close(vqp_conn_t *conn, uint64_t now);
 
 /**
- * End both sides at once, owned or not: tells the peer once, and DESTROY
+ * End both sides at once, owned or not: notifies the peer once, and DESTROY
  * follows. For operations that can not be confirmed, and for the end of the
  * interface: a peer whose endpoint still uses the connection then sees it fail
  * with VQP_ERR_RESET, and conn->peer_closed says that it lost nothing.
@@ -33,8 +33,8 @@ void vqp_conn_close(vqp_conn_t *conn, uint64_t now);
 void vqp_conn_abort(vqp_conn_t *conn, uint64_t now);
 
 /**
- * The connection's queue pairs have failed, or it can not be connected. Tells
- * the peer once; FAILED follows when an endpoint owns it, else DESTROY.
+ * The connection's queue pairs have failed, or it can not be connected.
+ * Notifies the peer once; FAILED follows when an endpoint owns it, else DESTROY.
  */
 void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now);
 

@@ -23,6 +23,23 @@ uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab)
     return (tab->timers != NULL) ? tab->next_due : VQP_CONNTAB_NEVER;
 }
 
+/* The process was stopped, or got no processor, for @a late ns: nothing was repeated in
+ * that time. None gets more than its whole time-out: some have begun to wait since. */
+static void vqp_conntab_delay(vqp_conntab_t *tab, uint64_t late)
+{
+    vqp_conn_t *conn;
+    uint64_t timeout;
+
+    vqp_cover(CONN_TIMER_LATE);
+    for (conn = tab->timers; conn != NULL; conn = conn->timer_next) {
+        timeout = (conn->state == VQP_CONN_CLOSING) ?
+                          tab->config.close_timeout :
+                          tab->config.connect_timeout;
+        vqp_conn_wait_for_busy_peer(conn);
+        conn->give_up = vqp_min(conn->give_up + late, tab->now + timeout);
+    }
+}
+
 void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now)
 {
     vqp_conn_t *conn, *next;
@@ -30,6 +47,11 @@ void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now)
     vqp_conntab_set_now(tab, now);
     if (tab->now < tab->next_due) {
         return;
+    }
+
+    if ((tab->timers != NULL) &&
+        ((tab->now - tab->next_due) > VQP_CONNTAB_LATE)) {
+        vqp_conntab_delay(tab, tab->now - tab->next_due);
     }
 
     /* Expiry ends at most the connection itself, so next stays in the list */
@@ -40,17 +62,15 @@ void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now)
         }
     }
 
-    tab->next_due = VQP_CONNTAB_NEVER;
+    vqp_conntab_restart_timer(tab);
     for (conn = tab->timers; conn != NULL; conn = conn->timer_next) {
         tab->next_due = vqp_min(tab->next_due, conn->due);
     }
 }
 
-static void vqp_conntab_send_action(vqp_conntab_t *tab,
-                                    vqp_conntab_action_t *action,
-                                    const vqp_wire_header_t *hdr,
-                                    const vqp_conn_dest_t *to,
-                                    const void *body)
+void vqp_conntab_send_action(vqp_conntab_t *tab, vqp_conntab_action_t *action,
+                             const vqp_wire_header_t *hdr,
+                             const vqp_conn_dest_t *to, const void *body)
 {
     action->type     = VQP_CONNTAB_SEND;
     action->msg_type = hdr->type;
@@ -76,6 +96,26 @@ static uint8_t vqp_conntab_rail_of(const vqp_conn_t *conn,
     return 0;
 }
 
+unsigned
+vqp_conn_set_route(const vqp_conn_t *conn, unsigned turn, vqp_conn_dest_t *to)
+{
+    unsigned num_rails = conn->tab->config.num_rails;
+    unsigned a         = num_rails;
+    unsigned b         = conn->num_dests;
+    unsigned rest, dest;
+
+    for (; b != 0; a = b, b = rest) { /* their greatest common divisor */
+        rest = a % b;
+    }
+
+    /* each round of both takes other pairs, if there are any */
+    dest     = (turn + (turn / (num_rails / a * conn->num_dests)) % a) %
+               conn->num_dests;
+    *to      = conn->dests[dest];
+    to->rail = (uint8_t)(turn % num_rails);
+    return dest;
+}
+
 /* What is repeated takes each rail in turn. An answer goes to where the request
  * came from; to copies of it, to each rail in turn: the answer before it may
  * have been lost on the way back, which the request does not take. */
@@ -94,6 +134,8 @@ static void vqp_conntab_route(vqp_conn_t *conn, unsigned todo,
         }
         vqp_cover(CONN_ANSWER_ROTATES);
         turn += conn->answer_rail;
+    } else if (todo & VQP_CONN_ACT_RST) {
+        turn += conn->rsts;
     }
 
     *to      = conn->dests[turn % conn->num_dests];
@@ -137,39 +179,35 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     }
 }
 
-/* Whose turn is it? */
-static unsigned
-vqp_conn_path_turn(vqp_conn_t *conn, const vqp_conn_way_t *avoid)
+/* The next pair of rails without those of @a avoid, if there is one */
+static void vqp_conn_path_route(vqp_conn_t *conn, const vqp_conn_route_t *avoid,
+                                vqp_conn_dest_t *to)
 {
     unsigned num_rails = conn->tab->config.num_rails;
-    unsigned tries     = vqp_max(num_rails, conn->num_dests);
-    unsigned turn;
+    unsigned tries     = 2 * vqp_max(num_rails, conn->num_dests);
+    unsigned dest;
 
     do {
-        turn = conn->path_turn++;
+        dest = vqp_conn_set_route(conn, conn->path_turn++, to);
     } while ((avoid != NULL) && (--tries > 0) &&
-             (((num_rails > 1) && (turn % num_rails == avoid->rail)) ||
-              ((conn->num_dests > 1) &&
-               (turn % conn->num_dests == avoid->peer_rail))));
-
-    return turn;
+             (((num_rails > 1) && (to->rail == avoid->rail)) ||
+              ((conn->num_dests > 1) && (dest == avoid->peer_rail))));
 }
 
 int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
                              uint16_t flags, uint32_t generation,
-                             const void *body, const vqp_conn_way_t *avoid,
+                             const void *body, const vqp_conn_route_t *avoid,
                              vqp_conntab_action_t *action)
 {
     vqp_conntab_t *tab = conn->tab;
-    unsigned turn      = vqp_conn_path_turn(conn, avoid);
-    vqp_conn_dest_t to = conn->dests[turn % conn->num_dests];
     vqp_wire_header_t hdr;
+    vqp_conn_dest_t to;
 
     if ((conn->state != VQP_CONN_LIVE) && (conn->state != VQP_CONN_CLOSING)) {
         return 0; /* the peer may not know the cookie yet, or any more */
     }
 
-    to.rail = (uint8_t)(turn % tab->config.num_rails);
+    vqp_conn_path_route(conn, avoid, &to);
     vqp_conn_header(conn, VQP_CONN_ACT_BYE, &hdr);
     hdr.type       = type;
     hdr.flags      = flags;
@@ -179,6 +217,18 @@ int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
     action->status = VQP_OK;
     ++tab->stats.path_sent;
     vqp_conntab_send_action(tab, action, &hdr, &to, body);
+    return 1;
+}
+
+/* A RST is not answered, so it is not repeated: one goes to each rail */
+static int vqp_conntab_was_last_rst(vqp_conn_t *conn)
+{
+    if (++conn->rsts < vqp_max(conn->tab->config.num_rails, conn->num_dests)) {
+        vqp_cover(CONN_RST_RAILS);
+        return 0;
+    }
+
+    conn->rsts = 0;
     return 1;
 }
 
@@ -218,13 +268,14 @@ int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action)
             continue;
         }
 
-        todo        = conn->todo & -conn->todo;
-        conn->todo &= ~todo;
+        todo = conn->todo & -conn->todo;
+        vqp_conntab_conn_action(tab, conn, todo, action);
+        if ((todo != VQP_CONN_ACT_RST) || vqp_conntab_was_last_rst(conn)) {
+            conn->todo &= ~todo;
+        }
         if (conn->todo == 0) {
             vqp_conntab_unqueue(tab); /* DESTROY is always the last */
         }
-
-        vqp_conntab_conn_action(tab, conn, todo, action);
         return 1;
     }
 
@@ -269,7 +320,8 @@ static int vqp_conntab_may_prove(const vqp_conntab_t *tab,
     case VQP_WIRE_RST:
         /* It answers the REQ, which named no cookie of the peer. One that names
          * one is of somebody who never sent the REQ that was answered here. */
-        return (hdr->src_cookie == 0) || (conn->state == VQP_CONN_ASKED);
+        return (hdr->src_cookie == 0) || (conn->state == VQP_CONN_ASKED) ||
+               (hdr->flags & VQP_WIRE_FLAG_PROVE);
     default:
         return 0;
     }
@@ -346,10 +398,12 @@ static vqp_status_t vqp_conntab_recv_new(vqp_conntab_t *tab, int taken)
         return VQP_ERR_RESET;
     }
 
-    if (tab->num_unproven >= tab->config.max_unproven) {
+    if (!tab->rx_proven && (tab->num_unproven >= tab->config.max_unproven)) {
         vqp_cover(TABLE_REFUSED);
         ++tab->stats.refused;
-        vqp_conn_make_room(tab);
+        vqp_conntab_reset(tab, hdr, &tab->rx_from);
+        tab->rst.flags      = VQP_WIRE_FLAG_PROVE;
+        tab->rst.src_cookie = vqp_conntab_proof(tab, tab->rx_identity, hdr);
         return VQP_ERR_NO_RESOURCE;
     }
 
@@ -374,6 +428,21 @@ static int vqp_conntab_identify(vqp_conntab_t *tab)
     }
 
     return 0;
+}
+
+/* A REQ with a proof is one that lacks the own cookie. If the proof is not valid, it
+ * is as if there was none. */
+static void vqp_conntab_check_proof(vqp_conntab_t *tab)
+{
+    vqp_wire_header_t *hdr = &tab->rx.hdr;
+
+    tab->rx_proven = 0;
+    if ((hdr->type == VQP_WIRE_REQ) && (hdr->flags & VQP_WIRE_FLAG_PROVE)) {
+        tab->rx_proven     = hdr->dst_cookie ==
+                             vqp_conntab_proof(tab, tab->rx_identity, hdr);
+        tab->stats.proven += tab->rx_proven;
+        hdr->dst_cookie    = 0;
+    }
 }
 
 vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
@@ -410,6 +479,7 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
         return VQP_ERR_INVALID_PARAM;
     }
 
+    vqp_conntab_check_proof(tab);
     if (hdr->dst_iface != tab->config.iface_id) {
         return vqp_conntab_recv_unknown(tab);
     }

@@ -36,7 +36,7 @@
  * STATE           conn, only if the configuration asks for it: log the change
  *                 conn->logged -> conn->state, then set logged.
  * CONNECT_QPS     conn, peer->info: move the queue pairs to RTR and RTS, then
- *                 vqp_conn_qps_ready() or vqp_conn_fail().
+ *                 vqp_conn_qps_ready(), vqp_conn_qps_wait() or vqp_conn_fail().
  * SEND            to, data, len, msg_type; conn or NULL: send the datagram.
  *                 Where that fails it counts as lost.
  * PATH_MSG        conn, peer: a path message for vqp_on_path_message().
@@ -80,8 +80,9 @@ const char *vqp_conntab_action_name(unsigned type);
  *         VQP_ERR_RESET: it belongs to no connection, a RST answers it
  *         VQP_ERR_INVALID_PARAM: dropped, a REQ or REP that was sent by none of
  *         the rails that it names
- *         VQP_ERR_NO_RESOURCE: dropped, the actions were not drained, or too
- *         many passive connections are unproven (the peer asks again)
+ *         VQP_ERR_NO_RESOURCE: dropped, the actions were not drained (the peer
+ *         asks again), or too many passive connections are unproven (a RST asks
+ *         the peer to prove that it hears us)
  *         All of it is counted; the caller need not react.
  */
 vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
@@ -89,7 +90,7 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
 
 /**
  * In answer to CREATE_PASSIVE: this peer can not be served (its rails do not
- * fit, say). A RST tells it.
+ * fit, say). It gets a RST.
  */
 void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req);
 
@@ -99,17 +100,21 @@ void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req);
  */
 uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab);
 
-/** Do what is due at @a now. */
+/**
+ * Do what is due at @a now. A call that comes too late by more than VQP_CONNTAB_LATE says
+ * that the process was stopped: the connections get the time back. The caller receives
+ * datagrams first: answers may wait.
+ */
 void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now);
 
 /** Rails of the two ends. */
-typedef struct vqp_conn_way {
+typedef struct vqp_conn_route {
     unsigned rail;      /* own */
     unsigned peer_rail;
-} vqp_conn_way_t;
+} vqp_conn_route_t;
 
 /**
- * Make a path message: @a action is a SEND. It goes to each rail in turn, and is not
+ * Make a path message: @a action is a SEND. All pairs of rails are taken in turn. It is not
  * repeated from here.
  *
  * @param [in] flags  VQP_WIRE_FLAG_*.
@@ -120,8 +125,13 @@ typedef struct vqp_conn_way {
  */
 int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
                              uint16_t flags, uint32_t generation,
-                             const void *body, const vqp_conn_way_t *avoid,
+                             const void *body, const vqp_conn_route_t *avoid,
                              vqp_conntab_action_t *action);
+
+/** Make a SEND: for connping.c. */
+void vqp_conntab_send_action(vqp_conntab_t *tab, vqp_conntab_action_t *action,
+                             const vqp_wire_header_t *hdr,
+                             const vqp_conn_dest_t *to, const void *body);
 
 /**
  * Take the next action. The caller may call any function of this header and of

@@ -5,6 +5,7 @@
 #include "core/conntab.h"
 
 #include "core/cover.h"
+#include "core/siphash.h"
 
 #include <string.h>
 
@@ -24,10 +25,17 @@ size_t vqp_conntab_mem_size(const vqp_conntab_config_t *config)
            (config->num_idle * sizeof(vqp_peer_t));
 }
 
+static void vqp_conntab_free_idle(vqp_conntab_t *tab, vqp_peer_t *place)
+{
+    place->next    = tab->idle_free;
+    tab->idle_free = place;
+}
+
 vqp_status_t vqp_conntab_init(vqp_conntab_t *tab,
                               const vqp_conntab_config_t *config, void *mem)
 {
     size_t buckets = (size_t)1 << (config->hash_order & 31);
+    uint32_t i;
 
     if ((config->iface_id == 0) || (config->retry_first == 0) ||
         (config->retry_max < config->retry_first) ||
@@ -48,6 +56,10 @@ vqp_status_t vqp_conntab_init(vqp_conntab_t *tab,
     tab->peers    = (vqp_peer_t**)(tab->idle + config->num_idle);
     tab->cookies  = (vqp_conn_t**)(tab->peers + buckets);
     tab->next_due = VQP_CONNTAB_NEVER;
+    for (i = config->num_idle; i > 0; --i) {
+        vqp_conntab_free_idle(tab, &tab->idle[i - 1]);
+    }
+
     vqp_peer_init(&tab->loop, config->iface_id);
     return VQP_OK;
 }
@@ -82,7 +94,7 @@ int vqp_conntab_is_rail(const vqp_conn_dest_t *rail,
         return 0;
     }
 
-    /* A datagram without GRH, on InfiniBand, tells the LID only */
+    /* A datagram without GRH, on InfiniBand, has the LID only */
     return (memcmp(addr->gid, none, sizeof(none)) == 0) ?
                    (rail->lid == addr->lid) :
                    (memcmp(rail->gid, addr->gid, sizeof(addr->gid)) == 0);
@@ -99,7 +111,7 @@ static uint64_t vqp_conntab_mix(uint64_t hash, uint64_t value)
 uint64_t vqp_conntab_identity(const vqp_conntab_t *tab, uint64_t iface_id,
                               const vqp_conn_dest_t *rails, unsigned num)
 {
-    uint64_t hash = vqp_conntab_mix(tab->config.secret, iface_id);
+    uint64_t hash = vqp_conntab_mix(tab->config.secret[0], iface_id);
     uint64_t half[2];
     unsigned i;
 
@@ -111,6 +123,15 @@ uint64_t vqp_conntab_identity(const vqp_conntab_t *tab, uint64_t iface_id,
         hash = vqp_conntab_mix(hash, (rails[i].lid != 0) ? 0 : half[0]);
         hash = vqp_conntab_mix(hash, (rails[i].lid != 0) ? 0 : half[1]);
     }
+
+    return (hash != 0) ? hash : 1;
+}
+
+uint64_t vqp_conntab_proof(const vqp_conntab_t *tab, uint64_t identity,
+                           const vqp_wire_header_t *req)
+{
+    const uint64_t words[] = {identity, req->number, req->src_cookie};
+    uint64_t hash          = vqp_siphash(tab->config.secret, words, 3);
 
     return (hash != 0) ? hash : 1;
 }
@@ -150,12 +171,14 @@ static void vqp_conntab_move_peer(vqp_conntab_t *tab, vqp_peer_t *from,
 static vqp_peer_t *vqp_conntab_get_peer(vqp_conntab_t *tab, vqp_conn_t *conn)
 {
     vqp_peer_t **ref = vqp_conntab_peer_ref(tab, conn->identity);
+    vqp_peer_t *idle = *ref;
 
-    if (*ref == NULL) {
+    if (idle == NULL) {
         vqp_peer_init(&conn->slot, conn->identity);
         *ref = &conn->slot;
-    } else if ((*ref)->first == NULL) {
-        vqp_conntab_move_peer(tab, *ref, &conn->slot);
+    } else if (idle->first == NULL) {
+        vqp_conntab_move_peer(tab, idle, &conn->slot);
+        vqp_conntab_free_idle(tab, idle);
     }
 
     return *ref;
@@ -173,16 +196,19 @@ static void vqp_conntab_forget_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
  * takes nobody's place: any datagram can make such records. */
 static void vqp_conntab_park_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
 {
-    vqp_peer_t *place = &tab->idle[tab->idle_next];
+    vqp_peer_t *place = tab->idle_free;
 
     if (peer->highest == 0) {
         vqp_conntab_forget_peer(tab, peer);
         return;
     }
 
-    tab->idle_next = (tab->idle_next + 1) % tab->config.num_idle;
-    if (place->id != 0) {
+    if (place != NULL) {
+        tab->idle_free = place->next;
+    } else {
         vqp_cover(TABLE_LOST_PEER);
+        place          = &tab->idle[tab->idle_next];
+        tab->idle_next = (tab->idle_next + 1) % tab->config.num_idle;
         vqp_conntab_forget_peer(tab, place);
     }
 
@@ -242,12 +268,15 @@ vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t identity,
     for (conn = peer->last; (conn != NULL) && (conn->number >= number);
          conn = conn->peer_prev) {
         /* Loopback: the sender of the REQ is not its own peer */
-        if ((conn->number != number) || (conn->cookie == peer_cookie)) {
+        if ((conn->number != number) ||
+            ((conn->cookie == peer_cookie) &&
+             (conn->peer_id == tab->config.iface_id))) {
             continue;
         }
 
         if ((conn->peer_cookie == peer_cookie) ||
-            ((conn->peer_cookie == 0) && (found == NULL))) {
+            ((conn->peer_cookie == 0) && (found == NULL) &&
+             (conn->cookie != peer_cookie))) {
             found = conn;
         } else if (taken != NULL) {
             vqp_cover(TABLE_TAKEN);
@@ -401,6 +430,8 @@ void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
         conn->timer_next = tab->timers;
         if (tab->timers != NULL) {
             tab->timers->timer_prev = conn;
+        } else {
+            vqp_conntab_restart_timer(tab); /* it was that of the last one */
         }
         tab->timers = conn;
     }

@@ -12,11 +12,11 @@
  * Numbers are never used twice with a peer whose record is there. A record
  * stays when the last connection with its peer has gone. Memory is bounded: a
  * record is in one of the peer's connections, and afterwards in one of
- * `num_idle` places, where the oldest is overwritten. Whoever has lost a record
- * begins at 1 again, and is told the highest number by the other side.
+ * `num_idle` places, which are overwritten in turn when none is free. Whoever has lost a record
+ * begins at 1 again, and gets the highest number from the other side.
  *
  * Loopback: the peer may be the interface itself. A connection then has a twin
- * of the same id and number, told apart by cookies, and is never paired with
+ * of the same id and number, distinguished by cookies, and is never paired with
  * itself.
  */
 #ifndef VQP_CORE_CONNTAB_H
@@ -26,6 +26,9 @@
 #include "core/wire.h"
 
 #define VQP_CONNTAB_NEVER UINT64_MAX
+#define VQP_CONNTAB_LOOK  100000000ul /* ns between two looks at the timers, at most */
+#define VQP_CONNTAB_LATE  100000000ul /* ns by which a look may be late: see
+                                         vqp_conntab_tick() */
 
 #define VQP_CONN_STATES(_) \
     _(NEW, "too many REQs to this peer are unanswered: not sent yet") \
@@ -74,6 +77,8 @@ typedef struct vqp_conn {
     /* What follows belongs to conn.c, connclose.c and conntab.c */
     uint8_t               want_close;  /* say BYE once LIVE */
     uint8_t               peer_ready;  /* have_yours has arrived */
+    uint8_t               qps_wait;    /* PEER: own queue pairs can not be connected
+                                          yet */
     uint8_t               linked;      /* found by id and cookie */
     uint8_t               queued;      /* in the list of actions */
     uint8_t               timed;       /* in the list of timers */
@@ -85,8 +90,12 @@ typedef struct vqp_conn {
                                           went to */
     uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
     uint8_t               rst_flags;   /* of the RST to be sent */
+    uint8_t               rsts;        /* of it that were sent, to each rail one */
     uint16_t              attempt;     /* messages repeated; selects the rail */
     uint16_t              path_turn;   /* path messages sent; likewise */
+    uint16_t              pings;       /* times that the peer was asked; likewise */
+    uint8_t               has_witness; /* the last question had one */
+    uint32_t              witness_turn; /* bucket of the last witness */
     uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
     uint32_t              serial;      /* of the newest own BYE */
     uint32_t              peer_serial; /* of the newest BYE of the peer */
@@ -94,6 +103,11 @@ typedef struct vqp_conn {
     uint64_t              identity;    /* of the peer: its id and its rails */
     uint64_t              asked_by;    /* cookie in the latest REQ that did not
                                           have the own one */
+    uint64_t              proof;       /* what the peer wants to see in a REQ, or zero */
+    uint64_t              heard;       /* ns: when the peer sent a message last */
+    uint64_t              witness;     /* cookie of the connection that was asked last
+                                          for this one, see connping.h; or 0 */
+    uint64_t              witness_asked; /* ns: when */
     uint64_t              interval;    /* until the next repetition, ns */
     uint64_t              due;         /* time of the next repetition */
     uint64_t              give_up;     /* time when repeating ends */
@@ -108,6 +122,7 @@ typedef struct vqp_conn {
     struct vqp_conn       *timer_prev;
     vqp_peer_t            slot;        /* room for the record of the peer */
     vqp_conn_dest_t       from;        /* sender of the latest request */
+    vqp_conn_dest_t       heard_from;  /* sender of the latest message */
     vqp_conn_dest_t       dests[VQP_MAX_RAILS]; /* all rails of the peer */
 } vqp_conn_t;
 
@@ -141,11 +156,14 @@ enum {
     _(unknown_feature, "control messages with a feature bit not known here") \
     _(ignored, "path messages of a connection that is not set up, ignored") \
     _(path_sent, "path messages sent") \
+    _(pings, "peers that were silent, and witnesses, asked for an answer") \
     _(rst_sent, "resets sent") \
     _(rst_received, "resets of a known connection received") \
     _(timeouts, "connections that the peer did not answer in time") \
     _(overruns, "control messages dropped, actions had not been drained") \
-    _(refused, "requests dropped, too many peers have not proven to hear us") \
+    _(refused, "requests dropped, too many peers have not proven to hear us: " \
+               "a proof was asked for") \
+    _(proven, "requests that had this proof") \
     _(misplaced, "requests dropped, their sender is none of the rails in them") \
     _(renumbered, "connections whose number the peer had used before") \
     _(yields, "times that control messages were left for later, to let others in")
@@ -161,9 +179,10 @@ typedef struct vqp_conntab_config {
     uint64_t retry_first;     /* ns until a message is first repeated; it
                                  doubles (plus up to a quarter, by cookie) */
     uint64_t retry_max;       /* ns, upper limit of the above */
-    uint64_t connect_timeout; /* ns from create to FAILED */
+    uint64_t connect_timeout; /* ns without an answer to this connection, nor a first
+                                 one to another of the peer, until FAILED */
     uint64_t close_timeout;   /* ns from BYE to giving up on the answer */
-    uint64_t secret;          /* random: salts the identities of peers */
+    uint64_t secret[2];       /* random: the key of identities and proofs */
     uint32_t features;        /* VQP_WIRE_FEATURE_*, sent along */
     uint32_t max_unproven;    /* passive connections whose peer has not proven
                                  to hear us, >= 1 */
@@ -178,20 +197,23 @@ typedef struct vqp_conntab {
     vqp_conntab_stats_t  stats;
     vqp_peer_t         **peers;       /* hash by identity */
     vqp_conn_t         **cookies;     /* hash by own cookie */
-    vqp_peer_t          *idle;        /* num_idle records, a ring */
+    vqp_peer_t          *idle;        /* num_idle records */
+    vqp_peer_t          *idle_free;   /* those without a peer, a list */
     uint32_t             idle_next;   /* the place to be overwritten next */
     uint32_t             num_conns;
-    uint32_t             num_unproven; /* passive ones that exist */
+    uint32_t             num_unproven; /* passive ones that exist and were made without
+                                           a proof */
     vqp_peer_t           loop;        /* numbers of REQs to oneself */
     vqp_conn_t          *action_head;
     vqp_conn_t          *action_tail;
     vqp_conn_t          *timers;
     uint64_t             next_due;    /* no timer is due earlier */
-    uint64_t             now;         /* newest time that was told */
+    uint64_t             now;         /* newest time that was passed in */
     vqp_conn_t          *rx_conn;     /* its CONNECT_QPS, pending, needs rx */
     vqp_conn_t          *rx_path;     /* whose path message rx is, pending */
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
     uint8_t              rx_rst;      /* a RST that belongs to no connection */
+    uint8_t              rx_proven;   /* rx is a REQ with the proof it was asked for */
     vqp_conn_dest_t      rx_from;     /* the sender of rx */
     uint64_t             rx_identity; /* of the rails in rx, if it has any */
     vqp_conn_dest_t      rst_to;
@@ -228,6 +250,15 @@ int vqp_conntab_is_rail(const vqp_conn_dest_t *rail,
 /** What a peer is known by, never zero: its interface id and its rails. */
 uint64_t vqp_conntab_identity(const vqp_conntab_t *tab, uint64_t iface_id,
                               const vqp_conn_dest_t *rails, unsigned num);
+
+/**
+ * What the sender of a REQ has to send back as a proof that it receives what is sent
+ * to its rails; never zero. Nothing is stored for it.
+ *
+ * @param identity  Of its interface and rails.
+ */
+uint64_t vqp_conntab_proof(const vqp_conntab_t *tab, uint64_t identity,
+                           const vqp_wire_header_t *req);
 
 /** The record of a peer, or NULL. */
 const vqp_peer_t *vqp_conntab_find_peer(const vqp_conntab_t *tab,
@@ -297,6 +328,22 @@ static inline void vqp_conntab_set_now(vqp_conntab_t *tab, uint64_t now)
     if (now > tab->now) {
         tab->now = now;
     }
+}
+
+/**
+ * Look at the timers in VQP_CONNTAB_LOOK at the latest: who looks later was stopped, which
+ * a look at the end of a long time would not show.
+ */
+static inline void vqp_conntab_restart_timer(vqp_conntab_t *tab)
+{
+    tab->next_due = tab->now + VQP_CONNTAB_LOOK;
+}
+
+/** A message of the peer, which has proven who it is, came in. */
+static inline void vqp_conn_note_heard(vqp_conn_t *conn)
+{
+    conn->heard      = conn->tab->now;
+    conn->heard_from = conn->tab->rx_from;
 }
 
 #endif

@@ -4,22 +4,9 @@
 
 #include "core/cover.h"
 
-/* A path for control: it has a reserve of its own */
-static vqp_path_t *vqp_tx_control_path(vqp_tx_t *tx)
-{
-    vqp_path_t *path;
-    uint32_t i;
-
-    for (i = 0; i < tx->num_paths; ++i) {
-        path          = &tx->paths[tx->next_path];
-        tx->next_path = path->next;
-        if (vqp_path_has_reserve(path)) {
-            return path;
-        }
-    }
-
-    return NULL;
-}
+/* Control has a reserve of its own on each path */
+static const vqp_want_t vqp_tx_control_want = {.cap   = UINT64_MAX,
+                                               .needs = VQP_NEED_CONTROL};
 
 /* Content of the message: the cumulative state, so the newest message suffices */
 static vqp_cell_t *
@@ -78,12 +65,12 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
     }
 
     if (vqp_batch_is_full(batch) ||
-        ((path = vqp_tx_control_path(tx)) == NULL)) {
+        ((path = vqp_tx_find_path(tx, &vqp_tx_control_want)) == NULL)) {
         vqp_cover(CONTROL_NO_PATH);
         return;
     }
 
-    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_CONTROL, 0,
+    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_KIND_CONTROL, 0,
                        sizeof(vqp_cell_t), 0);
     vqp_tx_fill_control(tx, frag, credit);
     vqp_path_at(path, frag->slot)->am_post = tx->am.post;
@@ -96,24 +83,40 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
 
 void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
 {
-    vqp_tx_emit_empty(tx, batch, path, NULL, VQP_OP_NONE, VQP_KIND_NOP, 1);
+    vqp_tx_emit_empty(tx, batch, path, NULL, VQP_KIND_NOP, 1);
     ++tx->stats->nops;
 }
 
-/* A nop on any path. Returns 0 if none has room. */
-static int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch)
+int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
-    uint32_t i;
+    vqp_path_t *path;
 
-    for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
-        if (vqp_path_has_reserve(&tx->paths[i])) {
-            vqp_cover(CONTROL_PROBE);
-            vqp_tx_emit_nop(tx, batch, &tx->paths[i]);
-            return 1;
-        }
+    if (vqp_tx_outstanding(tx) != 0) {
+        return 1;
     }
 
-    return 0;
+    path = vqp_tx_find_path(tx, &vqp_tx_control_want);
+    if (path == NULL) {
+        return 0;
+    }
+
+    vqp_cover(CONTROL_PROBE);
+    vqp_tx_emit_empty(tx, batch, path, op, VQP_KIND_NOP, 1);
+    ++op->pending;
+    ++tx->stats->nops;
+    return 1;
+}
+
+/* Does the path need a nop: for the CQE, or, if all are asked, because it is idle? */
+static int vqp_tx_needs_nop(const vqp_tx_t *tx, const vqp_path_t *path)
+{
+    if (path->fo.state != VQP_PATH_UP) {
+        return 0; /* vqp_path_drain() sends its nops */
+    }
+
+    return vqp_path_lacks_cqe(path) ||
+           ((tx->slow & VQP_TX_WITNESS) && path->up &&
+            (vqp_path_outstanding(path) == 0));
 }
 
 void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch)
@@ -122,9 +125,9 @@ void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch)
     vqp_path_t *path;
     uint32_t i;
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        path = &tx->paths[i];
-        if (!vqp_path_lacks_cqe(path)) {
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
+        if (!vqp_tx_needs_nop(tx, path)) {
             continue;
         }
 
@@ -136,16 +139,9 @@ void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch)
         }
     }
 
-    if (!all) {
-        return;
+    if (all) {
+        tx->slow &= ~(uint32_t)(VQP_TX_NOP | VQP_TX_WITNESS);
     }
-
-    if ((tx->slow & VQP_TX_PROBE) && (vqp_tx_outstanding(tx) == 0) &&
-        !vqp_tx_dispatch_probe(tx, batch)) {
-        return;
-    }
-
-    tx->slow &= ~(uint32_t)(VQP_TX_NOP | VQP_TX_PROBE);
 }
 
 void vqp_tx_drain_nops(vqp_tx_t *tx, vqp_batch_t *batch)
@@ -153,33 +149,30 @@ void vqp_tx_drain_nops(vqp_tx_t *tx, vqp_batch_t *batch)
     uint32_t i;
 
     batch->count = 0;
-    for (i = 0; (i < tx->num_paths) && !vqp_batch_is_full(batch); ++i) {
-        if (vqp_path_lacks_cqe(&tx->paths[i])) {
+    for (i = 0; (i < tx->paths.count) && !vqp_batch_is_full(batch); ++i) {
+        if (vqp_path_lacks_cqe(&tx->paths.list[i])) {
             vqp_cover(DRAIN_NOP);
-            vqp_tx_emit_nop(tx, batch, &tx->paths[i]);
+            vqp_tx_emit_nop(tx, batch, &tx->paths.list[i]);
         }
     }
 }
 
 void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch)
 {
-    const vqp_want_t want = {UINT64_MAX, 0, 0, tx->clock.now, 0, 0};
+    const vqp_want_t want = {.cap = UINT64_MAX, .now = tx->clock.now};
     vqp_path_t *path;
     vqp_frag_t *frag;
     vqp_op_t *op;
 
     while (tx->announce.head != VQP_OP_NONE) {
         if (vqp_batch_is_full(batch) ||
-            ((path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths,
-                                    tx->num_paths, &tx->next_path, &want,
-                                    &tx->clock.deferred)) == NULL)) {
+            ((path = vqp_tx_find_path(tx, &want)) == NULL)) {
             vqp_cover(NOTIFY_WAITS);
             return;
         }
 
         op   = vqp_tx_op_of(tx, tx->announce.head);
-        frag = vqp_tx_emit_empty(tx, batch, path, op, tx->announce.head,
-                                 VQP_KIND_NOTIFY, 1);
+        frag = vqp_tx_emit_empty(tx, batch, path, op, VQP_KIND_NOTIFY, 1);
         vqp_frag_add_imm(frag, op->am.fsn, vqp_tx_last_flags(op));
         op->flags        |= VQP_OP_ANNOUNCED;
         ++op->pending;

@@ -21,11 +21,17 @@ void vqp_tx_fill_control(vqp_tx_t *tx, vqp_frag_t *frag,
 /** Send the notifies of sprayed messages whose data is confirmed. */
 void vqp_tx_dispatch_notify(vqp_tx_t *tx, vqp_batch_t *batch);
 
-/**
- * Send a nop behind what each path has posted without a CQE, and with
- * VQP_TX_PROBE one on any path if nothing is in flight.
- */
+/** Send a nop behind what each path has posted without a CQE, and with
+ *  VQP_TX_WITNESS on each idle path that takes frags. */
 void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch);
+
+/**
+ * The barrier with VQP_OP_PROBE is dispatched: a nop on any path, unless something is
+ * in flight already.
+ *
+ * @return 0 if no path has room.
+ */
+int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op);
 
 /** A nop on the path, in the batch, which is not full. */
 void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path);

@@ -49,6 +49,7 @@
     _(TRIM_EXECUTED, "a path fails, and the peer has executed some frags") \
     _(REPLAY_MOVES_BIT, "a fence or tail AM continues on another path") \
     _(REPLAY_JOINS, "a replay is added to that of its target, which failed") \
+    _(REPLAY_HOLDS, "a nop waits for READs in place of a frag that has ended") \
     _(REPLAY_NO_PATH, "a replay finds no path") \
     _(REPLAY_NO_ROOM, "a replay waits for room") \
     _(REPLAY_SELF, "a replay on the path that failed") \
@@ -59,18 +60,32 @@
     _(PATH_LOST, "a path is given up, and its queue pair does not answer") \
     _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
     _(PATH_SILENT, "a path is given up because it is silent") \
+    _(PATH_ASKS_TO_MOVE, "the peer is asked to move a path that is slow") \
+    _(PATH_LEAVES, "a path is moved, and takes no more frags") \
+    _(SLOW_ENDS, "a path that was slow is not slow any more") \
+    _(SLOW_AGAIN, "a path is slow again soon after it was moved") \
     _(SILENCE_NOP, "a nop brings the CQE that a still path lacks") \
     _(SILENCE_WITNESS, "nops on idle paths, since one is still") \
     _(SILENCE_ENDS, "a path that was silent moves") \
     _(SILENCE_DOUBTFUL, "the first probe of a path that was silent comes back") \
     _(PATH_POST_FAILED, "a path is given up for a post that failed") \
     _(PATH_DRAIN_NOP, "a nop brings the last completion of a path") \
+    _(PATH_UNKNOWN, "a vqp fails, since nobody knows whether a put was executed") \
     _(PATH_NOT_REBUILT, "no new queue pair could be made") \
     _(PATH_NOT_CONNECTED, "a new queue pair could not be connected") \
+    _(PATH_UNRESOLVED, "the address of the peer is not resolved yet") \
+    _(PATH_UNRESOLVED_FIRST, "the same when the vqp is connected") \
     _(PATH_OLD_MESSAGE, "a path message of another generation") \
     _(PATH_HELD_LONGER, "a path that flaps is rebuilt later") \
+    _(PATH_PEER_BUSY, "the peer exists, and does not call progress") \
     _(PATH_REPEATS, "a path message is repeated") \
     _(PATH_OUTAGE, "no path came back in time") \
+    _(ALIVE_MOVES, "a peer that would be asked has sent something, or confirmed it") \
+    _(ALIVE_ANSWERS, "a peer that is silent on all paths answers a question") \
+    _(ALIVE_HOST_ANSWERS, "only another process of the peer's host answers one") \
+    _(ALIVE_DEAD, "so a peer is found to be dead") \
+    _(CONN_WITNESS, "another process of a silent peer's host is asked too") \
+    _(PATH_LACKS_RAIL, "the rail of the atomics did not come back in time") \
     _(PATH_FAIL_ALL, "a vqp fails while a path is not UP") \
     _(BATCH_FULL, "dispatch stops at a full batch") \
     _(CONTROL_NO_FSN, "a control message waits for an fsn") \
@@ -122,6 +137,8 @@
     _(CONN_CROSSING, "a REQ arrives while the own one is unanswered") \
     _(CONN_ASKED_TWICE, "a REQ is repeated by a peer that is not proven") \
     _(CONN_ANSWER_ROTATES, "a duplicate is answered to another rail") \
+    _(CONN_QPS_WAIT, "queue pairs can not be connected yet") \
+    _(CONN_PROVES, "a peer wants a proof before it makes its side") \
     _(CONN_FIRST_IMM, "an immediate proves LIVE before the REP arrives") \
     _(CONN_BYE_READY, "a BYE proves LIVE") \
     _(CONN_BYE_TWICE, "a BYE that was answered") \
@@ -129,16 +146,19 @@
     _(CONN_BYE_ACTIVE, "a BYE of a connection that is used here") \
     _(CONN_BYE_CROSSING, "both sides send BYE") \
     _(CONN_REVIVED, "a close is undone, since the peer uses the connection") \
+    _(CONN_RST_RAILS, "a RST is sent to another rail too") \
     _(CONN_RST_CLOSING, "a RST answers a BYE") \
     _(CONN_RST_ACTIVE, "a RST of a connection in use") \
     _(CONN_TIMEOUT, "no answer in time") \
+    _(CONN_PEER_IS_BUSY, "no answer in time, but to other connections") \
+    _(CONN_TIMER_LATE, "timers of connections are looked at late") \
     _(CONN_CLOSE_TIMEOUT, "no answer to a BYE in time") \
     _(CONN_CLOSE_EARLY, "closed before it is LIVE") \
     _(TABLE_ADOPT, "an endpoint adopts a passive connection") \
     _(TABLE_ADOPT_EARLY, "an endpoint adopts one that is not LIVE yet") \
     _(TABLE_ADOPT_ASKED, "an endpoint adopts one with an unproven peer") \
     _(TABLE_RENUMBER, "a connection gets another number, its own was used") \
-    _(TABLE_REFUSED, "a REQ is dropped, too many connections are unproven") \
+    _(TABLE_REFUSED, "a proof is wanted, too many connections are unproven") \
     _(TABLE_TAKEN, "a number that another incarnation has") \
     _(TABLE_LOST_PEER, "the record of a peer is overwritten") \
     _(TABLE_LOOP, "a connection of an interface with itself") \

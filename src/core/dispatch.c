@@ -5,50 +5,6 @@
 #include "core/control.h"
 #include "core/cover.h"
 
-/* Consume the next frag->length bytes of a source of several pieces */
-static void vqp_tx_gather_pieces(vqp_op_t *op, vqp_frag_t *frag)
-{
-    const vqp_iov_t *iov = vqp_op_iov(op);
-    uint64_t left        = frag->length;
-    unsigned rail        = frag->path->rail;
-    const vqp_iov_t *piece;
-    uint64_t length;
-
-    while (left > 0) {
-        piece  = &iov[op->iov_idx];
-        length = vqp_min(left, piece->length - op->g.iov_off);
-        vqp_cover_if(left < piece->length - op->g.iov_off,
-                    DISPATCH_GATHER_SPLIT);
-        if (length > 0) {
-            frag->sge[frag->nsge].addr   = piece->addr + op->g.iov_off;
-            frag->sge[frag->nsge].length = (uint32_t)length;
-            frag->sge[frag->nsge].lkey   = piece->lkeys[rail];
-            ++frag->nsge;
-            left          -= length;
-            op->g.iov_off += length;
-        }
-
-        if (op->g.iov_off == piece->length) {
-            ++op->iov_idx;
-            op->g.iov_off = 0;
-        }
-    }
-}
-
-/* Consume the next frag->length bytes of the op's source */
-static inline void vqp_tx_gather(vqp_op_t *op, vqp_frag_t *frag)
-{
-    if (vqp_unlikely(op->niov != 1)) {
-        vqp_tx_gather_pieces(op, frag);
-        return;
-    }
-
-    frag->nsge          = 1;
-    frag->sge[0].addr   = op->g.iov[0].addr + op->offset;
-    frag->sge[0].length = frag->length;
-    frag->sge[0].lkey   = op->g.iov[0].lkeys[frag->path->rail];
-}
-
 /* The paths that need a fence frag: those with an unconfirmed put, get or
  * atomic */
 static void vqp_tx_start_fence(vqp_tx_t *tx)
@@ -57,13 +13,13 @@ static void vqp_tx_start_fence(vqp_tx_t *tx)
 
     tx->fence.started = 1;
     tx->fence.paths   = 0;
-    for (i = 0; i < tx->num_paths; ++i) {
-        if ((tx->paths[i].rma > 0) || vqp_path_has_replay(&tx->paths[i])) {
+    for (i = 0; i < tx->paths.count; ++i) {
+        if ((tx->paths.list[i].rma > 0) || vqp_path_has_replay(&tx->paths.list[i])) {
             tx->fence.paths |= 1ul << i;
         }
     }
 
-    tx->fc.fsn_reserved -= tx->num_paths -
+    tx->fc.fsn_reserved -= tx->paths.count -
                            (uint32_t)__builtin_popcountl(tx->fence.paths);
     vqp_cover_if(tx->fence.paths == 0, DISPATCH_FENCE_EMPTY);
 }
@@ -75,7 +31,6 @@ static void vqp_tx_start_fence(vqp_tx_t *tx)
 static int
 vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
-    uint16_t id = vqp_opring_index(&tx->am, op) | VQP_OP_AM;
     vqp_path_t *path;
     vqp_frag_t *frag;
 
@@ -85,7 +40,7 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         return 0;
     }
 
-    if (tx->num_paths == 1) {
+    if (tx->paths.count == 1) {
         return 1; /* the RC order of the path is enough */
     }
 
@@ -94,20 +49,17 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     }
 
     while (tx->fence.paths != 0) {
-        path = &tx->paths[__builtin_ctzl(tx->fence.paths)];
+        path = &tx->paths.list[__builtin_ctzl(tx->fence.paths)];
         if (vqp_batch_is_full(batch) || !vqp_path_has_room(path, UINT64_MAX)) {
             vqp_cover(DISPATCH_FENCE_WAITS_ROOM);
             return 0;
         }
 
-        frag = vqp_tx_emit_empty(tx, batch, path, op, id, VQP_KIND_FENCE,
+        vqp_cover_if(path->reads > 0, DISPATCH_FENCE_READS);
+        frag = vqp_tx_emit_empty(tx, batch, path, op, VQP_KIND_FENCE,
                                  op->flags & VQP_OP_SIGNAL);
         vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), 0);
-        if (path->reads > 0) {
-            vqp_cover(DISPATCH_FENCE_READS);
-            frag->flags |= VQP_FRAG_FENCE;
-            vqp_path_note_fence(path, frag->slot);
-        }
+        vqp_frag_add_fence(frag);
 
         ++op->pending;
         --tx->fc.fsn_reserved;
@@ -124,97 +76,50 @@ vqp_tx_dispatch_fence(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
  * its path; the rest of the op follows it */
 static void vqp_tx_fence_frag(vqp_op_t *op, vqp_frag_t *frag)
 {
-    if (frag->path->reads > 0) {
-        frag->flags |= VQP_FRAG_FENCE;
-        vqp_path_note_fence(frag->path, frag->slot);
-    }
+    vqp_frag_add_fence(frag);
     op->flags &= (uint16_t)~VQP_OP_FENCE;
-}
-
-/* The path that the next frag goes to, or NULL: the next one in turn if that has
- * room and the paths are symmetric, else the scheduler's choice */
-static inline vqp_path_t *
-vqp_tx_choose(vqp_tx_t *tx, uint32_t length, uint64_t left, unsigned needs,
-              unsigned rail)
-{
-    const vqp_want_t want = {tx->cfg.path_cap, length, left, tx->clock.now,
-                             needs, rail};
-    vqp_path_t *path      = &tx->paths[tx->next_path];
-
-    if (vqp_likely((path->bytes < tx->limits.turn_cap) &&
-                   !(tx->slow & VQP_TX_ASYMMETRIC) &&
-                   vqp_sched_fits(path, &want) &&
-                   vqp_sched_is_turn(tx->paths, path, length))) {
-        tx->next_path = path->next;
-    } else {
-        path = vqp_sched_pick((vqp_sched_t)tx->cfg.sched, tx->paths,
-                              tx->num_paths, &tx->next_path, &want,
-                              &tx->clock.deferred);
-    }
-
-    if (vqp_likely(path != NULL) && (path->budget.frags == 0)) {
-        vqp_tx_refill(tx, path);
-    }
-
-    return path;
 }
 
 /* One frag of an AM. Returns 0 if no path can take it now. */
 static inline int
 vqp_tx_dispatch_am_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
-    uint64_t left   = op->length - op->offset;
-    uint32_t length = (uint32_t)vqp_min(left, 1ul << op->frag_shift);
-    uint32_t flags  = (left == length) ? vqp_tx_last_flags(op) : 0;
-    vqp_path_t *path;
-    vqp_frag_t *frag;
+    vqp_frag_t *frag = vqp_tx_emit_next(tx, batch, op);
+    uint64_t end;
 
-    path = vqp_tx_choose(tx, length, left, 0, 0);
-    if (vqp_unlikely(path == NULL)) {
-        vqp_cover(DISPATCH_AM_NO_PATH);
+    if (vqp_unlikely(frag == NULL)) {
         return 0;
     }
 
-    frag = vqp_tx_emit_inline(tx, batch, path, op,
-                              vqp_opring_index(&tx->am, op) | VQP_OP_AM,
-                              VQP_KIND_AM, op->offset, length,
-                              op->flags & VQP_OP_SIGNAL);
-    frag->raddr  = op->raddr + op->offset;
-    frag->rkey   = tx->cfg.ring_rkeys[path->peer_rail];
-    frag->flags |= vqp_tx_signal_am(tx, path, op->am.ring_end, frag->flags);
-    vqp_tx_gather(op, frag);
-    if (op->flags & VQP_OP_INLINE) {
-        frag->flags |= VQP_FRAG_INLINE;
-    }
-
+    end = op->offset + frag->length;
+    vqp_tx_fill_am(tx, op, op->offset, frag);
     if (vqp_unlikely(op->flags & VQP_OP_FENCE)) {
         vqp_tx_fence_frag(op, frag); /* one path, see dispatch_fence */
     }
 
     if (op->flags & VQP_OP_TAIL) {
-        tx->announce.tail_paths |= 1ul << path->index;
+        tx->announce.tail_paths |= 1ul << frag->path->index;
     } else if (op->flags & VQP_OP_SPRAY) {
         if (op->offset == 0) {
             op->am.fsn = vqp_tx_next_fsn(tx);
             --tx->fc.fsn_reserved;
         }
     } else {
-        vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), flags);
+        vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx),
+                         (end == op->length) ? vqp_tx_last_flags(op) : 0);
         --tx->fc.fsn_reserved;
     }
 
     ++op->pending;
-    op->offset += length;
+    op->offset = end;
     return 1;
 }
 
-/* Count one more frag of the tail AM until its immediates are dispatched, so that
- * it does not end earlier */
-static void vqp_tx_hold_tail(vqp_tx_t *tx, vqp_op_t *op)
+/* The paths are known that the tail AM has used: it needs no other fsns */
+static void vqp_tx_start_tail(vqp_tx_t *tx, const vqp_op_t *op)
 {
-    tx->announce.tail_held = 1;
-    ++op->pending;
-    tx->fc.fsn_reserved -=
+    tx->announce.tail_ready = 1;
+    tx->fc.fsn_reserved    -=
             vqp_tx_tail_fsns(tx, op) -
             (uint32_t)__builtin_popcountl(tx->announce.tail_paths);
 }
@@ -237,9 +142,8 @@ vqp_tx_tail_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op,
 
     vqp_cover(DISPATCH_TAIL_EMPTY);
     ++op->pending;
-    return vqp_tx_emit_empty(tx, batch, path, op,
-                             vqp_opring_index(&tx->am, op) | VQP_OP_AM,
-                             VQP_KIND_NOTIFY, op->flags & VQP_OP_SIGNAL);
+    return vqp_tx_emit_empty(tx, batch, path, op, VQP_KIND_NOTIFY,
+                             op->flags & VQP_OP_SIGNAL);
 }
 
 /* All frags of a tail AM are dispatched: send an immediate on each path that has
@@ -252,12 +156,12 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     vqp_path_t *path;
     vqp_frag_t *frag;
 
-    if (!tx->announce.tail_held) {
-        vqp_tx_hold_tail(tx, op);
+    if (!tx->announce.tail_ready) {
+        vqp_tx_start_tail(tx, op);
     }
 
     do {
-        path = &tx->paths[__builtin_ctzl(*paths)];
+        path = &tx->paths.list[__builtin_ctzl(*paths)];
         if (!path->up ||
             ((frag = vqp_tx_tail_frag(tx, batch, op, path)) == NULL)) {
             return 0;
@@ -269,8 +173,7 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         --tx->fc.fsn_reserved;
     } while (*paths != 0);
 
-    tx->announce.tail_held = 0;
-    --op->pending; /* the last immediate is in flight */
+    tx->announce.tail_ready = 0;
     return 1;
 }
 
@@ -324,106 +227,35 @@ static void vqp_tx_dispatch_am(vqp_tx_t *tx, vqp_batch_t *batch)
  * were accepted earlier; else all from before the fence has to be confirmed. */
 static int vqp_tx_fence_passed(const vqp_tx_t *tx, const vqp_op_t *op)
 {
-    uint32_t am = (tx->num_paths == 1) ? tx->am.post : tx->am.head;
+    uint32_t am = (tx->paths.count == 1) ? tx->am.post : tx->am.head;
 
     if ((vqp_seq_diff(am, op->rma.fence_at) >= 0) &&
-        ((tx->num_paths == 1) || (tx->rma.head == tx->rma.post))) {
+        ((tx->paths.count == 1) || (tx->rma.head == tx->rma.post))) {
         return 1;
     }
 
-    vqp_cover_if(tx->num_paths > 1, DISPATCH_HELD_RMA);
+    vqp_cover_if(tx->paths.count > 1, DISPATCH_HELD_RMA);
     return 0;
-}
-
-static inline void vqp_tx_rma_source(vqp_tx_t *tx, vqp_op_t *op,
-                                     vqp_frag_t *frag)
-{
-    vqp_path_t *path = frag->path;
-
-    switch (op->kind) {
-    case VQP_KIND_PUT:
-        ++path->rma;
-        if (op->flags & VQP_OP_INLINE) {
-            frag->flags         |= VQP_FRAG_INLINE;
-            frag->nsge           = 1;
-            frag->sge[0].addr    = (uintptr_t)op->data;
-            frag->sge[0].length  = frag->length;
-            frag->sge[0].lkey    = 0;
-            return;
-        }
-        vqp_tx_gather(op, frag);
-        return;
-    case VQP_KIND_GET:
-        ++path->rma;
-        ++path->reads;
-        frag->opcode = VQP_WR_READ;
-        vqp_tx_gather(op, frag);
-        return;
-    default: /* atomics */
-        ++path->rma;
-        ++path->reads;
-        frag->opcode        = (op->kind == VQP_KIND_FADD) ? VQP_WR_FADD :
-                                                            VQP_WR_CSWAP;
-        frag->nsge          = 1;
-        frag->sge[0].addr   = (uintptr_t)vqp_tx_amo_cell(tx, path, frag->slot);
-        frag->sge[0].length = sizeof(uint64_t);
-        frag->sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
-        return;
-    }
-}
-
-/* Two devices are not atomic to each other: all atomics to one memory go to one
- * rail of the peer */
-static inline unsigned
-vqp_tx_rma_needs(const vqp_tx_t *tx, const vqp_op_t *op)
-{
-    switch (op->kind) {
-    case VQP_KIND_GET:
-        return VQP_NEED_READ;
-    case VQP_KIND_FADD:
-    case VQP_KIND_CSWAP:
-        return VQP_NEED_READ | tx->limits.amo_needs;
-    default:
-        return 0;
-    }
 }
 
 /* One frag of a put, get or atomic. Returns 0 if no path can take it. */
 static inline int
 vqp_tx_dispatch_rma_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
-    uint64_t left   = op->length - op->offset;
-    uint32_t length = (uint32_t)vqp_min(left, 1ul << op->frag_shift);
-    unsigned needs  = vqp_likely(op->kind == VQP_KIND_PUT) ?
-                              0 : vqp_tx_rma_needs(tx, op);
-    vqp_path_t *path;
-    vqp_frag_t *frag;
+    vqp_frag_t *frag = vqp_tx_emit_next(tx, batch, op);
 
-    path = vqp_tx_choose(tx, length, left, needs, op->amo.rail);
-    if (vqp_unlikely(path == NULL)) {
-        vqp_cover(DISPATCH_RMA_NO_PATH);
+    if (vqp_unlikely(frag == NULL)) {
         return 0;
     }
-
-    vqp_cover_if(needs && (path->reads + 1 >= path->reads_max),
-                DISPATCH_LAST_READ);
-    /* the frag that takes the last READ credit gets a CQE */
-    frag = vqp_tx_emit_inline(tx, batch, path, op,
-                              vqp_opring_index(&tx->rma, op), op->kind,
-                              op->offset, length,
-                              (op->flags & VQP_OP_SIGNAL) ||
-                              (needs &&
-                               (path->reads + 1 >= path->reads_max)));
-    frag->raddr = op->raddr + op->offset;
-    frag->rkey  = op->rma.rkeys[path->peer_rail];
 
     if (vqp_unlikely(op->flags & VQP_OP_FENCE)) {
         vqp_tx_fence_frag(op, frag);
     }
 
-    vqp_tx_rma_source(tx, op, frag);
+    vqp_tx_fill_rma(tx, op, (vqp_kind_t)op->kind, op->flags & VQP_OP_INLINE,
+                    0, frag->path, op->offset, frag->length, frag->sge, frag);
     ++op->pending;
-    op->offset += length;
+    op->offset += frag->length;
     return 1;
 }
 
@@ -434,6 +266,11 @@ static void vqp_tx_dispatch_rma(vqp_tx_t *tx, vqp_batch_t *batch)
     while (tx->rma.post != tx->rma.tail) {
         op = vqp_opring_at(&tx->rma, tx->rma.post);
         if (vqp_unlikely(op->kind == VQP_KIND_BARRIER)) {
+            if ((op->flags & VQP_OP_PROBE) &&
+                (vqp_batch_is_full(batch) ||
+                 !vqp_tx_dispatch_probe(tx, batch, op))) {
+                return;
+            }
             ++tx->rma.post; /* it waits at the head of the ring */
             continue;
         }
@@ -454,23 +291,33 @@ static void vqp_tx_dispatch_rma(vqp_tx_t *tx, vqp_batch_t *batch)
     }
 }
 
+/* What goes ahead of ops, and the end of a verdict on the rates */
+static void vqp_tx_dispatch_first(vqp_tx_t *tx, vqp_batch_t *batch,
+                                  const vqp_credit_t *credit)
+{
+    if (tx->slow & VQP_TX_CONTROL) {
+        vqp_tx_dispatch_control(tx, batch, credit);
+    }
+
+    if (tx->slow & VQP_TX_NOTIFY) {
+        vqp_tx_dispatch_notify(tx, batch);
+    }
+
+    if ((tx->slow & VQP_TX_ASYMMETRIC) &&
+        (tx->clock.now - tx->clock.rated > VQP_RATE_FORGET)) {
+        tx->slow &= ~(uint32_t)VQP_TX_ASYMMETRIC;
+    }
+}
+
 void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
                      const vqp_credit_t *credit)
 {
     uint32_t post;
 
     tx->clock.deferred = 0;
-    if (vqp_unlikely(tx->slow & VQP_TX_CONTROL)) {
-        vqp_tx_dispatch_control(tx, batch, credit);
-    }
-
-    if (vqp_unlikely(tx->slow & VQP_TX_NOTIFY)) {
-        vqp_tx_dispatch_notify(tx, batch);
-    }
-
-    if (vqp_unlikely(tx->slow & VQP_TX_ASYMMETRIC) &&
-        (tx->clock.now - tx->clock.rated > VQP_RATE_FORGET)) {
-        tx->slow &= ~(uint32_t)VQP_TX_ASYMMETRIC;
+    if (vqp_unlikely(tx->slow & (VQP_TX_CONTROL | VQP_TX_NOTIFY |
+                                 VQP_TX_ASYMMETRIC))) {
+        vqp_tx_dispatch_first(tx, batch, credit);
     }
 
     do { /* again, if what an AM waited for is dispatched now */
@@ -482,7 +329,7 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
     } while (vqp_unlikely(tx->fence.waits) && (tx->rma.post != post));
 
     /* Last, since frags of this batch may bring the CQEs that are needed */
-    if (vqp_unlikely(tx->slow & (VQP_TX_NOP | VQP_TX_PROBE))) {
+    if (vqp_unlikely(tx->slow & (VQP_TX_NOP | VQP_TX_WITNESS))) {
         vqp_tx_dispatch_nops(tx, batch);
     }
 

@@ -17,7 +17,7 @@
  * The flow label of a path.
  *
  * @param [in] salt   Random, and another one for each connection and side.
- * @param [in] index  Of the path, below 2^14.
+ * @param [in] index  Of the flow; modulo 2^14.
  *
  * @return Not zero: for a label of zero the device chooses the port. Labels of
  *         one salt give distinct ports. The ports are pseudo-random: with

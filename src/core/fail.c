@@ -4,6 +4,13 @@
 #include "core/confirm.h"
 #include "core/place.h"
 
+void vqp_tx_end_frag(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
+                     vqp_status_t status)
+{
+    path->bytes -= entry->length;
+    (void)vqp_tx_retire_one(tx, path, entry, status);
+}
+
 void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
                     vqp_status_t status)
 {
@@ -18,8 +25,7 @@ void vqp_tx_abandon(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
     vqp_path_count_wrs(path);
     path->tail = path->fo.wrs_seen = slot;
     for (i = slot; i != tail; ++i) {
-        path->bytes -= vqp_path_at(path, i)->length;
-        (void)vqp_tx_retire_one(tx, path, vqp_path_at(path, i), status);
+        vqp_tx_end_frag(tx, path, vqp_path_at(path, i), status);
     }
     vqp_tx_advance_both(tx);
 
@@ -36,8 +42,7 @@ void vqp_tx_end_failed(vqp_tx_t *tx, vqp_path_t *path, uint16_t end,
     }
 
     for (; path->head != end; ++path->head) {
-        path->bytes -= vqp_path_at(path, path->head)->length;
-        (void)vqp_tx_retire_one(tx, path, vqp_path_at(path, path->head), status);
+        vqp_tx_end_frag(tx, path, vqp_path_at(path, path->head), status);
     }
     vqp_tx_advance_both(tx);
 }
@@ -46,6 +51,7 @@ void vqp_tx_end_failed(vqp_tx_t *tx, vqp_path_t *path, uint16_t end,
 static int vqp_tx_may_succeed(const vqp_op_t *op)
 {
     return (op->pending != 0) && (op->offset == op->length) &&
+           (op->kind != VQP_KIND_BARRIER) &&
            ((op->flags & (VQP_OP_SPRAY | VQP_OP_ANNOUNCED)) != VQP_OP_SPRAY);
 }
 
@@ -74,7 +80,7 @@ vqp_tx_fail_ring(vqp_tx_t *tx, vqp_opring_t *ring, uint16_t which,
         vqp_cover_if(op->flags & VQP_OP_SPRAY, FAIL_SPRAY);
         vqp_op_set_status(op, status);
         if ((op->pending == 0) && (op->kind != VQP_KIND_BARRIER)) {
-            vqp_tx_op_ended(tx, op, vqp_opring_index(ring, op) | which);
+            (void)vqp_tx_op_ended(tx, op, vqp_opring_index(ring, op) | which);
         }
     }
 
@@ -86,10 +92,9 @@ static void vqp_tx_fail_tail(vqp_tx_t *tx, vqp_status_t status)
 {
     vqp_op_t *op = vqp_opring_at(&tx->am, tx->am.post);
 
-    if (tx->announce.tail_held) {
+    if (tx->announce.tail_ready) {
         vqp_cover(FAIL_TAIL);
-        tx->announce.tail_held = 0;
-        --op->pending;
+        tx->announce.tail_ready = 0;
         vqp_op_set_status(op, status);
     }
     tx->announce.tail_paths = 0;

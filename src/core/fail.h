@@ -13,6 +13,11 @@
  */
 void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status);
 
+/** A frag of the path ends with @a status, without a completion of its own. The caller
+ *  frees slots of ops by vqp_tx_advance_both(). */
+void vqp_tx_end_frag(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
+                     vqp_status_t status);
+
 /**
  * The frags of a path from @a slot on were dispatched, but could not be posted:
  * they end with @a status now, no completion comes for them. After vqp_tx_fail().

@@ -1,6 +1,7 @@
 /* The failover of paths, see failover.h. Pure: libc only. */
 #include "core/pathstate.h"
 
+#include "core/alive.h"
 #include "core/control.h"
 #include "core/replay.h"
 #include "core/trim.h"
@@ -18,10 +19,15 @@ const char *vqp_path_state_name(unsigned state)
     return (state < VQP_PATH_STATE_LAST) ? names[state] : "unknown";
 }
 
-void vqp_path_post(vqp_t *vqp, vqp_path_t *path, unsigned todo)
+const char *vqp_source_name(unsigned source)
 {
-    path->fo.todo |= (uint8_t)todo;
-    vqp->todo     |= VQP_TODO_PATHS;
+    static const char *const names[] = {
+#define VQP_SOURCE_NAME(_upper, _name, _help) _name,
+        VQP_SOURCES(VQP_SOURCE_NAME)
+#undef VQP_SOURCE_NAME
+    };
+
+    return (source < VQP_SOURCE_LAST) ? names[source] : "unknown";
 }
 
 void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state)
@@ -44,6 +50,7 @@ void vqp_path_say(vqp_t *vqp, vqp_path_t *path)
 static int vqp_path_is_linked(const vqp_path_t *path)
 {
     return (path->fo.state == VQP_PATH_UP) ||
+           (path->fo.state == VQP_PATH_LEAVE) ||
            (path->fo.state == VQP_PATH_READY) ||
            (path->fo.state == VQP_PATH_PROBE);
 }
@@ -51,7 +58,7 @@ static int vqp_path_is_linked(const vqp_path_t *path)
 /* ---- going down ---- */
 
 /* Nothing is asked any more, but the peer may ask: it gets what was to be sent */
-static void vqp_path_hush(vqp_path_t *path)
+static void vqp_path_stop_asking(vqp_path_t *path)
 {
     if (path->fo.messages & VQP_PATH_MSG_REQUEST) {
         path->fo.messages = VQP_PATH_MSG_ANSWER;
@@ -61,6 +68,7 @@ static void vqp_path_hush(vqp_path_t *path)
 void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_failover_t *fo = &path->fo;
+    unsigned unknown;
 
     if ((fo->state != VQP_PATH_DRAINED) || !fo->peer_counted) {
         return;
@@ -68,12 +76,17 @@ void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
 
     if (!fo->trimmed) {
         fo->trimmed           = 1;
-        vqp->stats.undecided += vqp_tx_trim(&vqp->tx, path, &fo->peer);
+        vqp->stats.undecided += vqp_tx_trim(&vqp->tx, path, &fo->peer, &unknown);
+        if (vqp->failover.is_exact && (unknown != 0)) {
+            vqp_cover(PATH_UNKNOWN);
+            vqp_fail(vqp, VQP_ERR_LOST);
+            return;
+        }
     }
 
     if (fo->peer_has) {
         fo->due = 0;
-        vqp_path_hush(path);
+        vqp_path_stop_asking(path);
         vqp_path_set_state(vqp, path, VQP_PATH_DOWN);
         if (fo->peer_is_up) {
             vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
@@ -110,14 +123,25 @@ static void vqp_path_check_sends(vqp_path_t *path)
                            (path->fo.failed == path->fo.end);
 }
 
+static void
+vqp_path_count_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    ++vqp->stats.path_downs;
+    ++path->fo.downs;
+    path->fo.status = status;
+}
+
 void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 {
     vqp_failover_t *fo = &path->fo;
     int had_qp         = fo->state != VQP_PATH_CONNECT;
 
-    if (!vqp->failover.is_on || !vqp_is_connected(vqp) ||
-        (vqp->state == VQP_STATE_PEER_CLOSED)) {
-        vqp_fail(vqp, status);
+    if (vqp->state == VQP_STATE_PEER_CLOSED) {
+        vqp_fail(vqp, VQP_ERR_RESET); /* because of the peer's end, as vqp_use() */
+        return;
+    }
+    if (!vqp->failover.is_on || !vqp_is_connected(vqp)) {
+        vqp_fail(vqp, vqp_conn_status(status));
         return;
     }
 
@@ -128,17 +152,18 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     vqp_cover(PATH_DOWN);
     vqp_cover_if(fo->state == VQP_PATH_READY, PATH_DOWN_READY);
     vqp_cover_if(fo->state == VQP_PATH_PROBE, PATH_DOWN_PROBE);
-    ++vqp->stats.path_downs;
-    ++fo->downs;
-    fo->status       = status;
+    if (!fo->unresolved) { /* else it has not been up since it was counted */
+        vqp_path_count_down(vqp, path, status);
+    }
     fo->counted      = fo->peer_counted = fo->peer_has = fo->trimmed = 0;
-    fo->quiesced     = fo->has_nop = fo->peer_is_up = 0;
+    fo->quiesced     = fo->has_nop = fo->peer_is_up = fo->unresolved = 0;
     fo->sends_back   = fo->is_lost = fo->is_doubtful = 0;
     fo->failed       = path->head;
     fo->end          = fo->posted = path->tail;
     fo->todo         = 0;
     fo->messages     = 0;
-    fo->still        = fo->silent = 0;
+    fo->why_silent   = 0;
+    fo->mover        = (fo->state == VQP_PATH_LEAVE) ? fo->mover : VQP_MOVER_NONE;
     memset(&path->rate, 0, sizeof(path->rate));
     vqp_path_check_sends(path);
     if (!had_qp) { /* nothing was posted to it, nothing was executed */
@@ -217,6 +242,7 @@ int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
             return 0;
         }
         vqp_path_down(vqp, path, status);
+        vqp->alive.rc |= status == VQP_ERR_TIMEOUT;
     }
 
     if (path->fo.state != VQP_PATH_QUIESCE) {
@@ -240,6 +266,11 @@ int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
         return 0;
     }
 
+    if (vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REFUSED) {
+        return 0; /* it would take down one path after the other */
+    }
+
+    vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_REFUSED;
     vqp_path_down(vqp, path, VQP_ERR_IO);
     if (path->fo.state == VQP_PATH_QUIESCE) {
         vqp_cover(PATH_POST_FAILED);
@@ -284,6 +315,11 @@ static void vqp_path_flush(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
 {
     ++vqp->stats.path_ups;
+    path->fo.mover = VQP_MOVER_NONE;
+    path->fo.slow  = 0;
+    vqp->in_outage = 0;
+    vqp_alive_init(vqp);
+    vqp->silence.due = 0; /* a timer, now: the outage is over */
     vqp_path_set_state(vqp, path, VQP_PATH_UP);
     vqp->todo |= VQP_TODO_RESUME; /* room */
 }
@@ -291,11 +327,18 @@ static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
 /* Messages came through, but the way of the data may be another one */
 static void vqp_path_probe(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 {
-    if (path->fo.has_nop && (vqp_path_outstanding(path) == 0)) {
+    if (path->fo.has_probe && (vqp_path_outstanding(path) == 0)) {
         vqp_path_go_up(vqp, path);
-    } else if (!path->fo.has_nop && !vqp_batch_is_full(batch)) {
+    } else if (!path->fo.has_probe && !vqp_batch_is_full(batch)) {
         vqp_tx_emit_nop(&vqp->tx, batch, path);
-        path->fo.has_nop = 1;
+        path->fo.has_probe = 1;
+    }
+}
+
+void vqp_path_ask_idle(vqp_t *vqp)
+{
+    if (vqp->state == VQP_STATE_LIVE) { /* else the peer may not be connected */
+        vqp->tx.slow |= VQP_TX_WITNESS;
     }
 }
 
@@ -304,21 +347,14 @@ void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch)
     vqp_path_t *path;
     uint32_t i;
 
-    for (i = 0; i < vqp->tx.num_paths; ++i) {
-        path = &vqp->tx.paths[i];
-        if (vqp->probe_paths && path->up && !vqp_batch_is_full(batch) &&
-            (vqp_path_outstanding(path) == 0)) {
-            vqp_tx_emit_nop(&vqp->tx, batch, path);
-        }
-
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
         if ((path->fo.state == VQP_PATH_QUIESCE) && path->fo.quiesced) {
             vqp_path_flush(vqp, batch, path);
         } else if (path->fo.state == VQP_PATH_PROBE) {
             vqp_path_probe(vqp, batch, path);
         }
     }
-
-    vqp->probe_paths = 0;
 }
 
 /* ---- coming up ---- */
@@ -356,11 +392,10 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
 void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path)
 {
     if ((path->fo.state == VQP_PATH_READY) && path->fo.peer_has) {
-        path->fo.has_nop = 0;
-        path->fo.still   = path->fo.silent = 0; /* of the queue pair before */
-        path->fo.seen    = path->head;
-        path->fo.due     = UINT64_MAX; /* nothing is asked any more */
-        vqp_path_hush(path);
+        path->fo.has_probe = 0;
+        path->fo.due       = UINT64_MAX; /* nothing is asked any more */
+        vqp_path_not_silent(path);
+        vqp_path_stop_asking(path);
         vqp_path_set_state(vqp, path, VQP_PATH_PROBE);
     }
 }
@@ -368,6 +403,13 @@ void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path)
 void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 {
     if (path->fo.state != VQP_PATH_CONNECT) {
+        return;
+    }
+
+    path->fo.unresolved = (status == VQP_INPROGRESS) ||
+                          (status == VQP_ERR_UNREACHABLE);
+    if (path->fo.unresolved) {
+        vqp_cover(PATH_UNRESOLVED);
         return;
     }
 
@@ -383,6 +425,46 @@ void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     vqp_path_go_probe(vqp, path);
 }
 
+void vqp_path_init(vqp_t *vqp, const vqp_config_t *config)
+{
+    vqp_failover_t *fo;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        fo             = &vqp->tx.paths.list[i].fo;
+        fo->qpn        = config->own_paths[i].qpn;
+        fo->psn        = config->own_paths[i].psn;
+        fo->peer_is_up = 1;
+        fo->peer_qpn   = config->peer_paths[i].qpn;
+        fo->peer_psn   = config->peer_paths[i].psn;
+        fo->peer_rail  = config->peer_paths[i].rail;
+        if (config->unresolved & (1ul << i)) {
+            /* The rest is for vqp_path_set_live(): another thread may progress */
+            vqp_cover(PATH_UNRESOLVED_FIRST);
+            fo->state      = VQP_PATH_CONNECT;
+            fo->unresolved = 1;
+            fo->due        = UINT64_MAX;
+        }
+    }
+}
+
+void vqp_path_set_live(vqp_t *vqp)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        /* Others are in CONNECT too, if they failed since they were connected */
+        if (path->fo.unresolved) {
+            vqp_path_count_down(vqp, path, VQP_ERR_UNREACHABLE);
+            vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
+            vqp_path_say(vqp, path);
+            vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
+        }
+    }
+}
+
 /* ---- events ---- */
 
 vqp_event_t vqp_path_next_event(vqp_t *vqp)
@@ -394,8 +476,8 @@ vqp_event_t vqp_path_next_event(vqp_t *vqp)
     vqp_path_t *path;
     uint32_t i;
 
-    for (i = 0; (vqp->todo & VQP_TODO_PATHS) && (i < vqp->tx.num_paths); ++i) {
-        path = &vqp->tx.paths[i];
+    for (i = 0; (vqp->todo & VQP_TODO_PATHS) && (i < vqp->tx.paths.count); ++i) {
+        path = &vqp->tx.paths.list[i];
         if (path->fo.todo != 0) {
             vqp->event_path = (uint8_t)i;
             i               = (uint32_t)__builtin_ctz(path->fo.todo);

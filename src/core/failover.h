@@ -1,6 +1,6 @@
 /*
  * The failover of paths: which state each is in, what is to be done with its queue
- * pair, and what the two sides tell each other. Part of the vqp; see replay.h for
+ * pair, and the messages between the two sides. Part of the vqp; see replay.h for
  * the frags. Pure: libc only.
  *
  * Both sides give a path up together and bring it back together. Each side
@@ -23,8 +23,10 @@
 #ifndef VQP_CORE_FAILOVER_H
 #define VQP_CORE_FAILOVER_H
 
-#include "core/vqp.h"
+#include "core/vqpstate.h"
 #include "core/wire.h"
+
+#include <string.h>
 
 enum {
     VQP_PATH_TODO_STATE   = 1 << 0,
@@ -57,6 +59,9 @@ typedef struct vqp_path_msg {
 } vqp_path_msg_t;
 
 const char *vqp_path_state_name(unsigned state);
+
+/** "imm", "psn", ... for a vqp_source_t. */
+const char *vqp_source_name(unsigned source);
 
 /**
  * The path is given up, because of @a status: a fault of its queue pair, its port or
@@ -91,7 +96,8 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
 
 /**
  * In answer to PATH_CONNECT: path->recv_posted receives are posted; or it failed,
- * and the path is given up again.
+ * and the path is given up again. With VQP_INPROGRESS or VQP_ERR_UNREACHABLE the
+ * address of the peer is not resolved yet: PATH_CONNECT comes again.
  */
 void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
@@ -106,9 +112,8 @@ int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot);
 /** A receive came back with an error. @return as vqp_path_on_send_error(). */
 int vqp_path_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
-/** Nops that bring the last completions of paths in QUIESCE; that probe paths which
- *  come back; and that find out whether the others work, while the peer does not
- *  answer, or a path is silent. */
+/** Nops that bring the last completions of paths in QUIESCE, and that probe paths which
+ *  come back. */
 void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch);
 
 /**
@@ -121,6 +126,25 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
 
 /** A path message of the peer. What makes no sense is ignored. */
 void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now);
+
+/**
+ * The answer to a path message of the peer while the local process does not call
+ * progress, which alone may touch the vqp: the peer learns that the process exists.
+ * Any thread.
+ *
+ * @return 1, or 0 if the message is an answer itself.
+ */
+static inline int
+vqp_path_busy_answer(const vqp_path_msg_t *msg, vqp_path_msg_t *answer)
+{
+    memset(answer, 0, sizeof(*answer));
+    answer->type       = VQP_WIRE_PATH_DOWN;
+    answer->flags      = VQP_WIRE_FLAG_ANSWER | VQP_WIRE_FLAG_BUSY;
+    answer->generation = msg->generation;
+    answer->down.path  = (msg->type == VQP_WIRE_PATH_DOWN) ? msg->down.path :
+                                                             msg->up.path;
+    return !(msg->flags & VQP_WIRE_FLAG_ANSWER);
+}
 
 /** The path message in a control message. */
 static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)

@@ -20,7 +20,8 @@ typedef enum {
     VQP_KIND_FENCE,   /* frag only: empty immediate in front of an AM */
     VQP_KIND_CONTROL, /* frag only, no op: credit cell and immediate */
     VQP_KIND_NOP,     /* frag only, no op: empty signaled write */
-    VQP_KIND_FREE     /* the slot is unused, but an older op is still there */
+    VQP_KIND_FREE,    /* op only: the slot is unused, but an older op is there */
+    VQP_KIND_DONE     /* frag only, of a path that went down: it needs no replay */
 } vqp_kind_t;
 
 enum {
@@ -35,7 +36,11 @@ enum {
     VQP_OP_ANNOUNCED = 1 << 6, /* AM, spray: the notify was posted */
     VQP_OP_DONE      = 1 << 7, /* confirmed, to be reported */
     VQP_OP_BUFFER    = 1 << 8, /* refers to memory of the user, or is awaited */
-    VQP_OP_CLOSE     = 1 << 9  /* barrier: the orderly close waits for it */
+    VQP_OP_CLOSE     = 1 << 9,  /* barrier: the orderly close waits for it */
+    VQP_OP_PROBE     = 1 << 10, /* barrier: if nothing is in flight when it is
+                                   dispatched, it sends a nop */
+    VQP_OP_ARMED     = 1 << 11  /* barrier: pending counts the control frags that it
+                                   waits for */
 };
 
 /** One piece of local memory: keys are indexed by rail. */
@@ -68,16 +73,20 @@ typedef struct vqp_op {
     void           *user;       /* of the layer that is reported to */
     uint8_t         user_kind;  /* type of user; 0: no user to report to */
     uint8_t         niov;
-    uint8_t         iov_idx;    /* cursor: the piece that offset is in */
     uint8_t         frag_shift; /* log2 of the fragment size */
-    uint16_t        pending;    /* frags posted and not confirmed */
-    uint16_t        next;       /* link in the done or the notify list */
+    uint16_t        pending;    /* frags that it waits for: dispatched, and not
+                                   confirmed */
+    uint16_t        next;       /* link in the list that it is in: tx->announce,
+                                   later tx->done */
     union {
         struct {
             const uint32_t *rkeys;    /* indexed by the peer's rail */
             uint32_t        fence_at; /* FENCE: AMs before this position come
-                                         first. Barrier: it waits for them */
+                                         first */
         } rma;
+        struct {
+            uint32_t        am_end;   /* waits for the AMs before this position */
+        } barrier;
         struct {
             uint32_t        ring_end; /* ring position behind the record */
             uint32_t        fence_at; /* FENCE: RMA ops before this position
@@ -89,7 +98,6 @@ typedef struct vqp_op {
         struct {
             vqp_iov_t  iov[VQP_OP_IOV_INLINE];
             vqp_iov_t *iov_ext; /* all pieces, where niov is larger */
-            uint64_t   iov_off; /* cursor: offset inside of the piece */
         } g;
         uint8_t        data[VQP_OP_DATA_MAX];
         struct {

@@ -16,10 +16,10 @@
 enum {
     VQP_INFLIGHT_COMPLETES = 1 << 0, /* all of its op, which ends with it and
                                         may be reported at once */
-    VQP_INFLIGHT_BARRIER   = 1 << 1, /* control: the oldest barrier waits */
-    VQP_INFLIGHT_IMM       = 1 << 2, /* it carries the immediate imm */
-    VQP_INFLIGHT_REPLAYED  = 1 << 3, /* another path died with it */
-    VQP_INFLIGHT_FENCED    = 1 << 4  /* it waits for READs and atomics before it */
+    VQP_INFLIGHT_IMM       = 1 << 1, /* it carries the immediate imm */
+    VQP_INFLIGHT_REPLAYED  = 1 << 2, /* another path died with it */
+    VQP_INFLIGHT_FENCED    = 1 << 3, /* it waits for READs and atomics before it */
+    VQP_INFLIGHT_REFUSED   = 1 << 4  /* a post of it has failed */
 };
 
 /** Which slice of which op a slot of the send queue carries. */
@@ -55,6 +55,7 @@ typedef struct vqp_budget {
 
 #define VQP_PATH_STATES(_) \
     _(UP, "it takes frags") \
+    _(LEAVE, "it works and is moved: it takes no frags, what it has comes back") \
     _(QUIESCE, "its queue pair is in ERR: completions come back") \
     _(DRAINED, "nothing comes any more, the peer's executed count is awaited") \
     _(DOWN, "both sides know what was executed; its queue pair waits to be rebuilt") \
@@ -69,12 +70,18 @@ typedef enum {
     VQP_PATH_STATE_LAST
 } vqp_path_state_t;
 
+/* IMM: what is in front of the last immediate was executed, of what follows nothing
+ * is known */
+#define VQP_SOURCES(_) \
+    _(IMM, "imm", "immediates that were received") \
+    _(PSN, "psn", "packets: the responder's next PSN") \
+    _(MSN, "msn", "requests: the responder's MSN")
+
 /** What a number of executed work requests was taken from. */
 typedef enum {
-    VQP_SOURCE_IMM, /* immediates that were received: what is in front of the last
-                       one was executed, of what follows nothing is known */
-    VQP_SOURCE_PSN, /* packets: the responder's next PSN */
-    VQP_SOURCE_MSN, /* requests: the responder's MSN */
+#define VQP_SOURCE_ENUM(_upper, _name, _help) VQP_SOURCE_##_upper,
+    VQP_SOURCES(VQP_SOURCE_ENUM)
+#undef VQP_SOURCE_ENUM
     VQP_SOURCE_LAST
 } vqp_source_t;
 
@@ -85,9 +92,17 @@ typedef struct vqp_executed {
     uint32_t imms;    /* immediates that came; always known */
 } vqp_executed_t;
 
+/** Who has a path moved to another flow, see move.h. */
+typedef enum {
+    VQP_MOVER_NONE,
+    VQP_MOVER_ASKS, /* this side: the peer is to be asked */
+    VQP_MOVER_OWN,  /* this side, which has asked */
+    VQP_MOVER_PEER
+} vqp_mover_t;
+
 #define VQP_PATH_NONE UINT8_MAX
 
-/** The failover of a path; nothing of it is touched while all paths are UP. */
+/** The failover of a path; nothing of it is used while all paths are UP. */
 typedef struct vqp_failover {
     uint8_t        state;       /* vqp_path_state_t */
     uint8_t        logged;      /* the state that was last logged */
@@ -95,21 +110,23 @@ typedef struct vqp_failover {
     uint8_t        messages;    /* VQP_PATH_MSG_*: to be sent */
     uint8_t        parked;      /* by the owner: it takes no frags */
     uint8_t        quiesced;    /* its queue pair is in ERR, or lost */
-    uint8_t        has_nop;     /* a nop was posted: it brings the last send
-                                   completion, or it is the probe */
+    uint8_t        has_nop;     /* QUIESCE: a nop brings the last send completion */
+    uint8_t        has_probe;   /* PROBE: a nop shows whether the path works */
     uint8_t        is_lost;     /* no completion comes, nobody can be asked */
     uint8_t        sends_back;  /* no send completion is to come */
     uint8_t        counted;     /* own is valid */
     uint8_t        peer_counted;/* peer is valid */
-    uint8_t        peer_has;    /* the peer has said that it knows own, or what it
-                                   connects its queue pair to */
+    uint8_t        peer_has;    /* the peer has what the messages of this state say */
     uint8_t        peer_is_up;  /* peer_qpn, peer_psn, peer_rail are valid */
+    uint8_t        unresolved;  /* the address of peer_rail does not resolve yet */
     uint8_t        peer_rail;
     uint8_t        trimmed;     /* what the peer has executed has ended */
     uint8_t        target;      /* path that the replay goes to, or NONE */
     uint8_t        is_still;    /* at the last look it had not moved, see silence.h */
     uint8_t        is_doubtful; /* it went down by silence, and no probe has failed
                                    since */
+    uint8_t        has_moved;   /* a completion had come between the last two looks */
+    uint8_t        mover;       /* vqp_mover_t */
     uint8_t        said;        /* messages that were sent in this state, at most
                                    VQP_PATH_EARLY */
     uint16_t       failed;      /* slot behind the newest error completion */
@@ -131,14 +148,18 @@ typedef struct vqp_failover {
     int            status;      /* vqp_status_t: why it went down */
     vqp_executed_t own;         /* executed here */
     vqp_executed_t peer;        /* executed there */
-    uint64_t       due;         /* ns: of the next repetition, or rebuild */
-    uint64_t       interval;    /* ns: until the next but one */
+    uint64_t       due;         /* ns: when the timer of the state expires */
+    uint64_t       interval;    /* ns: from the next repetition to the one after it */
     uint64_t       hold;        /* ns from DOWN to the rebuild */
     uint64_t       held_at;     /* ns: when that began */
     uint64_t       still;       /* ns since it moved, as far as somebody looked, and */
-    uint64_t       silent;      /* ns of these in which others moved; of a path that
-                                   is given up: why, if not 0 */
+    uint64_t       silent;      /* ns of these in which others moved */
+    uint64_t       why_silent;  /* silent when the path was given up for it; else 0 */
+    uint64_t       slow;        /* ns for which it has been slow, see slow.h */
+    uint64_t       slow_next;   /* ns: not to be moved before */
+    uint64_t       slow_wait;   /* ns: from when it was moved last until then */
     uint32_t       downs;
+    uint64_t       down_at;     /* ns: for the log of the owner */
 } vqp_failover_t;
 
 typedef struct vqp_path {
@@ -167,7 +188,8 @@ typedef struct vqp_path {
     uint8_t          up;          /* it takes new frags */
     uint8_t          mtu_shift;   /* log2 of the bytes of a packet; 0 without
                                      failover, which alone counts packets */
-    vqp_rate_t       rate;        /* measured; for sched left only */
+    vqp_rate_t       rate;        /* measured; by sched left always, else see
+                                     slow.h */
     struct vqp_frag *batch_last;  /* newest frag of the batch on this path */
     vqp_path_stats_t stats;
     vqp_failover_t   fo;
@@ -205,6 +227,19 @@ static inline int vqp_path_has_replay(const vqp_path_t *path)
     return path->fo.replay != path->fo.replay_end;
 }
 
+/** Has all that was sent on the path been confirmed, and is no more sent? */
+static inline int vqp_path_has_left(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_LEAVE) &&
+           (vqp_path_outstanding(path) == 0);
+}
+
+/** Does it carry traffic, so that an error of a completion is the first sign of a failure? */
+static inline int vqp_path_has_traffic(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_UP) || (path->fo.state == VQP_PATH_LEAVE);
+}
+
 /** May a frag of data go out now? @a cap limits the bytes in flight. */
 static inline int vqp_path_has_room(const vqp_path_t *path, uint64_t cap)
 {
@@ -216,6 +251,12 @@ static inline int vqp_path_has_room(const vqp_path_t *path, uint64_t cap)
 static inline int vqp_path_has_reserve(const vqp_path_t *path)
 {
     return (vqp_path_outstanding(path) < path->depth) && path->up;
+}
+
+/** Does a READ or atomic take the last credit of the path? Then it needs a CQE. */
+static inline int vqp_path_is_last_read(const vqp_path_t *path)
+{
+    return path->reads + 1 >= path->reads_max;
 }
 
 /** Is a CQE to come that the sender asked for? */

@@ -1,6 +1,8 @@
 /* The messages of paths, and their timers; see failover.h. Pure: libc only. */
 #include "core/pathstate.h"
 
+#include "core/alive.h"
+#include "core/move.h"
 #include "core/replay.h"
 #include "core/silence.h"
 
@@ -26,8 +28,11 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
         fo->due = now + fo->interval;
     }
 
-    if ((fo->state == VQP_PATH_QUIESCE) || (fo->state == VQP_PATH_DRAINED) ||
-        (fo->state == VQP_PATH_DOWN)) {
+    if ((fo->state == VQP_PATH_LEAVE) ||
+        ((fo->mover == VQP_MOVER_ASKS) && is_request)) {
+        vqp_path_leaving_message(path, msg);
+    } else if ((fo->state == VQP_PATH_QUIESCE) ||
+               (fo->state == VQP_PATH_DRAINED) || (fo->state == VQP_PATH_DOWN)) {
         msg->type        = VQP_WIRE_PATH_DOWN;
         msg->flags      |= (fo->counted ? VQP_WIRE_FLAG_DRAINED : 0) |
                            (fo->peer_counted ? VQP_WIRE_FLAG_HAVE_YOURS : 0);
@@ -46,16 +51,6 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     }
 
     return 1;
-}
-
-static void vqp_path_answer(vqp_t *vqp, vqp_path_t *path,
-                            const vqp_path_msg_t *msg)
-{
-    if (!(msg->flags & VQP_WIRE_FLAG_ANSWER) &&
-        !(path->fo.messages & VQP_PATH_MSG_REQUEST)) {
-        path->fo.messages |= VQP_PATH_MSG_ANSWER;
-        vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
-    }
 }
 
 static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
@@ -77,6 +72,11 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
         if (msg->generation + 1 == fo->generation) {
             vqp_path_answer(vqp, path, msg);
         }
+        return;
+    }
+
+    if (msg->flags & VQP_WIRE_FLAG_LEAVING) {
+        vqp_path_on_leaving(vqp, path, msg);
         return;
     }
 
@@ -153,15 +153,22 @@ void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now)
                              msg->down.path : msg->up.path;
 
     if (!vqp->failover.is_on || !vqp_is_connected(vqp) || vqp_is_failed(vqp) ||
-        (index >= vqp->tx.num_paths)) {
+        (index >= vqp->tx.paths.count)) {
         return;
     }
 
-    vqp->outage_since = now; /* the peer is there */
+    vqp->path_heard = now;
+    vqp_alive_heard(vqp, now);
+    if (msg->flags & VQP_WIRE_FLAG_BUSY) {
+        vqp_cover(PATH_PEER_BUSY);
+        vqp->lacks_rail = 0; /* the rail may be back when the peer calls progress */
+        return;
+    }
+
     if (msg->type == VQP_WIRE_PATH_DOWN) {
-        vqp_path_on_down(vqp, &vqp->tx.paths[index], msg);
+        vqp_path_on_down(vqp, &vqp->tx.paths.list[index], msg);
     } else {
-        vqp_path_on_up(vqp, &vqp->tx.paths[index], msg);
+        vqp_path_on_up(vqp, &vqp->tx.paths.list[index], msg);
     }
 }
 
@@ -171,8 +178,8 @@ static int vqp_has_path_in(const vqp_t *vqp, vqp_path_state_t state)
 {
     uint32_t i;
 
-    for (i = 0; i < vqp->tx.num_paths; ++i) {
-        if (vqp->tx.paths[i].fo.state == state) {
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        if (vqp->tx.paths.list[i].fo.state == state) {
             return 1;
         }
     }
@@ -180,9 +187,17 @@ static int vqp_has_path_in(const vqp_t *vqp, vqp_path_state_t state)
     return 0;
 }
 
+/* The time counts from the last sign of life on. But the peer has some of it after the
+ * last path has failed, even if RC has waited for longer than all of it */
+static uint64_t vqp_path_outage_end(const vqp_t *vqp)
+{
+    return vqp_max(vqp->alive.since + vqp->failover.outage,
+                   vqp->outage_since + (vqp->failover.outage / 4));
+}
+
 uint64_t vqp_path_next_timeout(const vqp_t *vqp)
 {
-    uint64_t next = vqp->silence.due;
+    uint64_t next = vqp_min(vqp->silence.due, vqp->alive.due);
     const vqp_failover_t *fo;
     uint32_t i;
 
@@ -195,15 +210,14 @@ uint64_t vqp_path_next_timeout(const vqp_t *vqp)
         return next; /* no path has a timer of its own */
     }
 
-    for (i = 0; i < vqp->tx.num_paths; ++i) {
-        fo = &vqp->tx.paths[i].fo;
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        fo = &vqp->tx.paths.list[i].fo;
         if (fo->state != VQP_PATH_UP) {
             next = vqp_min(next, fo->due);
         }
     }
 
-    return vqp->in_outage ?
-           vqp_min(next, vqp->outage_since + vqp->failover.outage) : next;
+    return vqp->in_outage ? vqp_min(next, vqp_path_outage_end(vqp)) : next;
 }
 
 /* How long the path waits for its rebuild: longer each time, while it flaps */
@@ -239,11 +253,55 @@ static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
         /* No answer: the process of the peer may have ended. The HCA would answer
          * on the other paths */
         vqp_cover(PATH_REPEATS);
-        vqp->probe_paths = vqp->state == VQP_STATE_LIVE;
+        vqp_path_ask_idle(vqp);
         fo->interval  = vqp_min(2 * fo->interval, vqp->failover.retry_max);
         fo->due       = now + fo->interval;
         fo->messages |= VQP_PATH_MSG_REQUEST;
         vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
+        if (fo->unresolved) {
+            vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
+        }
+    }
+}
+
+/* The peer answers, and the rail of the atomics does not come back. A peer that does
+ * not answer may compute: the rail may be there when it goes on. */
+static void vqp_path_check_rail(vqp_t *vqp, uint64_t now)
+{
+    if ((now - vqp->path_heard >= vqp->failover.outage) ||
+        !vqp_tx_lacks_rail(&vqp->tx)) {
+        vqp->lacks_rail = 0;
+    } else if (!vqp->lacks_rail) {
+        vqp->lacks_rail  = 1;
+        vqp->lacks_since = now;
+    } else if (now - vqp->lacks_since >= vqp->failover.outage) {
+        vqp_cover(PATH_LACKS_RAIL);
+        vqp_fail(vqp, VQP_ERR_TIMEOUT);
+    }
+}
+
+/* Time in which progress was not called counts as hold_max: no path could come back */
+static void vqp_path_skip_time(vqp_t *vqp, uint64_t now)
+{
+    uint64_t elapsed = now - vqp->timed_at;
+    uint64_t skipped = elapsed - vqp_min(elapsed, vqp->failover.hold_max);
+
+    vqp->timed_at     = now;
+    vqp->outage_since = vqp_min(vqp->outage_since + skipped, now);
+    vqp->lacks_since  = vqp_min(vqp->lacks_since + skipped, now);
+    vqp_alive_skip(vqp, skipped, now);
+}
+
+/* How long all paths are down, as a counter */
+static void vqp_path_count_outage(vqp_t *vqp, uint64_t now)
+{
+    int is_up = vqp_has_path_in(vqp, VQP_PATH_UP);
+
+    if (!is_up && (vqp->all_down == 0)) {
+        vqp->all_down = now;
+    } else if (is_up && (vqp->all_down != 0)) {
+        vqp->stats.outage_ms += (now - vqp->all_down) / 1000000;
+        vqp->all_down         = 0;
     }
 }
 
@@ -252,26 +310,33 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
     uint32_t i;
 
     if (vqp_path_next_timeout(vqp) == UINT64_MAX) {
-        vqp->in_outage = 0;
+        vqp->in_outage = vqp->lacks_rail = 0;
         return;
     }
 
+    vqp_path_skip_time(vqp, now);
     vqp_silence_look(vqp, now, is_drained);
-    for (i = 0; i < vqp->tx.num_paths; ++i) {
-        if (vqp->tx.paths[i].fo.state != VQP_PATH_UP) {
-            vqp_path_on_timer(vqp, &vqp->tx.paths[i], now);
+    vqp_path_count_outage(vqp, now);
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        if (vqp->tx.paths.list[i].fo.state != VQP_PATH_UP) {
+            vqp_path_on_timer(vqp, &vqp->tx.paths.list[i], now);
         }
     }
 
+    vqp_alive_on_timer(vqp, now);
     /* RC finds out whether the peer answers a probe */
     if (vqp_has_path_in(vqp, VQP_PATH_UP) ||
         vqp_has_path_in(vqp, VQP_PATH_PROBE)) {
         vqp->in_outage = 0;
     } else if (!vqp->in_outage) {
         vqp->in_outage    = 1;
-        vqp->outage_since = now;
-    } else if (now - vqp->outage_since >= vqp->failover.outage) {
+        vqp->outage_since = vqp->path_heard = now;
+        vqp_alive_miss(vqp, now);
+    } else if (now >= vqp_path_outage_end(vqp)) {
         vqp_cover(PATH_OUTAGE);
         vqp_fail(vqp, VQP_ERR_TIMEOUT);
+        return;
     }
+
+    vqp_path_check_rail(vqp, now);
 }

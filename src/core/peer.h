@@ -25,6 +25,8 @@ typedef struct vqp_peer {
     uint64_t         id;       /* identity of the peer, see conntab.h; zero: the
                                   record is free */
     uint64_t         gap;      /* bit i: gap_base + i has not been seen */
+    uint64_t         answered; /* ns: when a connection got its first answer last;
+                                  0: none did */
     uint32_t         gap_base;
     uint32_t         highest;  /* highest number in either direction */
     uint32_t         num_new;  /* connections that wait to send their REQ */

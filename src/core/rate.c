@@ -10,6 +10,22 @@ static uint32_t vqp_rate_since(const vqp_rate_t *rate, uint64_t end)
     return (uint32_t)vqp_min(vqp_max(cost, 1ul), (uint64_t)UINT32_MAX);
 }
 
+static void vqp_rate_follow(vqp_rate_t *rate, int is_busy, uint64_t seen,
+                            uint64_t now)
+{
+    uint64_t end = is_busy ? now : seen;
+    uint64_t cost;
+
+    if (end <= rate->start) {
+        return;
+    }
+
+    cost         = vqp_rate_since(rate, end);
+    rate->recent = (vqp_rate_recent(rate, now) == 0) ?
+                           (uint32_t)cost :
+                           (uint32_t)((3ul * rate->recent + cost) / 4);
+}
+
 static int vqp_rate_sample(vqp_rate_t *rate, int is_busy, uint64_t seen,
                            uint64_t now)
 {
@@ -46,6 +62,7 @@ int vqp_rate_confirmed(vqp_rate_t *rate, uint64_t bytes, uint64_t left,
 
     rate->bytes = (uint32_t)vqp_min(sum, (uint64_t)UINT32_MAX);
     if (rate->bytes >= VQP_RATE_SAMPLE) {
+        vqp_rate_follow(rate, left > 0, seen, now);
         is_new = vqp_rate_sample(rate, left > 0, seen, now);
         vqp_rate_begin(rate, now);
     }

@@ -5,7 +5,7 @@
  * Pure: libc only.
  *
  * Confirmations are seen when somebody polls, not when they come. So only an
- * interval at whose end the path was still busy tells how long its bytes took.
+ * interval at whose end the path was still busy shows how long its bytes took.
  * Of a path that has run empty in between, the interval is an upper bound, and
  * the time until the last empty poll a lower bound. The lower bound counts as
  * long as nothing better is known.
@@ -28,6 +28,7 @@ typedef struct vqp_rate {
     uint32_t bytes;   /* confirmed since start */
     uint32_t cost;    /* ns per unit; 0: not known */
     uint32_t inverse; /* units per 2^28 ns */
+    uint32_t recent;  /* ns per unit, of all intervals: see vqp_rate_recent() */
 } vqp_rate_t;
 
 static inline void vqp_rate_set(vqp_rate_t *rate, uint32_t cost, uint64_t now)
@@ -48,6 +49,17 @@ static inline void vqp_rate_begin(vqp_rate_t *rate, uint64_t now)
 static inline uint32_t vqp_rate_cost(const vqp_rate_t *rate, uint64_t now)
 {
     return (now - rate->last < VQP_RATE_FORGET) ? rate->cost : 0;
+}
+
+/**
+ * An average that follows a path which runs empty, too: there it is that of the lower
+ * bounds, with the latency in them. To be compared with that of other paths.
+ *
+ * @return ns per unit; 0: not known.
+ */
+static inline uint32_t vqp_rate_recent(const vqp_rate_t *rate, uint64_t now)
+{
+    return (now - rate->last < VQP_RATE_FORGET) ? rate->recent : 0;
 }
 
 /** Time that @a bytes take, in ns. */

@@ -11,26 +11,26 @@ void vqp_tx_link_paths(vqp_tx_t *tx)
 {
     uint32_t i, j, next;
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        tx->paths[i].up = (tx->paths[i].fo.state == VQP_PATH_UP) &&
-                          !tx->paths[i].fo.parked &&
-                          !vqp_path_has_replay(&tx->paths[i]);
+    for (i = 0; i < tx->paths.count; ++i) {
+        tx->paths.list[i].up = (tx->paths.list[i].fo.state == VQP_PATH_UP) &&
+                          !tx->paths.list[i].fo.parked &&
+                          !vqp_path_has_replay(&tx->paths.list[i]);
     }
 
-    for (i = 0; i < tx->num_paths; ++i) {
+    for (i = 0; i < tx->paths.count; ++i) {
         next = i;
-        for (j = 0; j < tx->num_paths; ++j) {
-            next = (next + 1 == tx->num_paths) ? 0 : next + 1;
-            if (tx->paths[next].up) {
+        for (j = 0; j < tx->paths.count; ++j) {
+            next = (next + 1 == tx->paths.count) ? 0 : next + 1;
+            if (tx->paths.list[next].up) {
                 break;
             }
         }
-        tx->paths[i].next = (uint8_t)next;
-        vqp_tx_refill(tx, &tx->paths[i]);
+        tx->paths.list[i].next = (uint8_t)next;
+        vqp_tx_refill(tx, &tx->paths.list[i]);
     }
 
-    if (!tx->paths[tx->next_path].up) {
-        tx->next_path = tx->paths[tx->next_path].next;
+    if (!tx->paths.list[tx->paths.next].up) {
+        tx->paths.next = tx->paths.list[tx->paths.next].next;
     }
 }
 
@@ -49,6 +49,43 @@ static int vqp_replay_has_atomic(vqp_path_t *path)
     return 0;
 }
 
+static int vqp_tx_reaches_rail(const vqp_tx_t *tx, unsigned rail)
+{
+    uint32_t i;
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        if ((tx->paths.list[i].fo.state == VQP_PATH_UP) &&
+            (tx->paths.list[i].peer_rail == rail)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+int vqp_tx_lacks_rail(vqp_tx_t *tx)
+{
+    const vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.post);
+    vqp_path_t *path;
+    uint32_t i;
+
+    if (!tx->limits.amo_needs) {
+        return 0;
+    }
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
+        if (vqp_path_has_replay(path) && vqp_replay_has_atomic(path) &&
+            !vqp_tx_reaches_rail(tx, path->peer_rail)) {
+            return 1;
+        }
+    }
+
+    return (tx->rma.post != tx->rma.tail) &&
+           ((op->kind == VQP_KIND_FADD) || (op->kind == VQP_KIND_CSWAP)) &&
+           !vqp_tx_reaches_rail(tx, op->amo.rail);
+}
+
 /* May frags of @a path go to @a to? Not behind others that wait there */
 static int vqp_replay_may_use(const vqp_path_t *path, const vqp_path_t *to)
 {
@@ -56,29 +93,27 @@ static int vqp_replay_may_use(const vqp_path_t *path, const vqp_path_t *to)
            ((to == path) || !vqp_path_has_replay(to));
 }
 
+/* The path itself if it is UP again: it is idle. Else the least busy one */
 static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
 {
-    vqp_path_t *best = NULL;
+    vqp_want_t want = {.cap = UINT64_MAX, .rail = path->peer_rail};
+    uint32_t next   = path->index;
     vqp_path_t *to;
-    int is_bound;
-    uint32_t i;
 
     if (path->fo.target != VQP_PATH_NONE) {
-        to = &tx->paths[path->fo.target];
+        to = &tx->paths.list[path->fo.target];
         return vqp_replay_may_use(path, to) ? to : NULL;
     }
 
-    is_bound = tx->limits.amo_needs && vqp_replay_has_atomic(path);
-    for (i = 0; i < tx->num_paths; ++i) {
-        to = &tx->paths[i];
-        if (vqp_replay_may_use(path, to) &&
-            (!is_bound || (to->peer_rail == path->peer_rail)) &&
-            ((best == NULL) || (to->bytes < best->bytes))) {
-            best = to;
-        }
+    if (vqp_replay_may_use(path, path)) {
+        return path;
     }
 
-    return best;
+    if (vqp_replay_has_atomic(path)) {
+        want.needs = tx->limits.amo_needs;
+    }
+    return vqp_sched_pick(VQP_SCHED_LEAST, tx->paths.list, tx->paths.count, &next,
+                          &want, NULL);
 }
 
 /* The paths in *bits wait for an immediate behind what they carried: so does the
@@ -105,7 +140,7 @@ static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
         saved += vqp_replay_move_bit(&tx->fence.paths, path->index, to);
     }
 
-    if (tx->announce.tail_held) {
+    if (tx->announce.tail_ready) {
         saved += vqp_replay_move_bit(&tx->announce.tail_paths, path->index, to);
     } else {
         (void)vqp_replay_move_bit(&tx->announce.tail_paths, path->index, to);
@@ -113,13 +148,14 @@ static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
     tx->fc.fsn_reserved -= saved;
 
     path->fo.target = VQP_PATH_NONE;
+    vqp_tx_link_paths(tx); /* it may take frags again */
 }
 
 /* The path that the frags went to has failed with some of them: the rest waits
  * behind those, in that path's place */
 static void vqp_replay_join(vqp_tx_t *tx, vqp_path_t *path)
 {
-    vqp_path_t *to = &tx->paths[path->fo.target];
+    vqp_path_t *to = &tx->paths.list[path->fo.target];
     uint16_t count = (uint16_t)(path->fo.replay_end - path->fo.replay);
 
     if ((to == path) || (to->fo.state == VQP_PATH_QUIESCE) ||
@@ -156,80 +192,6 @@ static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to,
             ((uint16_t)(to->tail - to->fo.replay) < to->mask)); /* and a nop */
 }
 
-/* The source of the frag, from any offset of its op on */
-static void vqp_replay_gather(vqp_op_t *op, uint64_t offset, vqp_frag_t *frag)
-{
-    const vqp_iov_t *piece = vqp_op_iov(op);
-    uint64_t left          = frag->length;
-    uint64_t length;
-
-    for (frag->nsge = 0; left > 0; ++piece) {
-        if (offset >= piece->length) {
-            offset -= piece->length;
-            continue;
-        }
-
-        length = vqp_min(left, piece->length - offset);
-        frag->sge[frag->nsge].addr   = piece->addr + offset;
-        frag->sge[frag->nsge].length = (uint32_t)length;
-        frag->sge[frag->nsge].lkey   = piece->lkeys[frag->path->rail];
-        ++frag->nsge;
-        left  -= length;
-        offset = 0;
-    }
-}
-
-/* The first piece of an AM, which the fast path does not fill, is in the mirror */
-static void vqp_replay_am(vqp_tx_t *tx, vqp_op_t *op, uint64_t offset,
-                          vqp_frag_t *frag)
-{
-    uint32_t size = vqp_record_size((uint32_t)(op->length -
-                                               sizeof(vqp_record_t)));
-    uint32_t pos  = (op->am.ring_end - size) & (tx->cfg.ring_size - 1);
-
-    if (op->niov <= VQP_OP_IOV_INLINE) {
-        op->g.iov[0].addr   = (uintptr_t)tx->cfg.mirror + pos;
-        op->g.iov[0].length = op->length -
-                              ((op->niov == 2) ? op->g.iov[1].length : 0);
-        op->g.iov[0].lkeys  = tx->cfg.local_lkeys;
-    }
-
-    frag->raddr = tx->cfg.ring_raddr + pos + offset;
-    frag->rkey  = tx->cfg.ring_rkeys[frag->path->peer_rail];
-    vqp_replay_gather(op, offset, frag);
-    (void)vqp_tx_signal_am(tx, frag->path, op->am.ring_end, frag->flags);
-}
-
-static void vqp_replay_rma(vqp_tx_t *tx, vqp_op_t *op, uint64_t offset,
-                           vqp_frag_t *frag)
-{
-    vqp_path_t *path = frag->path;
-
-    ++path->rma;
-    frag->raddr = op->raddr + offset;
-    frag->rkey  = op->rma.rkeys[path->peer_rail];
-    if (op->kind != VQP_KIND_PUT) {
-        ++path->reads;
-        frag->opcode = (op->kind == VQP_KIND_GET)  ? VQP_WR_READ :
-                       (op->kind == VQP_KIND_FADD) ? VQP_WR_FADD : VQP_WR_CSWAP;
-    }
-
-    if ((op->kind == VQP_KIND_PUT) && (op->flags & VQP_OP_INLINE)) {
-        frag->flags        |= VQP_FRAG_INLINE;
-        frag->nsge          = 1;
-        frag->sge[0].addr   = (uintptr_t)op->data;
-        frag->sge[0].length = frag->length;
-        frag->sge[0].lkey   = 0;
-    } else if (op->kind <= VQP_KIND_GET) {
-        vqp_replay_gather(op, offset, frag);
-    } else {
-        frag->nsge          = 1;
-        frag->sge[0].addr   = (uintptr_t)vqp_tx_amo_cell(tx, path, frag->slot);
-        frag->sge[0].length = sizeof(uint64_t);
-        frag->sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
-    }
-}
-
 /* One frag. Returns 1 if it was a control message. */
 static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                            vqp_path_t *to, const vqp_credit_t *credit)
@@ -240,26 +202,28 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                                     NULL : vqp_tx_op_of(tx, entry.op);
     uint64_t offset       = (entry.kind == VQP_KIND_AM) ? entry.am_offset :
                             (entry.kind <= VQP_KIND_CSWAP) ? entry.offset : 0;
-    unsigned fence        = (to->reads > 0) ? VQP_FRAG_FENCE : 0;
     int is_empty          = (entry.kind == VQP_KIND_NOTIFY) ||
-                            (entry.kind == VQP_KIND_FENCE);
+                            (entry.kind == VQP_KIND_FENCE) ||
+                            (entry.kind == VQP_KIND_NOP);
     vqp_frag_t *frag;
 
-    place->kind = VQP_KIND_FREE;
+    place->kind = VQP_KIND_DONE;
     frag = is_empty ?
-           vqp_tx_emit_empty(tx, batch, to, op, entry.op, entry.kind, 1) :
-           vqp_tx_emit(tx, batch, to, op, entry.op, entry.kind, offset,
+           vqp_tx_emit_empty(tx, batch, to, op, (vqp_kind_t)entry.kind, 1) :
+           vqp_tx_emit(tx, batch, to, op, (vqp_kind_t)entry.kind, offset,
                        entry.length, 1);
-    frag->flags |= fence;
+    vqp_frag_add_fence(frag);
     vqp_path_at(to, frag->slot)->flags |=
             (uint8_t)((entry.flags & (VQP_INFLIGHT_COMPLETES |
-                                      VQP_INFLIGHT_BARRIER)) |
-                      VQP_INFLIGHT_REPLAYED |
-                      ((fence != 0) ? VQP_INFLIGHT_FENCED : 0));
+                                      VQP_INFLIGHT_REFUSED)) |
+                      VQP_INFLIGHT_REPLAYED);
     if (entry.kind == VQP_KIND_AM) {
-        vqp_replay_am(tx, op, offset, frag);
+        vqp_tx_set_am_source(tx, op);
+        vqp_tx_fill_am(tx, op, offset, frag);
     } else if (entry.kind <= VQP_KIND_CSWAP) {
-        vqp_replay_rma(tx, op, offset, frag);
+        vqp_tx_fill_rma(tx, op, (vqp_kind_t)entry.kind,
+                        op->flags & VQP_OP_INLINE, 0, to, offset, entry.length,
+                        frag->sge, frag);
     } else if (entry.kind == VQP_KIND_CONTROL) {
         vqp_tx_fill_control(tx, frag, credit);
         vqp_path_at(to, frag->slot)->am_post = entry.am_post;
@@ -269,6 +233,7 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
         vqp_frag_add_imm(frag, vqp_imm_fsn(entry.imm),
                          entry.imm & ~(uint32_t)VQP_FSN_MASK);
     }
+    ++path->stats.replays;
     ++tx->stats->replayed;
     tx->stats->replayed_bytes += entry.length;
     return entry.kind == VQP_KIND_CONTROL;
@@ -289,15 +254,15 @@ static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     for (; vqp_path_has_replay(path); ++path->fo.replay) {
         vqp_inflight_t *entry = vqp_path_at(path, path->fo.replay);
 
-        if (entry->kind == VQP_KIND_FREE) {
-            continue;
-        }
-
-        if ((entry->flags & VQP_INFLIGHT_IMM) &&
+        if ((entry->kind != VQP_KIND_DONE) &&
+            (entry->flags & VQP_INFLIGHT_IMM) &&
             (vqp_fsn_diff(vqp_imm_fsn(entry->imm), tx->fc.fsn_peer) < 0)) {
             /* The peer has received it, and has advertised this since */
             vqp_replay_take(path, entry, 1);
-            vqp_replay_end(tx, path, entry, VQP_OK);
+            vqp_replay_end(tx, path, entry, VQP_OK, to->reads > 0);
+        }
+
+        if (entry->kind == VQP_KIND_DONE) {
             continue;
         }
 
@@ -323,18 +288,19 @@ int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit)
     vqp_path_t *path, *to;
     uint32_t i;
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        path = &tx->paths[i];
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
         if (vqp_path_has_replay(path) && (path->fo.target != VQP_PATH_NONE)) {
             vqp_replay_join(tx, path);
         }
     }
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        path = &tx->paths[i];
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
         if (vqp_path_has_replay(path)) {
             control |= vqp_replay_path(tx, batch, path, credit);
-        } else if ((path->fo.state >= VQP_PATH_DOWN) &&
+        } else if (((path->fo.state >= VQP_PATH_DOWN) ||
+                    vqp_path_has_left(path)) &&
                    (((tx->fence.paths * tx->fence.started) |
                      tx->announce.tail_paths) & (1ul << i)) &&
                    ((to = vqp_replay_target(tx, path)) != NULL)) {
@@ -347,6 +313,5 @@ int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit)
     if (!is_left) {
         tx->slow &= ~(uint32_t)VQP_TX_REPLAY;
     }
-    vqp_tx_link_paths(tx);
     return control;
 }

@@ -23,6 +23,12 @@
  */
 int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit);
 
+/**
+ * Does an atomic wait for a path to the one rail that atomics go to, and is none UP?
+ * It holds up what is behind it.
+ */
+int vqp_tx_lacks_rail(vqp_tx_t *tx);
+
 /** A path went down or came up: update the order of the paths, and which of them
  *  take frags. */
 void vqp_tx_link_paths(vqp_tx_t *tx);

@@ -21,71 +21,11 @@ typedef enum {
 static inline vqp_path_t *
 vqp_tx_fast_path(const vqp_tx_t *tx, const vqp_opring_t *ring, uint32_t slow)
 {
-    vqp_path_t *path = &tx->paths[tx->next_path];
+    vqp_path_t *path = &tx->paths.list[tx->paths.next];
 
     return vqp_likely((slow == 0) && (ring->post == ring->tail) &&
                       (path->budget.frags != 0) &&
                       (path->bytes < tx->limits.fast_cap)) ? path : NULL;
-}
-
-/* What frags of AMs and RMA ops have in common */
-static inline void
-vqp_tx_fill_frag(vqp_frag_t *frag, vqp_path_t *path, vqp_op_t *op,
-                 vqp_kind_t kind, vqp_wr_t opcode, uint64_t raddr,
-                 uint32_t length, vqp_sge_t *sge)
-{
-    frag->path         = path;
-    frag->op           = op;
-    frag->sge          = sge;
-    frag->nsge         = 1;
-    frag->opcode       = (uint8_t)opcode;
-    frag->kind         = kind;
-    frag->length       = length;
-    frag->raddr        = raddr;
-    ++path->stats.frags;
-    path->stats.bytes += length;
-}
-
-/* Place @a length bytes of a put, get or atomic on the path, from op->offset on */
-static VQP_ALWAYS_INLINE void
-vqp_tx_send_rma_frag(vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op,
-                     vqp_kind_t kind, uint64_t offset, uint32_t length,
-                     unsigned inflight, int signal, unsigned flags,
-                     vqp_sge_t *sge, vqp_frag_t *frag)
-{
-    /* by vqp_kind_t */
-    static const vqp_wr_t opcodes[] = {VQP_WR_WRITE_IMM, VQP_WR_WRITE,
-                                       VQP_WR_READ, VQP_WR_FADD, VQP_WR_CSWAP};
-    unsigned signaled;
-
-    ++path->rma;
-    tx->next_path = path->next;
-    frag->slot    = vqp_tx_place(tx, path, vqp_opring_index(&tx->rma, op),
-                                 (uint8_t)kind, offset, length, inflight,
-                                 signal, &signaled);
-    vqp_tx_fill_frag(frag, path, op, kind, opcodes[kind], op->raddr + offset,
-                     length, sge);
-    frag->flags = flags | signaled;
-    frag->rkey  = op->rma.rkeys[path->peer_rail];
-    sge->length = length;
-    if (kind >= VQP_KIND_FADD) {
-        sge->addr = (uintptr_t)vqp_tx_amo_cell(tx, path, frag->slot);
-        sge->lkey = tx->cfg.local_lkeys[path->rail];
-    } else if (flags & VQP_FRAG_INLINE) {
-        sge->addr = (uintptr_t)op->data;
-        sge->lkey = 0;
-    } else {
-        sge->addr = op->g.iov[0].addr + offset;
-        sge->lkey = op->g.iov[0].lkeys[path->rail];
-    }
-}
-
-/* Is the put split into no more frags than there are paths, and small enough not
- * to be measured? */
-static inline int vqp_tx_is_spread(const vqp_tx_t *tx, const vqp_op_t *op)
-{
-    return ((op->length - 1) >> op->frag_shift < tx->num_paths) &&
-           (op->length < tx->limits.fast_max) && (op->niov == 1);
 }
 
 /**
@@ -120,8 +60,9 @@ vqp_tx_send_rma(vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
         }
 
         if (op->length > (1ul << op->frag_shift)) {
-            if (is_read || !vqp_tx_is_spread(tx, op)) {
-                goto queue;
+            if (is_read ||
+                ((op->length - 1) >> op->frag_shift >= tx->paths.count)) {
+                goto queue; /* more than a frag per path */
             }
             vqp_tx_accept(tx, op, 0, 0);
             ++tx->rma.tail;
@@ -131,16 +72,18 @@ vqp_tx_send_rma(vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
 
     if (is_read) {
         vqp_cover(SEND_FAST_READ);
-        /* the frag that takes the last READ credit gets a CQE */
-        signal |= ++path->reads == path->reads_max;
+        signal |= ++path->reads >= path->reads_max; /* the last one needs a CQE */
     }
 
-    ++tx->rma.tail;
-    ++tx->rma.post;
+    tx->rma.post  = ++tx->rma.tail;
+    tx->paths.next = path->next;
     vqp_tx_accept(tx, op, op->length, 1);
-    vqp_tx_send_rma_frag(tx, path, op, kind, 0, (uint32_t)op->length,
-                         tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES,
-                         signal, flags, sge, frag);
+    vqp_tx_place(tx, path, op, vqp_opring_index(&tx->rma, op), kind, 0,
+                 (uint32_t)op->length,
+                 tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES, signal, sge,
+                 frag);
+    vqp_tx_fill_rma(tx, op, kind, flags & VQP_FRAG_INLINE, 1, path, 0,
+                    (uint32_t)op->length, sge, frag);
     return VQP_SEND_FRAG;
 
 queue:
@@ -176,7 +119,6 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
     vqp_path_t *path = vqp_tx_fast_path(tx, &tx->am,
                                         tx->slow & ~VQP_TX_FENCE_RMA);
     uint32_t total   = (uint32_t)sizeof(*am->record) + length;
-    unsigned signaled;
 
     if (vqp_unlikely((path == NULL) || (nsge == 0) ||
                      (op->flags & VQP_OP_FENCE) ||
@@ -186,32 +128,25 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
     }
 
     vqp_cover(SEND_FAST_AM);
-    vqp_record_fill(am->record, am_id, length, credit);
-    op->niov         = (uint8_t)nsge;
-    op->length       = total;
-    op->am.ring_end  = am->begin + vqp_record_size(length);
-    tx->fc.ring_head = op->am.ring_end;
-    tx->fence.am     = 0;
+    vqp_tx_accept_am(tx, am, am_id, length, credit, total, 1);
+    op->niov           = (uint8_t)nsge;
     tx->fc.am_credits -= (tx->fc.am_credits > 0);
-    tx->am.post      = ++tx->am.tail;
-    tx->next_path    = path->next;
-    vqp_tx_accept(tx, op, total, 1);
+    tx->am.post        = tx->am.tail;
+    tx->paths.next      = path->next;
     frag->imm = vqp_tx_next_fsn(tx) | vqp_tx_last_flags(op);
     ++path->stats.imms;
-    frag->slot = vqp_tx_place(tx, path,
-                              vqp_opring_index(&tx->am, op) | VQP_OP_AM,
-                              VQP_KIND_AM, 0, total,
-                              VQP_INFLIGHT_IMM |
-                              (tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES),
-                              op->flags & VQP_OP_SIGNAL, &signaled);
+    vqp_tx_place(tx, path, op, vqp_opring_index(&tx->am, op) | VQP_OP_AM,
+                 VQP_KIND_AM, 0, total,
+                 VQP_INFLIGHT_IMM |
+                 (tx->cfg.comp_post ? 0 : VQP_INFLIGHT_COMPLETES),
+                 op->flags & VQP_OP_SIGNAL, sge, frag);
+    frag->opcode = VQP_WR_WRITE_IMM;
     vqp_path_at(path, frag->slot)->imm = frag->imm;
-    vqp_tx_fill_frag(frag, path, op, VQP_KIND_AM, VQP_WR_WRITE_IMM,
-                     tx->cfg.ring_raddr +
-                     (uint64_t)((char*)am->record - tx->cfg.mirror), total, sge);
-    frag->flags = signaled | vqp_tx_signal_am(tx, path, op->am.ring_end,
-                                              signaled);
-    frag->rkey  = tx->cfg.ring_rkeys[path->peer_rail];
+    vqp_tx_fill_am_target(tx, path, op,
+                          tx->cfg.ring_raddr +
+                          (uint64_t)((char*)am->record - tx->cfg.mirror), frag);
 
+    frag->nsge    = (uint8_t)nsge;
     sge[0].addr   = (uintptr_t)am->record;
     sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
     if (nsge == 1) {
@@ -220,7 +155,6 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
             frag->flags |= VQP_FRAG_INLINE;
         }
     } else {
-        frag->nsge    = 2;
         sge[0].length = (uint32_t)sizeof(*am->record) + in_mirror;
         sge[1].addr   = op->g.iov[1].addr;
         sge[1].length = (uint32_t)op->g.iov[1].length;

@@ -1,6 +1,6 @@
 /*
  * Wrap-safe arithmetic on the sequence numbers of the protocol. Every compare
- * of an fsn, a ring position or an op number goes through this header: a plain
+ * of an fsn, a ring position or an op number goes through this header: a simple
  * '<' on a number that wraps is wrong once in every wrap.
  */
 #ifndef VQP_CORE_SEQ_H

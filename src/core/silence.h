@@ -17,7 +17,7 @@
 #ifndef VQP_CORE_SILENCE_H
 #define VQP_CORE_SILENCE_H
 
-#include "core/vqp.h"
+#include "core/vqpstate.h"
 
 /** Begin: paths that have something in flight are to be looked at from then on. */
 void vqp_silence_init(vqp_t *vqp);

@@ -13,7 +13,8 @@
     _(bytes, "bytes of these frags") \
     _(imms, "immediates sent on the path, each consumes an fsn") \
     _(tx_cqes, "send completions polled") \
-    _(rx_cqes, "receive completions polled")
+    _(rx_cqes, "receive completions polled") \
+    _(replays, "frags lost with a queue pair of the path and sent again")
 
 #define VQP_COUNTERS(_) \
     _(ops, "operations accepted") \
@@ -32,6 +33,9 @@
     _(path_downs, "paths that were given up") \
     _(path_ups, "paths that came back") \
     _(silences, "paths that were given up because they were silent") \
+    _(moves, "paths that were moved to another flow because they were slow") \
+    _(false_alarms, "silent paths whose next queue pair worked at once") \
+    _(outage_ms, "time without any path that was up, milliseconds") \
     _(replayed, "frags that were sent again on another queue pair") \
     _(replayed_bytes, "bytes of these") \
     _(undecided, "atomics that ended in an error because their result is unknown") \

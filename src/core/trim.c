@@ -105,7 +105,7 @@ static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
     *status = VQP_OK;
     switch (entry->kind) {
     case VQP_KIND_NOP:
-    case VQP_KIND_FREE:
+    case VQP_KIND_DONE:
         return 0;
     case VQP_KIND_GET:
         return 1; /* its data may not have come */
@@ -141,12 +141,24 @@ void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign)
     }
 }
 
-void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
-                    vqp_status_t status)
+/* What the entry stood for has ended, but it has a place in the order of its path */
+static void vqp_trim_make_nop(vqp_inflight_t *entry, unsigned flags)
 {
-    path->bytes -= entry->length;
-    (void)vqp_tx_retire_one(tx, path, entry, status);
-    entry->kind = VQP_KIND_FREE;
+    entry->kind   = VQP_KIND_NOP;
+    entry->op     = VQP_OP_NONE;
+    entry->flags  = (uint8_t)flags;
+    entry->length = 0;
+}
+
+void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
+                    vqp_status_t status, int is_behind_read)
+{
+    vqp_tx_end_frag(tx, path, entry, status);
+    entry->kind = VQP_KIND_DONE;
+    if (is_behind_read && (entry->flags & VQP_INFLIGHT_FENCED)) {
+        vqp_cover(REPLAY_HOLDS);
+        vqp_trim_make_nop(entry, VQP_INFLIGHT_FENCED);
+    }
 }
 
 /* All that went to @a path was executed: the rest may go anywhere */
@@ -154,9 +166,9 @@ static void vqp_replay_unbind(vqp_tx_t *tx, const vqp_path_t *path)
 {
     uint32_t i;
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        if (tx->paths[i].fo.target == path->index) {
-            tx->paths[i].fo.target = VQP_PATH_NONE;
+    for (i = 0; i < tx->paths.count; ++i) {
+        if (tx->paths.list[i].fo.target == path->index) {
+            tx->paths.list[i].fo.target = VQP_PATH_NONE;
         }
     }
 }
@@ -182,14 +194,22 @@ static void vqp_trim_reorder(vqp_path_t *path)
     vqp_trim_reverse(path, path->fo.replay, path->tail);
 }
 
+/* Would it matter if the frag was executed a second time? */
+static int vqp_trim_once(const vqp_inflight_t *entry)
+{
+    return (entry->kind == VQP_KIND_PUT) || (entry->kind == VQP_KIND_FADD) ||
+           (entry->kind == VQP_KIND_CSWAP);
+}
+
 unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
-                     const vqp_executed_t *executed)
+                     const vqp_executed_t *executed, unsigned *unknown)
 {
     int had_replay = vqp_path_has_replay(path);
     uint16_t head  = path->head;
     unsigned sent  = (uint16_t)(path->fo.posted - head);
     unsigned lost  = 0;
     unsigned kept  = 0; /* and what is kept already */
+    unsigned reads = 0; /* of the kept ones */
     int is_exact;
     unsigned count, fenced, i;
     vqp_inflight_t *entry;
@@ -205,25 +225,30 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
         vqp_cover(TRIM_AGAIN);
         kept = 1;
         for (slot = path->fo.replay_end; slot != head; ++slot) {
-            vqp_path_at(path, slot)->kind = VQP_KIND_FREE;
+            vqp_path_at(path, slot)->kind = VQP_KIND_DONE;
         }
     } else {
         path->fo.replay = head;
     }
 
+    *unknown = 0;
     for (i = 0, slot = head; slot != path->tail; ++slot, ++i) {
-        entry  = vqp_path_at(path, slot);
-        status = VQP_OK;
+        entry     = vqp_path_at(path, slot);
+        status    = VQP_OK;
+        *unknown += !is_exact && (i >= count) && (i < sent) &&
+                    vqp_trim_once(entry);
         if ((i >= fenced) &&
             vqp_trim_keeps(tx, entry, i < count, is_exact || (i >= sent),
                            &status)) {
             ++kept;
+            reads += (entry->kind >= VQP_KIND_GET) &&
+                     (entry->kind <= VQP_KIND_CSWAP);
             vqp_replay_take(path, entry, -1);
             continue;
         }
 
         lost += status != VQP_OK;
-        vqp_replay_end(tx, path, entry, status);
+        vqp_replay_end(tx, path, entry, status, reads > 0);
     }
 
     if (had_replay) {
@@ -236,7 +261,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     path->fo.replay_end = path->tail;
     /* Slots of a probe hold nothing: they must not add up, while probes fail */
     while (vqp_path_has_replay(path) &&
-           (vqp_path_at(path, path->fo.replay)->kind == VQP_KIND_FREE)) {
+           (vqp_path_at(path, path->fo.replay)->kind == VQP_KIND_DONE)) {
         ++path->fo.replay;
     }
     if (path->fo.target == path->index) {
@@ -259,9 +284,9 @@ vqp_tx_abandon_replay(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
 
     for (; path->fo.replay != path->fo.replay_end; ++path->fo.replay) {
         entry = vqp_path_at(path, path->fo.replay);
-        if (entry->kind != VQP_KIND_FREE) {
+        if (entry->kind != VQP_KIND_DONE) {
             vqp_replay_take(path, entry, 1);
-            vqp_replay_end(tx, path, entry, status);
+            vqp_replay_end(tx, path, entry, status, 0);
         }
     }
     vqp_tx_advance_both(tx);
@@ -271,7 +296,6 @@ vqp_tx_abandon_replay(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
 static void
 vqp_tx_end_unposted(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
 {
-    vqp_inflight_t *entry;
     uint16_t slot;
 
     if (!path->fo.has_nop) {
@@ -280,13 +304,8 @@ vqp_tx_end_unposted(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
     }
 
     for (slot = path->fo.posted; slot != (uint16_t)(path->tail - 1); ++slot) {
-        entry         = vqp_path_at(path, slot);
-        path->bytes  -= entry->length;
-        (void)vqp_tx_retire_one(tx, path, entry, status);
-        entry->kind   = VQP_KIND_NOP; /* the nop's completion passes it */
-        entry->op     = VQP_OP_NONE;
-        entry->flags  = 0;
-        entry->length = 0;
+        vqp_tx_end_frag(tx, path, vqp_path_at(path, slot), status);
+        vqp_trim_make_nop(vqp_path_at(path, slot), 0); /* the nop's CQE passes it */
     }
 }
 
@@ -295,8 +314,8 @@ void vqp_tx_fail_paths(vqp_tx_t *tx, vqp_status_t status)
     vqp_path_t *path;
     uint32_t i;
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        path = &tx->paths[i];
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
         if ((path->fo.state == VQP_PATH_UP) && !vqp_path_has_replay(path)) {
             continue;
         }

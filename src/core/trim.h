@@ -15,10 +15,13 @@
  * An atomic ends with VQP_ERR_LOST if it was executed and its result is needed,
  * or if it is unknown whether it was executed.
  *
+ * @param [out] unknown  Frags of puts and atomics that may have been executed: such
+ *                       a put waits for its replay, the same data to the same place.
+ *
  * @return The number of such atomics.
  */
 unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
-                     const vqp_executed_t *executed);
+                     const vqp_executed_t *executed, unsigned *unknown);
 
 /** The vqp has failed: what only a replay could have confirmed ends with @a status.
  *  After vqp_tx_fail(). */
@@ -30,8 +33,13 @@ void vqp_tx_fail_paths(vqp_tx_t *tx, vqp_status_t status);
  */
 void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign);
 
-/** A frag that waits ends without a completion. It takes of its path what it took. */
+/**
+ * A frag that waits ends without a completion. It takes of its path what it took.
+ *
+ * @param is_behind_read  READs in front of it go again. If it waited for these, so does
+ *                        what comes behind it, on one path: a nop takes its place.
+ */
 void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
-                    vqp_status_t status);
+                    vqp_status_t status, int is_behind_read);
 
 #endif

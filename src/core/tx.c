@@ -5,24 +5,79 @@
 #include "core/tx.h"
 
 #include "core/cover.h"
-#include "core/place.h"
 
 #include <string.h>
 
 /* Bytes without a CQE, where the cap of a path is larger: a CQE per MiB is cheap */
 #define VQP_TX_MAX_UNSIGNALED (1ul << 20)
 
+/* ---- the budget of a path ---- */
+
+uint32_t vqp_path_more_packets(const vqp_path_t *path,
+                               const vqp_inflight_t *entry)
+{
+    return (entry->length != 0) ? (entry->length - 1) >> path->mtu_shift : 0;
+}
+
+/* The packets of the frags from path->fo.wrs_seen on */
+static void vqp_path_count_packets(vqp_path_t *path)
+{
+    uint16_t slot;
+
+    for (slot = path->fo.wrs_seen; slot != path->tail; ++slot) {
+        path->fo.packets += vqp_path_more_packets(path, vqp_path_at(path, slot));
+    }
+}
+
+static inline void vqp_path_count(vqp_path_t *path)
+{
+    if (path->mtu_shift != 0) {
+        vqp_path_count_packets(path);
+    }
+
+    path->fo.wrs     += (uint16_t)(path->tail - path->fo.wrs_seen);
+    path->fo.wrs_seen = path->tail;
+}
+
+void vqp_path_count_wrs(vqp_path_t *path)
+{
+    vqp_path_count(path);
+}
+
+void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
+{
+    uint32_t slots      = vqp_path_outstanding(path) + VQP_CONTROL_RESERVE;
+    uint32_t unsignaled = (uint16_t)(path->tail - path->signaled);
+    uint32_t signal_in  = (unsignaled < tx->cfg.signal_every) ?
+                                  tx->cfg.signal_every - unsignaled : 1;
+    uint64_t bytes;
+
+    vqp_path_count(path); /* at least once in a round of tail */
+    if (!path->up || (slots >= path->depth) ||
+        (path->bytes >= tx->cfg.path_cap)) {
+        vqp_path_stop(path);
+        return;
+    }
+
+    bytes              = tx->cfg.path_cap - path->bytes;
+    path->budget.bytes = (uint32_t)vqp_min(bytes,
+                                           (uint64_t)tx->limits.max_unsignaled);
+    path->budget.frags = vqp_min(signal_in, path->depth - slots);
+}
+
+/* ---- the sender ---- */
+
 static void vqp_tx_init_paths(vqp_tx_t *tx)
 {
     vqp_path_t *path;
     uint32_t i;
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        path = &tx->paths[i];
-        if (path->peer_rail != tx->paths[0].peer_rail) {
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
+        if (path->peer_rail != tx->paths.list[0].peer_rail) {
             tx->limits.amo_needs = VQP_NEED_RAIL;
         }
-        path->next     = (uint8_t)((i + 1 == tx->num_paths) ? 0 : i + 1);
+        path->next     = (uint8_t)((i + 1 == tx->paths.count) ? 0 : i + 1);
         path->signaled = path->tail;
         path->fo.wrs_seen = path->tail;
         path->fo.target   = VQP_PATH_NONE;
@@ -45,9 +100,9 @@ static void vqp_tx_init_limits(vqp_tx_t *tx)
         tx->limits.fast_max = VQP_RATE_SAMPLE;
     }
     tx->limits.turn_cap = in_turn ? tx->limits.fast_cap : 0;
-    tx->limits.one_frag = 1u << ((tx->num_paths == 1) ? cfg->frag_shift :
+    tx->limits.one_frag = 1u << ((tx->paths.count == 1) ? cfg->frag_shift :
                                                         cfg->min_shift);
-    while ((1u << tx->limits.path_shift) < tx->num_paths) {
+    while ((1u << tx->limits.path_shift) < tx->paths.count) {
         ++tx->limits.path_shift;
     }
 
@@ -55,7 +110,7 @@ static void vqp_tx_init_limits(vqp_tx_t *tx)
      * them: an eighth of the ring at most. A path that is full of other bytes is
      * refilled a quarter at a time. */
     tx->limits.am_frags          = vqp_tx_am_frags_max(cfg->fsn_window,
-                                                       tx->num_paths);
+                                                       tx->paths.count);
     tx->limits.am_max_unsignaled = cfg->ring_size / 8;
     tx->limits.max_unsignaled    =
             (uint32_t)vqp_max(1ul, vqp_min(cfg->path_cap / 4,
@@ -71,8 +126,8 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     memset(tx, 0, sizeof(*tx));
     vqp_opring_init(&tx->am, am_ops, am_size);
     vqp_opring_init(&tx->rma, rma_ops, rma_size);
-    tx->paths       = paths;
-    tx->num_paths   = num_paths;
+    tx->paths.list  = paths;
+    tx->paths.count = num_paths;
     tx->fc.fsn_next = tx->fc.fsn_peer = cfg->first_fsn;
     tx->done.head   = tx->done.tail = VQP_OP_NONE;
     tx->announce.head = tx->announce.tail = VQP_OP_NONE;
@@ -151,8 +206,8 @@ static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
 /* Immediates that the fence of an AM takes at most */
 static inline uint32_t vqp_tx_fences(const vqp_tx_t *tx, const vqp_op_t *op)
 {
-    return ((op->flags & VQP_OP_FENCE) && (tx->num_paths > 1)) ?
-                   tx->num_paths : 0;
+    return ((op->flags & VQP_OP_FENCE) && (tx->paths.count > 1)) ?
+                   tx->paths.count : 0;
 }
 
 uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length)
@@ -172,7 +227,7 @@ static inline uint32_t vqp_tx_frags(uint64_t length, unsigned shift)
 
 uint32_t vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op)
 {
-    return vqp_min(vqp_tx_frags(op->length, op->frag_shift), tx->num_paths);
+    return vqp_min(vqp_tx_frags(op->length, op->frag_shift), tx->paths.count);
 }
 
 /* AMs are bounded so that their frags never get larger than devices take */
@@ -206,7 +261,7 @@ vqp_tx_am_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
     frags          = vqp_tx_frags(op->length, op->frag_shift);
     if (frags > 1) {
         switch (vqp_notify_choose((vqp_notify_t)tx->cfg.notify, frags,
-                                  tx->num_paths)) {
+                                  tx->paths.count)) {
         case VQP_NOTIFY_SPRAY:
             op->flags |= VQP_OP_SPRAY | VQP_OP_SIGNAL;
             return 1;
@@ -301,19 +356,33 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max)
     return am;
 }
 
+void vqp_tx_set_am_source(const vqp_tx_t *tx, vqp_op_t *op)
+{
+    uint32_t length  = (uint32_t)(op->length - sizeof(vqp_record_t));
+    uint32_t offset  = (op->am.ring_end - vqp_record_size(length)) &
+                       (tx->cfg.ring_size - 1);
+    vqp_iov_t *iov   = vqp_op_iov(op);
+    uint64_t user    = 0;
+    unsigned i;
+
+    for (i = 1; i < op->niov; ++i) {
+        user += iov[i].length;
+    }
+
+    op->raddr   = tx->cfg.ring_raddr + offset;
+    iov->addr   = (uintptr_t)tx->cfg.mirror + offset;
+    iov->length = op->length - user;
+    iov->lkeys  = tx->cfg.local_lkeys;
+}
+
 void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
                       uint32_t length, uint32_t in_mirror,
                       const vqp_credit_t *credit)
 {
     vqp_op_t *op = am.op;
     uint32_t frags;
-    vqp_iov_t *iov;
 
-    vqp_record_fill(am.record, am_id, length, credit);
-    vqp_tx_accept(tx, op, 0, 0);
-    op->length = sizeof(*am.record) + length;
-    op->raddr  = tx->cfg.ring_raddr +
-                 (uint64_t)((char*)am.record - tx->cfg.mirror);
+    vqp_tx_accept_am(tx, &am, am_id, length, credit, 0, 0);
     if (length == in_mirror) {
         op->niov = 1;
         if (op->length <= tx->cfg.inline_max) {
@@ -321,24 +390,14 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
         }
     }
 
-    iov           = vqp_op_iov(op);
-    iov->addr     = (uintptr_t)am.record;
-    iov->length   = sizeof(*am.record) + in_mirror;
-    iov->lkeys    = tx->cfg.local_lkeys;
-    op->iov_idx   = 0;
-    op->g.iov_off = 0;
-
     /* A message shorter than the max of begin may have smaller frags, and more of
      * them: am.imms, the number that begin has reserved, limits them */
     frags = vqp_tx_am_set_frag_size(tx, op, am.imms);
     vqp_cover_if(frags < am.imms, TX_FRAGS_FEWER);
 
-    op->am.ring_end      = am.begin + vqp_record_size(length);
-    tx->fc.ring_head     = op->am.ring_end;
+    vqp_tx_set_am_source(tx, op);
     tx->fc.fsn_reserved += frags + vqp_tx_fences(tx, op);
-    tx->fence.am         = 0;
     tx->fc.am_credits    = 0;
-    ++tx->am.tail;
 }
 
 void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
@@ -346,11 +405,11 @@ void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op)
     vqp_tx_accept(tx, op, 0, 0);
     if (vqp_unlikely(tx->slow & VQP_TX_FENCE_RMA)) {
         op->flags        |= VQP_OP_FENCE;
-        op->rma.fence_at  = (tx->num_paths == 1) ? tx->am.tail :
+        op->rma.fence_at  = (tx->paths.count == 1) ? tx->am.tail :
                             vqp_opring_is_ahead(&tx->am, tx->fence.am_tail) ?
                                     tx->fence.am_tail : tx->am.head;
         tx->slow         &= ~(uint32_t)VQP_TX_FENCE_RMA;
-        if (tx->num_paths > 1) {
+        if (tx->paths.count > 1) {
             vqp_tx_reclaim(tx); /* it waits for what precedes it */
         }
     }
@@ -408,8 +467,8 @@ unsigned vqp_tx_outstanding(const vqp_tx_t *tx)
     unsigned count = 0;
     uint32_t i;
 
-    for (i = 0; i < tx->num_paths; ++i) {
-        count += vqp_path_outstanding(&tx->paths[i]);
+    for (i = 0; i < tx->paths.count; ++i) {
+        count += vqp_path_outstanding(&tx->paths.list[i]);
     }
 
     return count;

@@ -51,10 +51,10 @@ enum {
     VQP_TX_CONTROL    = 1 << 0, /* credit has to be advertised */
     VQP_TX_NOTIFY     = 1 << 1, /* sprayed AMs wait for their notify */
     VQP_TX_NOP        = 1 << 2, /* unsignaled frags have to be confirmed */
-    VQP_TX_PROBE      = 1 << 3, /* something has to be in flight */
+    VQP_TX_WITNESS    = 1 << 3, /* idle paths get a nop: do they work? */
     VQP_TX_REPLAY     = 1 << 7, /* a path is not UP */
     VQP_TX_WORK       = VQP_TX_CONTROL | VQP_TX_NOTIFY | VQP_TX_NOP |
-                        VQP_TX_PROBE | VQP_TX_REPLAY,
+                        VQP_TX_WITNESS | VQP_TX_REPLAY,
     VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the scheduler's choice */
     VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
     VQP_TX_QUIET      = 1 << 8, /* nothing was in flight at the last look at the
@@ -69,9 +69,11 @@ typedef struct vqp_tx {
     uint32_t        seq;          /* number of the next op */
     vqp_opring_t    am;
     vqp_opring_t    rma;
-    vqp_path_t     *paths;
-    uint32_t        num_paths;
-    uint32_t        next_path;    /* in turn: where the search starts */
+    struct {
+        vqp_path_t *list;
+        uint32_t    count;
+        uint32_t    next;         /* in turn: where the search starts */
+    } paths;
 
     /* flow control: what the peer and the mirror have room for */
     struct {
@@ -114,9 +116,9 @@ typedef struct vqp_tx {
     } fence;
 
     struct {
-        uint64_t    tail_paths;   /* that the tail AM at am.post has used */
-        uint8_t     tail_held;    /* that AM counts one frag more, for the
-                                     immediates that it still owes */
+        uint64_t    tail_paths;   /* that have carried a frag of the tail AM at
+                                     am.post, and not its immediate yet */
+        uint8_t     tail_ready;   /* all data of that AM is dispatched */
         uint16_t    head;         /* sprayed AMs, all data confirmed */
         uint16_t    tail;
     } announce;
@@ -249,20 +251,17 @@ uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length);
 /** Fragment size for an op: within the limits, one or two frags per path. */
 static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
 {
-    return ((tx->num_paths == 1) || (length <= (1ul << tx->cfg.min_shift))) ?
+    return ((tx->paths.count == 1) || (length <= (1ul << tx->cfg.min_shift))) ?
                    tx->cfg.frag_shift : vqp_tx_frag_shift_shared(tx, length);
 }
 
 /**
- * Choose the fragment size of a put or get with pieces, and rewind its cursor.
- * Call it after the length is set. For a put whose data is in the op, set only
- * frag_shift.
+ * Choose the fragment size of a put or get with pieces. Call it after the length is
+ * set. For a put whose data is in the op, set only frag_shift.
  */
 static inline void vqp_tx_rma_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op)
 {
     op->frag_shift = vqp_tx_frag_shift(tx, op->length);
-    op->iov_idx    = 0;
-    op->g.iov_off  = 0;
 }
 
 /** Accept the op that vqp_tx_rma_begin() gave, for dispatch. It can not fail. */
@@ -318,6 +317,10 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
                       uint32_t length, uint32_t in_mirror,
                       const vqp_credit_t *credit);
 
+/** Set op->raddr, and the piece of the AM that is in the mirror, from am.ring_end, the
+ *  length and the pieces of the user. The fast path leaves this out. */
+void vqp_tx_set_am_source(const vqp_tx_t *tx, vqp_op_t *op);
+
 /** Order all earlier ops before all later ones. Does not block. */
 static inline void vqp_tx_fence(vqp_tx_t *tx)
 {
@@ -370,6 +373,60 @@ vqp_tx_knows_credit(const vqp_tx_t *tx, const vqp_credit_t *credit)
     return (credit->ring == tx->fc.ring_peer) &&
            (credit->fsn == tx->fc.fsn_peer);
 }
+
+/* ---- for the parts of the sender ---- */
+
+/** Give the op its number; the caller moves the cursors of its ring. */
+static inline void
+vqp_tx_accept(vqp_tx_t *tx, vqp_op_t *op, uint64_t offset, uint16_t pending)
+{
+    op->seq     = tx->seq++;
+    op->offset  = offset;
+    op->pending = pending;
+    op->status  = VQP_OK;
+    ++tx->stats->ops;
+}
+
+/**
+ * The AM that vqp_tx_am_begin() gave is accepted: its record has a header, and its
+ * ring bytes are taken. @a offset and @a pending as in vqp_tx_accept().
+ */
+static VQP_ALWAYS_INLINE void
+vqp_tx_accept_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
+                 uint32_t length, const vqp_credit_t *credit, uint64_t offset,
+                 uint16_t pending)
+{
+    vqp_op_t *op = am->op;
+
+    vqp_record_fill(am->record, am_id, length, credit);
+    vqp_tx_accept(tx, op, offset, pending);
+    op->length       = sizeof(*am->record) + length;
+    op->am.ring_end  = am->begin + vqp_record_size(length);
+    tx->fc.ring_head = op->am.ring_end;
+    tx->fence.am     = 0;
+    ++tx->am.tail;
+}
+
+/** Immediates that a tail AM may take: one for each path it can use. */
+uint32_t vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op);
+
+/** Give the path a new budget, since credits were returned or there is none. */
+void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path);
+
+/** The state of the path has changed: end the budget, so the next frag is
+ *  checked. */
+static inline void vqp_path_stop(vqp_path_t *path)
+{
+    path->budget.frags = path->budget.bytes = 0;
+}
+
+/** Packets of a frag, beyond the first. */
+uint32_t vqp_path_more_packets(const vqp_path_t *path,
+                               const vqp_inflight_t *entry);
+
+/** Bring the work requests and packets of this incarnation up to date, before
+ *  slots are taken again: path->fo.wrs, path->fo.packets. */
+void vqp_path_count_wrs(vqp_path_t *path);
 
 /** Frags posted and not confirmed, over all paths. */
 unsigned vqp_tx_outstanding(const vqp_tx_t *tx);

@@ -1,11 +1,12 @@
 /* The connection object, see vqp.h. Pure: libc only. */
 #include "core/vqp.h"
 
+#include "core/alive.h"
 #include "core/control.h"
-#include "core/failover.h"
+#include "core/move.h"
+#include "core/pathstate.h"
 #include "core/replay.h"
 #include "core/silence.h"
-#include "core/vqpstate.h"
 
 #include <string.h>
 
@@ -15,6 +16,17 @@ void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now)
     vqp->paths        = paths;
     vqp->num_paths    = num_paths;
     vqp->active_since = now;
+}
+
+vqp_peer_fit_t
+vqp_peer_fit(const vqp_wire_info_t *own, const vqp_wire_info_t *peer)
+{
+    return (peer->ring_size != own->ring_size)   ? VQP_PEER_RING_SIZE :
+           (peer->fsn_window != own->fsn_window) ? VQP_PEER_FSN_WINDOW :
+           (peer->rx_depth < own->fsn_window + VQP_CONTROL_RESERVE) ?
+                                                   VQP_PEER_RX_DEPTH :
+           (peer->max_reads == 0)                ? VQP_PEER_READS :
+                                                   VQP_PEER_FITS;
 }
 
 void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
@@ -27,11 +39,15 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp_rx_init(&vqp->rx, config->ring, tx->ring_size, config->rx_cells,
                 config->map, tx->fsn_window, config->peer_first_fsn,
                 &vqp->stats);
-    vqp->tx.next_path = config->first_path;
+    vqp->tx.paths.next = config->first_path;
     vqp->recv_batch   = config->recv_batch;
     vqp->am_ids       = config->am_ids;
     vqp->failover     = config->failover;
     vqp_silence_init(vqp);
+    vqp_alive_init(vqp);
+    if (vqp->failover.is_on) {
+        vqp_path_init(vqp, config);
+    }
     /* From here on completions may arrive: what is above must be seen first */
     __atomic_store_n(&vqp->connected, 1, __ATOMIC_RELEASE);
 }
@@ -43,6 +59,7 @@ void vqp_set_live(vqp_t *vqp)
     }
 
     vqp_set_state(vqp, VQP_STATE_LIVE);
+    vqp_path_set_live(vqp);
 }
 
 void vqp_open(vqp_t *vqp)
@@ -62,9 +79,9 @@ void vqp_use(vqp_t *vqp)
 
 unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
 {
-    vqp_credit_t credit;
+    vqp_credit_t credit = {0}; /* of the frags made here, for control only */
+    int is_sent         = 0;
     uint32_t control;
-    int is_sent = 0;
 
     batch->count = 0;
     if (vqp_unlikely(!vqp_is_connected(vqp))) {
@@ -78,10 +95,14 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
         return batch->count;
     }
 
-    credit  = vqp_rx_credit(&vqp->rx);
     control = vqp->tx.slow & VQP_TX_CONTROL;
+    if (vqp_unlikely(vqp->tx.slow & (VQP_TX_CONTROL | VQP_TX_REPLAY))) {
+        credit = vqp_rx_credit(&vqp->rx);
+    }
+
     if (vqp_unlikely(vqp->tx.slow & VQP_TX_REPLAY)) {
         vqp_path_drain(vqp, batch);
+        vqp_paths_leave(vqp, batch);
         is_sent = vqp_tx_replay(&vqp->tx, batch, &credit);
     }
 
@@ -136,9 +157,14 @@ void vqp_set_path_up(vqp_t *vqp, unsigned path, int is_up)
 
 void vqp_check(vqp_t *vqp)
 {
-    if (vqp->state == VQP_STATE_LIVE) {
-        vqp_tx_reclaim(&vqp->tx);
-        vqp->tx.slow |= VQP_TX_PROBE;
+    if (vqp->state != VQP_STATE_LIVE) {
+        return;
+    }
+
+    if (vqp_opring_is_empty(&vqp->tx.rma)) {
+        (void)vqp_tx_barrier(&vqp->tx, VQP_OP_PROBE, NULL, 0, VQP_OK);
+    } else {
+        vqp_tx_reclaim(&vqp->tx); /* what is in the ring ends by completions too */
     }
 }
 
@@ -157,9 +183,8 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
         return;
     }
 
-    /* A flush without a known reason: the device moved the QP to ERR */
     vqp_cover_if(status == VQP_ERR_CANCELED, VQP_FLUSHED);
-    vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
+    vqp_fail(vqp, vqp_conn_status(status));
     (void)vqp_tx_retire(&vqp->tx, path, slot, vqp->status);
 }
 
@@ -170,9 +195,7 @@ void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
         return;
     }
 
-    /* A flush: the device moved the QP to ERR, since it refused a request of the
-     * peer; only the peer gets the reason */
-    vqp_fail(vqp, (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status);
+    vqp_fail(vqp, vqp_conn_status(status));
 }
 
 void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted)
@@ -310,6 +333,7 @@ vqp_event_t vqp_next_event(vqp_t *vqp)
         {VQP_TODO_FIRST_IMM, VQP_EVENT_FIRST_IMM},
         {VQP_TODO_RESUME, VQP_EVENT_RESUME},
         {VQP_TODO_CLOSED, VQP_EVENT_CLOSED},
+        {VQP_TODO_PING, VQP_EVENT_PING},
         {VQP_TODO_FAILED, VQP_EVENT_FAILED}
     };
     vqp_event_t event;
@@ -412,7 +436,7 @@ void vqp_qps_failed(vqp_t *vqp)
 void vqp_path_lost(vqp_t *vqp, unsigned path)
 {
     vqp->paths[path].recv_posted = 0;
-    if (vqp_is_connected(vqp) && (path < vqp->tx.num_paths)) {
+    if (vqp_is_connected(vqp) && (path < vqp->tx.paths.count)) {
         vqp_cover(VQP_PATH_LOST);
         vqp_tx_abandon(&vqp->tx, &vqp->paths[path], vqp->paths[path].head,
                        vqp->status);

@@ -25,137 +25,9 @@
 
 #include "core/confirm.h"
 #include "core/fail.h"
-#include "core/rx.h"
 #include "core/send.h"
-
-#define VQP_STATES(_) \
-    _(CONNECTING, "no operation is accepted yet") \
-    _(LIVE, "operations are accepted") \
-    _(PEER_CLOSED, "the peer has ended in order; the next use fails the vqp") \
-    _(FAILED, "nothing is accepted; what is in flight ends") \
-    _(DRAINING, "both sides are done with it; it waits for its WRs")
-
-typedef enum {
-#define VQP_STATE_ENUM(_name, _help) VQP_STATE_##_name,
-    VQP_STATES(VQP_STATE_ENUM)
-#undef VQP_STATE_ENUM
-    VQP_STATE_LAST
-} vqp_state_t;
-
-typedef enum {
-    VQP_OWNER_NONE,   /* passive: the peer uses it */
-    VQP_OWNER_OPEN,   /* an endpoint */
-    VQP_OWNER_CLOSING /* the endpoint is gone, its ops are not */
-} vqp_owner_t;
-
-/** What the owner has to do, see vqp_next_event(). */
-typedef enum {
-    VQP_EVENT_NONE,
-    VQP_EVENT_STATE,     /* log: vqp->logged -> vqp->state; then set logged */
-    VQP_EVENT_BROKEN,    /* log: the peer has broken the protocol, vqp->broken */
-    VQP_EVENT_FIRST_IMM, /* notify the control plane: the peer is connected */
-    VQP_EVENT_RESUME,    /* resources may be available: retry what was refused */
-    VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
-                               Of vqp->event_path, as all that follow */
-    VQP_EVENT_PATH_QUIESCE, /* move its queue pair to ERR, and post one receive;
-                               then vqp_path_quiesced() */
-    VQP_EVENT_PATH_COUNT,   /* all is back: find out what was executed; then
-                               vqp_path_counted() */
-    VQP_EVENT_PATH_REBUILD, /* destroy its queue pair, create another one; then
-                               vqp_path_rebuilt() */
-    VQP_EVENT_PATH_CONNECT, /* connect it to path->fo.peer_*, post receives; then
-                               vqp_path_connected() */
-    VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
-    VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
-                            order; abort it if vqp_is_failed() */
-    VQP_EVENT_FAILED,    /* once: notify the control plane, report vqp->status
-                            to the user unless vqp->canceled */
-    VQP_EVENT_RELEASE    /* nothing is in flight: it may be destroyed */
-} vqp_event_t;
-
-enum {
-    VQP_TODO_BROKEN    = 1 << 0,
-    VQP_TODO_FIRST_IMM = 1 << 1,
-    VQP_TODO_QPS       = 1 << 2,
-    VQP_TODO_CLOSED    = 1 << 3,
-    VQP_TODO_FAILED    = 1 << 4,
-    VQP_TODO_RESUME    = 1 << 5,
-    VQP_TODO_STATE     = 1 << 6,
-    VQP_TODO_RELEASE   = 1 << 7,
-    VQP_TODO_PATHS     = 1 << 8, /* path->fo.todo of some path */
-    VQP_TODO_WATCH     = 1 << 9
-};
-
-/** How paths are given up and rebuilt; all times in ns. */
-typedef struct vqp_failover_config {
-    uint8_t  is_on;       /* both sides do it; else the vqp fails with a path */
-    uint64_t retry_first; /* until a path message is first repeated; it doubles */
-    uint64_t retry_max;
-    uint64_t hold_first;  /* until a path is rebuilt for the second time; it doubles
-                             if the path goes down again within 2 * hold_max */
-    uint64_t hold_max;
-    uint64_t outage;      /* without a path until the vqp fails */
-    uint64_t silence;     /* of a path while others bring completions, until it is
-                             given up; 0: never */
-} vqp_failover_config_t;
-
-/** What vqp_connect() needs beside the sender's configuration. */
-typedef struct vqp_config {
-    vqp_tx_config_t tx;
-    vqp_op_t       *am_ops;     /* num_am_ops, a power of two */
-    vqp_op_t       *rma_ops;    /* num_rma_ops, likewise */
-    uint32_t        num_am_ops;
-    uint32_t        num_rma_ops;
-    uint32_t        num_paths;  /* in use, of those given to vqp_init() */
-    uint32_t        first_path; /* the one that the search begins at */
-    uint32_t        peer_first_fsn;
-    uint32_t        recv_batch; /* receives that are posted again together */
-    uint8_t         am_ids;     /* AM ids are below this */
-    uint8_t        *map;        /* fsn_window bytes */
-    char           *ring;       /* tx.ring_size bytes, the peer writes them */
-    char           *rx_cells;   /* VQP_CELL_STRIDE for each path, likewise */
-    vqp_failover_config_t failover;
-} vqp_config_t;
-
-typedef struct vqp {
-    vqp_tx_t     tx;
-    vqp_rx_t     rx;
-    vqp_path_t  *paths;
-    uint32_t     num_paths;    /* created; tx.num_paths are in use */
-    uint32_t     recv_batch;
-    uint32_t     todo;         /* VQP_TODO_* */
-    uint8_t      connected;    /* tx and rx are valid: vqp_is_connected() */
-    uint8_t      state;        /* vqp_state_t */
-    uint8_t      logged;       /* the state that was last logged */
-    uint8_t      owner;        /* vqp_owner_t */
-    uint8_t      refused;      /* an op was refused since the last RESUME */
-    uint8_t      canceled;     /* by the user, who gets no report */
-    uint8_t      qps_failed;   /* all queue pairs are in ERR, or lost */
-    uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
-    uint8_t      am_ids;
-    uint8_t      event_path;   /* of the last VQP_EVENT_PATH_* */
-    uint8_t      in_outage;    /* no path is UP, since outage_since */
-    uint8_t      probe_paths;  /* paths that are UP and idle get a nop */
-    vqp_status_t status;       /* if failed */
-    vqp_credit_t am_credit;
-    struct {
-        const char *what;
-        unsigned    path;
-    } broken;                  /* how the peer has broken the protocol */
-    uint64_t     activity;     /* ams_rx + ops at the last tick */
-    uint64_t     active_since; /* ns: last tick that saw activity */
-    uint64_t     outage_since; /* ns */
-    struct {
-        uint64_t due;          /* ns: of the next look; UINT64_MAX: none */
-        uint64_t looked;       /* ns: of the last one; 0: none yet */
-        uint64_t patience;     /* ns: failover.silence or more */
-        uint32_t lull;         /* looks at which all paths were still, at most 6 */
-    } silence;                 /* see silence.h */
-    vqp_failover_config_t failover;
-    vqp_stats_t  stats;
-} vqp_t;
-
-const char *vqp_state_name(unsigned state);
+#include "core/vqpstate.h"
+#include "core/wire.h"
 
 /**
  * A vqp that is not connected.
@@ -164,6 +36,19 @@ const char *vqp_state_name(unsigned state);
  */
 void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now);
 
+/** What of the peer's parameters does not fit. */
+typedef enum {
+    VQP_PEER_FITS,
+    VQP_PEER_RING_SIZE,
+    VQP_PEER_FSN_WINDOW,
+    VQP_PEER_RX_DEPTH, /* a path can not carry the whole window, see vqp_tx_init() */
+    VQP_PEER_READS     /* it serves none */
+} vqp_peer_fit_t;
+
+/** Can this side connect to a peer with these parameters? */
+vqp_peer_fit_t
+vqp_peer_fit(const vqp_wire_info_t *own, const vqp_wire_info_t *peer);
+
 /**
  * Set up sender and receiver for a peer. The paths have what vqp_tx_init()
  * requires. May be called by another thread than the one that sends, before any
@@ -171,22 +56,11 @@ void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now);
  */
 void vqp_connect(vqp_t *vqp, const vqp_config_t *config);
 
-/** Are sender and receiver valid? Any thread; they are initialized completely then. */
-static inline int vqp_is_connected(const vqp_t *vqp)
-{
-    return __atomic_load_n(&vqp->connected, __ATOMIC_ACQUIRE);
-}
-
 /** Both sides are connected: operations are accepted. No effect if it failed. */
 void vqp_set_live(vqp_t *vqp);
 
 /** An endpoint uses it from now on. */
 void vqp_open(vqp_t *vqp);
-
-static inline int vqp_is_failed(const vqp_t *vqp)
-{
-    return vqp->state >= VQP_STATE_FAILED;
-}
 
 /** Is there no failure to report to the user any more? VQP_EVENT_FAILED was
  *  given, or the user has canceled. */
@@ -365,6 +239,16 @@ static inline int vqp_next_done(vqp_t *vqp, vqp_done_t *done)
     return vqp_tx_pop_done(&vqp->tx, done);
 }
 
+/**
+ * May its user post? @a has_user: an endpoint uses it. @a is_blocked: requests of the
+ * endpoint are pending, and it is not their turn, so that a new op would overtake them.
+ */
+static inline int
+vqp_may_post(const vqp_t *vqp, int has_user, int is_blocked)
+{
+    return (vqp->state == VQP_STATE_LIVE) && has_user && !is_blocked;
+}
+
 static inline int vqp_has_events(const vqp_t *vqp)
 {
     return (vqp->todo | vqp->tx.closed) != 0;
@@ -420,9 +304,6 @@ uint64_t vqp_check_gap(vqp_t *vqp, uint64_t now, uint64_t limit);
 void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval);
 
 /* ---- failure and the end ---- */
-
-/** The connection is broken: nothing is posted any more. No effect if it was. */
-void vqp_fail(vqp_t *vqp, vqp_status_t status);
 
 /**
  * The control plane reports that the connection has failed. A peer may end its

@@ -1,5 +1,4 @@
-/* The state of a vqp, and its failure; see vqpstate.h, and vqp.h for vqp_fail(). Pure:
- * libc only. */
+/* The state of a vqp, and its failure; see vqpstate.h. Pure: libc only. */
 #include "core/vqpstate.h"
 
 #include "core/fail.h"

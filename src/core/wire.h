@@ -46,7 +46,7 @@
  *        7  u8  link       vqp_link_t
  *        8  16  gid        network order, as on the wire
  *       24  u32 ring_rkey  of the AM ring
- *       28  u32 cell_rkey  of the credit cells (the same when they lie in the
+ *       28  u32 cell_rkey  of the credit cells (the same when they are in the
  *                          same registration)
  *   then num_paths times:
  *        0  u32 qpn        24 bits
@@ -128,6 +128,15 @@ typedef enum {
 #define VQP_WIRE_FLAG_DRAINED      0x10
 /* PATH_DOWN, PATH_UP: the answer to one, never answered itself */
 #define VQP_WIRE_FLAG_ANSWER       0x20
+/* RST: repeat the REQ with this flag, and with src_cookie as its dst_cookie. This
+ * proves that its sender receives what is sent to its rails */
+#define VQP_WIRE_FLAG_PROVE        0x40
+/* PATH_DOWN: the path works and is to be moved. With DRAINED, nothing of the sender is
+ * in flight on it. The count is not valid */
+#define VQP_WIRE_FLAG_LEAVING      0x80
+/* PATH_DOWN: an answer that says only that the sender's process exists. The state of
+ * the path comes when it calls progress */
+#define VQP_WIRE_FLAG_BUSY         0x100
 
 /* Features; unknown ones are counted and ignored.
  * SPRAY: the sender announces messages when it has seen all of their frags
@@ -164,7 +173,7 @@ typedef struct vqp_wire_path {
 
 /**
  * What one side of a connection is made of: the body of REQ and REP. A local
- * one that lives as long as its connection may be allocated shorter, see
+ * one that is kept as long as its connection may be allocated shorter, see
  * @ref vqp_wire_info_size.
  */
 typedef struct vqp_wire_info {

@@ -8,7 +8,8 @@
  *                                  UCT_VQP_MD_ATTR(attr, flags) = ...
  * further MD attributes      1.14  uct_vqp_md_attr_rest(attr)
  * md_ops.mem_reg             1.14  (md, addr, len, uct_vqp_mem_reg_arg_t arg,
- *                                  memh_p); uct_vqp_mem_reg_flags(arg)
+ *                                  memh_p); uct_vqp_mem_reg_flags(arg),
+ *                                  uct_vqp_mem_reg_is_dmabuf(arg)
  * md_ops.mkey_pack           1.16  (md, memh, UCT_VQP_MKEY_PACK_RANGE params,
  *                                  buffer)
  * md_ops.mem_query           1.22  uct_vqp_mem_attr_t
@@ -33,6 +34,8 @@
  * iface_attr.ctl_device      1.22  uct_vqp_iface_attr_rest(attr)
  * MD INVALIDATE flag         1.15  UCT_VQP_MD_FLAG_INVALIDATE
  * mkey INVALIDATE flag       1.15  UCT_VQP_MKEY_PACK_FLAG_INVALIDATE
+ * mkey EXPORT flag           1.14  UCT_VQP_MKEY_PACK_FLAG_EXPORT (0 before)
+ * UCT_FLUSH_FLAG_REMOTE      1.14  UCT_VQP_FLUSH_FLAG_REMOTE
  * ucs_mpool_init             1.14  uct_vqp_mpool_init()
  * UCT_IFACE_MPOOL_CONFIG_FIELDS
  *                            1.14  UCT_VQP_MPOOL_CONFIG_FIELDS
@@ -114,6 +117,17 @@ static inline unsigned uct_vqp_mem_reg_flags(uct_vqp_mem_reg_arg_t arg)
     return (arg->field_mask & UCT_MD_MEM_REG_FIELD_FLAGS) ? arg->flags : 0;
 #else
     return arg;
+#endif
+}
+
+/* True when the memory to register is that of a dmabuf descriptor */
+static inline int uct_vqp_mem_reg_is_dmabuf(uct_vqp_mem_reg_arg_t arg)
+{
+#if UCT_VQP_UCX_SINCE(1, 14)
+    return (arg->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) &&
+           (arg->dmabuf_fd != UCT_DMABUF_FD_INVALID);
+#else
+    return 0;
 #endif
 }
 
@@ -208,13 +222,24 @@ typedef struct {
 /* Since 1.15 invalidation has separate flags for RMA and AMO keys */
 #if UCT_VQP_UCX_SINCE(1, 15)
 #  define UCT_VQP_MD_FLAG_INVALIDATE \
-    (UCT_MD_FLAG_INVALIDATE_RMA | UCT_MD_FLAG_INVALIDATE_AMO)
+    (UCT_MD_FLAG_INVALIDATE | UCT_MD_FLAG_INVALIDATE_RMA | \
+     UCT_MD_FLAG_INVALIDATE_AMO)
 #  define UCT_VQP_MKEY_PACK_FLAG_INVALIDATE \
     (UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA | \
      UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO)
 #else
 #  define UCT_VQP_MD_FLAG_INVALIDATE        UCT_MD_FLAG_INVALIDATE
 #  define UCT_VQP_MKEY_PACK_FLAG_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE
+#endif
+
+/* Before 1.16 a handle may be invalidated if a key of the same memory, of another
+ * handle, was packed for it: UCX's suite does that */
+#define UCT_VQP_INVALIDATE_WANTS_PACKED UCT_VQP_UCX_SINCE(1, 16)
+
+#if UCT_VQP_UCX_SINCE(1, 14)
+#  define UCT_VQP_MKEY_PACK_FLAG_EXPORT UCT_MD_MKEY_PACK_FLAG_EXPORT
+#else
+#  define UCT_VQP_MKEY_PACK_FLAG_EXPORT 0u
 #endif
 
 
@@ -278,6 +303,12 @@ uct_vqp_iface_scope_is_reachable(const uct_iface_h iface,
     return 1;
 #endif
 }
+
+#if UCT_VQP_UCX_SINCE(1, 14)
+#  define UCT_VQP_FLUSH_FLAG_REMOTE UCT_FLUSH_FLAG_REMOTE
+#else
+#  define UCT_VQP_FLUSH_FLAG_REMOTE UCS_BIT(1) /* no caller sets it */
+#endif
 
 /* What ep_invalidate gets; vqp ignores it */
 #if UCT_VQP_UCX_SINCE(1, 21)

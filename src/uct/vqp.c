@@ -175,6 +175,7 @@ static void uct_vqp_free_tables(uct_vqp_t *vqp)
     ucs_free(vqp->iov_ext);
     ucs_free(vqp->peer_info);
     ucs_free(vqp->path_msgs);
+    ucs_free(vqp->balance);
     ucs_free(vqp->local);
     ucs_free(vqp->ops);
 }
@@ -288,7 +289,9 @@ void uct_vqp_tx_progress(uct_vqp_t *vqp)
 {
     vqp_batch_t *batch = &vqp->iface->batch;
 
-    uct_vqp_clock(vqp);
+    if (vqp_unlikely(vqp->core.tx.cfg.sched == VQP_SCHED_LEFT)) {
+        uct_vqp_clock(vqp);
+    }
     do {
         if (vqp_next_batch(&vqp->core, batch) == 0) {
             break;
@@ -322,8 +325,10 @@ void uct_vqp_post_frag_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t slot)
 
 void uct_vqp_check(uct_vqp_t *vqp)
 {
-    vqp_check(&vqp->core);
-    uct_vqp_tx_progress(vqp);
+    if (vqp_is_connected(&vqp->core)) {
+        vqp_check(&vqp->core);
+        uct_vqp_tx_progress(vqp);
+    }
 }
 
 /* ---- failing ---- */
@@ -341,6 +346,16 @@ static void uct_vqp_drain(uct_vqp_t *vqp)
     }
 }
 
+int uct_vqp_path_to_error(uct_vqp_t *vqp, unsigned path)
+{
+    const uct_vqp_rail_t *rail = &vqp->iface->rails[vqp->paths[path].rail];
+    vqp_ib_qp_t *qp            = &vqp->ib_paths[path].rc;
+
+    /* A rail may be broken because of its completion queue only: then this works */
+    return (qp->qp != NULL) && !vqp_ib_dev_is_broken(rail->dev) &&
+           (vqp_ib_qp_to_error(qp) == VQP_OK) && !uct_vqp_rail_is_broken(rail);
+}
+
 void uct_vqp_handle_failure(uct_vqp_t *vqp)
 {
     ucs_async_context_t *async = vqp->iface->super.worker->async;
@@ -350,14 +365,19 @@ void uct_vqp_handle_failure(uct_vqp_t *vqp)
         return;
     }
 
+    if (vqp->core.status == VQP_ERR_LOST) {
+        ucs_warn("vqp %u: a path to iface 0x%" PRIx64 " has failed, and it is not "
+                 "known which puts or atomics were executed: the endpoint fails. "
+                 "With UCX_VQP_FAILOVER=y it would continue", vqp->number, vqp->conn.peer_id);
+    }
+
     UCS_ASYNC_BLOCK(async);
     vqp_conn_set_broken(&vqp->conn);
     UCS_ASYNC_UNBLOCK(async);
 
     vqp->ready = 0;
     for (i = 0; i < vqp->core.num_paths; ++i) {
-        if (vqp_unlikely((vqp->ib_paths[i].rc.qp == NULL) ||
-                         (vqp_ib_qp_to_error(&vqp->ib_paths[i].rc) != VQP_OK))) {
+        if (vqp_unlikely(!uct_vqp_path_to_error(vqp, i))) {
             vqp_path_lost(&vqp->core, i);
         }
     }
@@ -391,16 +411,4 @@ void uct_vqp_cancel(uct_vqp_t *vqp)
     vqp_cancel(&vqp->core);
     uct_vqp_handle_failure(vqp);
     UCS_ASYNC_UNBLOCK(async);
-}
-
-void uct_vqp_lost(uct_vqp_t *vqp, vqp_status_t status)
-{
-    unsigned i;
-
-    uct_vqp_fail(vqp, status);
-    for (i = 0; i < vqp->core.num_paths; ++i) {
-        vqp_path_lost(&vqp->core, i);
-    }
-
-    uct_vqp_schedule_wake(vqp);
 }

@@ -11,11 +11,13 @@
 
 #include "uct/vqp_iface.h"
 
+#include "core/balance.h"
 #include "core/failover.h"
+#include "core/vqp.h"
 
 struct uct_vqp_ep;
 
-/** Marks of the control plane for progress. */
+/** Events of the control plane for progress. */
 enum {
     UCT_VQP_CM_LIVE    = 1 << 0, /* operations may be posted */
     UCT_VQP_CM_FAILED  = 1 << 1, /* cm_status: the connection is over */
@@ -47,7 +49,7 @@ typedef struct uct_vqp {
     /* under the async block */
     vqp_conn_t           conn;
     vqp_wire_info_t     *local;       /* sent to the peer in REQ and REP */
-    uint32_t             cm_marks;    /* UCT_VQP_CM_* */
+    uint32_t             cm_events;   /* UCT_VQP_CM_* */
     uint32_t             cm_taken;    /* of these, by progress */
     vqp_status_t         cm_status;
     struct uct_vqp      *cm_next;
@@ -62,6 +64,8 @@ typedef struct uct_vqp {
                                          of each path; under the async block */
     ucs_list_link_t      list;        /* in iface->vqp_list */
     uct_vqp_chunk_t      chunk;
+    vqp_balance_t       *balance;     /* of each path, with telemetry; or NULL */
+    uint64_t             balanced;    /* ns: last look at it */
 } uct_vqp_t;
 
 /**
@@ -79,15 +83,13 @@ uct_vqp_keep_rkeys(uct_vqp_t *vqp, const vqp_op_t *op, const uint32_t *rkeys)
     return kept;
 }
 
-/** Set the time of the sender, if its scheduler measures. */
+/** Set the time of the sender, which measures the rates of paths. */
 static inline void uct_vqp_clock(uct_vqp_t *vqp)
 {
-    if (vqp_unlikely(vqp->core.tx.cfg.sched == VQP_SCHED_LEFT)) {
-        vqp->core.tx.clock.now  = uct_vqp_now();
-        vqp->core.tx.clock.seen = vqp->iface->seen;
-        vqp->iface->rated       = vqp->core.tx.clock.now;
-        vqp->iface->todo       |= UCT_VQP_TODO_RATE;
-    }
+    vqp->core.tx.clock.now  = uct_vqp_now();
+    vqp->core.tx.clock.seen = vqp->iface->seen;
+    vqp->iface->rated       = vqp->core.tx.clock.now;
+    vqp->iface->todo       |= UCT_VQP_TODO_RATE;
 }
 
 /** Registered memory of a connection. The peer writes into the remote part: the
@@ -114,11 +116,20 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p);
 
 /**
  * Connect the queue pairs to a peer's, post receives, set up the core. Under
- * the async block.
+ * the async block. With failover, queue pairs whose address does not resolve are left
+ * out; the core has them connected when it is live.
  *
- * @return VQP_OK, or an error (logged).
+ * @return VQP_OK
+ *         VQP_INPROGRESS: nothing was done, since it is not known yet whether an address
+ *         resolves, or none does. Call it again
+ *         or an error (logged).
  */
 vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer);
+
+/** Does the address of the peer's rail resolve, from the rail of this path? Under the
+ *  async block. @return See vqp_ib_resolve(). */
+vqp_status_t uct_vqp_resolve_path(uct_vqp_t *vqp, unsigned index,
+                                  const vqp_wire_rail_t *far_rail);
 
 /**
  * Connect the queue pair of a path, which is in INIT, to @a peer, and post receives.
@@ -127,10 +138,14 @@ vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer);
 vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
                                   const vqp_wire_path_t *peer);
 
+/** The flow label of a path, the same for each of its queue pairs. Once the connection
+ *  has its cookie. */
+uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index);
+
 /** Release everything. No posted WR may be outstanding. Async block. */
 void uct_vqp_destroy(uct_vqp_t *vqp);
 
-/** Post everything the core has to send. The worker's thread. */
+/** Post everything the core has to send, if vqp_is_connected(). The worker's thread. */
 void uct_vqp_tx_progress(uct_vqp_t *vqp);
 
 /** The frag of the fast path in @a slot was not posted: fail the connection. */
@@ -153,10 +168,11 @@ void uct_vqp_use(uct_vqp_t *vqp);
 void uct_vqp_cancel(uct_vqp_t *vqp);
 
 /**
- * Fail the connection where no completion will come: outstanding ops end here.
- * The queue pairs may still write to the ops' memory.
+ * Move the queue pair of a path to ERR: nothing of it is executed any more.
+ *
+ * @return 0 if no completion will come of it: it is gone, or its rail is broken.
  */
-void uct_vqp_lost(uct_vqp_t *vqp, vqp_status_t status);
+int uct_vqp_path_to_error(uct_vqp_t *vqp, unsigned path);
 
 /** Probe the peer, unless an op in flight does so. */
 void uct_vqp_check(uct_vqp_t *vqp);

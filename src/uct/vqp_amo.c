@@ -42,6 +42,9 @@ uct_vqp_atomic(uct_ep_h tl_ep, vqp_kind_t kind, uint64_t compare_add,
     op->amo.result      = result;
     op->amo.rail        = uct_vqp_rkey(rkey)->amo_rail;
     UCT_TL_EP_STAT_ATOMIC(ucs_derived_of(tl_ep, uct_base_ep_t));
+    ucs_trace_data("TX: vqp %u %s of 0x%" PRIx64 " at 0x%" PRIx64, vqp->number,
+                   (kind == VQP_KIND_FADD) ? "FADD" : "CSWAP", compare_add,
+                   remote_addr);
     if (vqp_likely(vqp_tx_send_rma(&vqp->core.tx, op, kind, 0, &sge, &frag) ==
                    VQP_SEND_FRAG)) {
         (void)uct_vqp_post_frag(vqp, &frag);

@@ -7,9 +7,15 @@
 #define UCT_VQP_AM_MAX_HDR     256
 #define UCT_VQP_AM_MIN_SHORT   128
 
-/* Fixed cost of posting one operation: an estimate for a current host, as in other
- * RC transports */
-#define UCT_VQP_OVERHEAD       75e-9
+/* Estimates of times, in seconds, for a current host. UCX's IB transports have the
+ * same ones, but for the first: 75 ns for rc_verbs, which takes 1/1.23 of the
+ * instructions for a short active message (docs/performance.md). UCP compares them. */
+#define UCT_VQP_OVERHEAD       92e-9  /* of one operation, at either side */
+#define UCT_VQP_TIME_COPY      5e-9   /* to begin a copy to a bounce buffer */
+#define UCT_VQP_TIME_DOORBELL  40e-9
+#define UCT_VQP_TIME_CQE       20e-9
+#define UCT_VQP_TIME_FETCH     350e-9 /* the device reads what is not inline */
+#define UCT_VQP_TIME_QP        1e-9   /* for each further queue pair of a device */
 
 /* No frag exceeds the limit of any device */
 static void uct_vqp_iface_init_frags(uct_vqp_iface_t *iface)
@@ -304,8 +310,51 @@ uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
                 vqp_wire_mtu_bytes(iface->rails[i].mtu));
     }
 
-    attr->latency  = ucs_linear_func_make(latency, 0);
+    /* UCP multiplies by the number of endpoints */
+    attr->latency  = ucs_linear_func_make(latency,
+                                          iface->set.num_paths * UCT_VQP_TIME_QP);
     attr->priority = 0;
     uct_vqp_iface_attr_rest(attr);
+    return UCS_OK;
+}
+
+static int uct_vqp_op_is_bcopy(uct_ep_operation_t op)
+{
+    return (op == UCT_EP_OP_AM_BCOPY) || (op == UCT_EP_OP_PUT_BCOPY) ||
+           (op == UCT_EP_OP_GET_BCOPY);
+}
+
+static int uct_vqp_op_is_zcopy(uct_ep_operation_t op)
+{
+    return (op == UCT_EP_OP_AM_ZCOPY) || (op == UCT_EP_OP_PUT_ZCOPY) ||
+           (op == UCT_EP_OP_GET_ZCOPY);
+}
+
+ucs_status_t
+uct_vqp_iface_estimate_perf(uct_iface_h tl_iface, uct_perf_attr_t *attr)
+{
+    uct_ep_operation_t op = (attr->field_mask & UCT_PERF_ATTR_FIELD_OPERATION) ?
+                                    attr->operation : UCT_EP_OP_LAST;
+    ucs_status_t status   = uct_base_iface_estimate_perf(tl_iface, attr);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    if ((attr->field_mask & UCT_PERF_ATTR_FIELD_SEND_PRE_OVERHEAD) &&
+        uct_vqp_op_is_bcopy(op)) {
+        attr->send_pre_overhead += UCT_VQP_TIME_COPY;
+    }
+
+    if (attr->field_mask & UCT_PERF_ATTR_FIELD_SEND_POST_OVERHEAD) {
+        attr->send_post_overhead = UCT_VQP_TIME_DOORBELL +
+                                   (uct_vqp_op_is_zcopy(op) ? UCT_VQP_TIME_CQE : 0);
+    }
+
+    if ((attr->field_mask & UCT_PERF_ATTR_FIELD_LATENCY) &&
+        (uct_vqp_op_is_bcopy(op) || uct_vqp_op_is_zcopy(op))) {
+        attr->latency.c += UCT_VQP_TIME_FETCH;
+    }
+
     return UCS_OK;
 }

@@ -37,7 +37,7 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
     vqp_bond_port_t *entry = &bonds->ports[bonds->num_ports];
     vqp_ib_port_t port;
 
-    if ((vqp_ib_port_query(dev, num, &port) != VQP_OK) || !port.active) {
+    if (vqp_ib_port_query(dev, num, &port) != VQP_OK) {
         return;
     }
 
@@ -47,10 +47,11 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
     entry->num  = num;
     entry->link = (port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH : VQP_LINK_IB;
     entry->numa = dev->numa_node;
+    entry->is_active = port.active;
     ++bonds->num_ports;
 }
 
-/* List all active ports. A device that can not be opened has none: opening it by
+/* List all ports. A device that can not be opened has none: opening it by
  * name reports the error */
 static ucs_status_t
 uct_vqp_bonds_list_ports(uct_vqp_bonds_t *bonds, const vqp_ib_dev_list_t *list)
@@ -77,6 +78,24 @@ uct_vqp_bonds_list_ports(uct_vqp_bonds_t *bonds, const vqp_ib_dev_list_t *list)
     }
 
     return UCS_OK;
+}
+
+/* A rail that is not there at the start does not join later */
+static void uct_vqp_bonds_log_down(const char *text, const uct_vqp_bonds_t *bonds)
+{
+    const vqp_bond_port_t *port;
+    const vqp_bond_t *bond;
+    unsigned i;
+
+    for (i = 0; i < bonds->num_bonds; ++i) {
+        bond = &bonds->bonds[i];
+        port = &bonds->ports[bond->rails[0]];
+        if (bond->num_down > 0) {
+            ucs_warn("UCX_VQP_RAILS=%s: ports of the bond of %s:%u are not active, "
+                     "they are not used: it has %u rails", text, port->dev,
+                     port->num, bond->num_rails);
+        }
+    }
 }
 
 /* Build the bonds of a text */
@@ -106,6 +125,7 @@ static ucs_status_t uct_vqp_bonds_make(const char *text, uct_vqp_bonds_t *bonds)
         return UCS_ERR_INVALID_PARAM;
     }
 
+    uct_vqp_bonds_log_down(text, bonds);
     return UCS_OK;
 }
 
@@ -182,9 +202,12 @@ unsigned uct_vqp_bonds_free_ports(const uct_vqp_bonds_t *bonds, const char *dev,
             continue;
         }
 
-        if (uct_vqp_bonds_has(bonds, i)) {
+        /* One that is down may be named by a bond, and be up again when the
+         * device is opened */
+        if (uct_vqp_bonds_has(bonds, i) ||
+            ((bonds->num_bonds > 0) && !bonds->ports[i].is_active)) {
             *bonded |= UCS_BIT(bonds->ports[i].num);
-        } else {
+        } else if (bonds->ports[i].is_active) {
             ++count;
         }
     }

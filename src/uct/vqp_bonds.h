@@ -12,7 +12,7 @@
 
 #define UCT_VQP_BOND_PREFIX "bond" /* name of a bond's memory domain */
 
-/** All active ports, and their bonds. */
+/** All ports, and their bonds. */
 typedef struct uct_vqp_bonds {
     unsigned              num_ports;
     vqp_bond_port_t      *ports;
@@ -25,7 +25,7 @@ typedef struct uct_vqp_bonds {
 
 /**
  * Get the ports of all devices and their bonds. The result for a text stays the
- * same for the life of the process, whatever the state of the ports: UCX queries
+ * same as long as the process runs, whatever the state of the ports: UCX queries
  * the memory domains twice and opens them later, and has to get the same answer.
  * Any thread.
  *

@@ -19,12 +19,12 @@ static inline uct_vqp_t *uct_vqp_of_conn(vqp_conn_t *conn)
     return ucs_container_of(conn, uct_vqp_t, conn);
 }
 
-/* Set a mark for progress, and wake a sleeper */
-static void uct_vqp_cm_mark(uct_vqp_t *vqp, uint32_t mark)
+/* Add an event for progress, and wake a sleeper */
+static void uct_vqp_cm_add_event(uct_vqp_t *vqp, uint32_t event)
 {
     uct_vqp_iface_t *iface = vqp->iface;
 
-    vqp->cm_marks |= mark;
+    vqp->cm_events |= event;
     if (!vqp->in_cm_list) {
         vqp->in_cm_list = 1;
         vqp->cm_next    = iface->cm_list;
@@ -34,17 +34,17 @@ static void uct_vqp_cm_mark(uct_vqp_t *vqp, uint32_t mark)
     uct_vqp_iface_signal(iface, UCT_VQP_EVENT_CM);
 }
 
-void uct_vqp_cm_take_marks(uct_vqp_iface_t *iface)
+void uct_vqp_cm_take_events(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
 
     for (vqp = iface->cm_list; vqp != NULL; vqp = vqp->cm_next) {
-        vqp->cm_taken |= vqp->cm_marks;
-        vqp->cm_marks  = 0;
+        vqp->cm_taken |= vqp->cm_events;
+        vqp->cm_events = 0;
     }
 }
 
-uct_vqp_t *uct_vqp_cm_pop_marked(uct_vqp_iface_t *iface, uint32_t *marks)
+uct_vqp_t *uct_vqp_cm_pop_events(uct_vqp_iface_t *iface, uint32_t *events)
 {
     uct_vqp_t **link = &iface->cm_list;
     uct_vqp_t *vqp;
@@ -54,15 +54,31 @@ uct_vqp_t *uct_vqp_cm_pop_marked(uct_vqp_iface_t *iface, uint32_t *marks)
     }
 
     if (vqp != NULL) {
-        *marks        = vqp->cm_taken;
+        *events       = vqp->cm_taken;
         vqp->cm_taken = 0;
-        if (vqp->cm_marks == 0) {
+        if (vqp->cm_events == 0) {
             *link           = vqp->cm_next;
             vqp->in_cm_list = 0;
         }
     }
 
     return vqp;
+}
+
+/* The rail, or if that is broken the next one that is not. NULL: all are */
+static uct_vqp_rail_t *uct_vqp_cm_pick_rail(uct_vqp_iface_t *iface, unsigned first)
+{
+    uct_vqp_rail_t *rail;
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        rail = &iface->rails[(first + i) % iface->num_rails];
+        if (!uct_vqp_rail_is_broken(rail)) {
+            return rail;
+        }
+    }
+
+    return NULL;
 }
 
 void uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
@@ -75,7 +91,11 @@ void uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
         return;
     }
 
-    rail         = &iface->rails[action->to.rail];
+    rail = uct_vqp_cm_pick_rail(iface, action->to.rail);
+    if (rail == NULL) {
+        return;
+    }
+
     to.is_global = (rail->port.link == VQP_IB_LINK_ETH) ||
                    rail->port.grh_required;
     memcpy(to.gid, action->to.gid, sizeof(to.gid));
@@ -122,8 +142,26 @@ uct_vqp_cm_connect_qps(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     status = uct_vqp_connect(vqp, peer);
     if (status == VQP_OK) {
         vqp_conn_qps_ready(&vqp->conn, uct_vqp_now());
+    } else if (status == VQP_INPROGRESS) {
+        vqp_conn_qps_wait(&vqp->conn, uct_vqp_now());
     } else {
         vqp_conn_fail(&vqp->conn, status, uct_vqp_now());
+    }
+}
+
+/* The process computes: progress has not taken the message before. The peer must not
+ * take it for dead */
+static void
+uct_vqp_cm_answer_busy(uct_vqp_t *vqp, const vqp_path_msg_t *msg)
+{
+    vqp_conntab_action_t action;
+    vqp_path_msg_t answer;
+
+    if (vqp_path_busy_answer(msg, &answer) &&
+        vqp_conntab_path_message(&vqp->conn, answer.type, answer.flags,
+                                 answer.generation, &answer.down, NULL,
+                                 &action)) {
+        uct_vqp_cm_send(vqp->iface, &action);
     }
 }
 
@@ -133,11 +171,22 @@ uct_vqp_cm_keep_path_message(uct_vqp_t *vqp, const vqp_wire_msg_t *msg)
 {
     int is_up      = msg->hdr.type == VQP_WIRE_PATH_UP;
     unsigned index = is_up ? msg->path_up.path : msg->path_down.path;
+    vqp_path_msg_t new_msg, *kept;
 
-    if ((vqp->path_msgs != NULL) && (index < vqp->core.num_paths)) {
-        vqp->path_msgs[(2 * index) + is_up] = vqp_path_msg_of(msg);
-        uct_vqp_cm_mark(vqp, UCT_VQP_CM_PATHS);
+    if ((vqp->path_msgs == NULL) || (index >= vqp->core.num_paths)) {
+        return;
     }
+
+    new_msg = vqp_path_msg_of(msg);
+    kept    = &vqp->path_msgs[(2 * index) + is_up];
+    if (kept->type != VQP_WIRE_TYPE_NONE) {
+        if (new_msg.flags & VQP_WIRE_FLAG_BUSY) {
+            return; /* it contains no state */
+        }
+        uct_vqp_cm_answer_busy(vqp, &new_msg);
+    }
+    *kept = new_msg;
+    uct_vqp_cm_add_event(vqp, UCT_VQP_CM_PATHS);
 }
 
 static void uct_vqp_cm_log_state(uct_vqp_t *vqp)
@@ -176,14 +225,14 @@ static void uct_vqp_cm_act(uct_vqp_iface_t *iface,
         uct_vqp_cm_keep_path_message(vqp, action->peer);
         break;
     case VQP_CONNTAB_LIVE:
-        uct_vqp_cm_mark(vqp, UCT_VQP_CM_LIVE);
+        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_LIVE);
         break;
     case VQP_CONNTAB_FAILED:
         vqp->cm_status = action->status;
-        uct_vqp_cm_mark(vqp, UCT_VQP_CM_FAILED);
+        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_FAILED);
         break;
     case VQP_CONNTAB_DESTROY:
-        uct_vqp_cm_mark(vqp, UCT_VQP_CM_DESTROY);
+        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_DESTROY);
         break;
     case VQP_CONNTAB_PEER_CLOSED:
     case VQP_CONNTAB_ACTION_LAST:
@@ -292,6 +341,13 @@ static int uct_vqp_cm_poll_rail(uct_vqp_iface_t *iface, unsigned rail)
     uint64_t until = uct_vqp_now() + UCT_VQP_CM_TURN;
     vqp_ib_ud_msg_t msg;
     unsigned i;
+
+    if (uct_vqp_rail_is_broken(&iface->rails[rail])) {
+        if (!iface->rails[rail].is_given_up) { /* else nobody waits for it */
+            (void)vqp_ib_chan_drain(&iface->rails[rail].ud.chan);
+        }
+        return 0;
+    }
 
     (void)vqp_ib_ud_arm(&iface->rails[rail].ud);
     for (i = 0; (i < UCT_VQP_CM_BUDGET) && (uct_vqp_now() < until); ++i) {

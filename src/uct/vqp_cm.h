@@ -29,11 +29,11 @@ ucs_status_t uct_vqp_cm_connect(uct_vqp_iface_t *iface,
                                 const vqp_iface_addr_t *addr,
                                 uct_vqp_t **vqp_p);
 
-/** Take the marks that the control plane has set. Under the async block. */
-void uct_vqp_cm_take_marks(uct_vqp_iface_t *iface);
+/** Take the events that the control plane has set. Under the async block. */
+void uct_vqp_cm_take_events(uct_vqp_iface_t *iface);
 
-/** The next vqp with marks that were taken, and these. Under the async block.
+/** The next vqp with events that were taken, and these. Under the async block.
  *  @return NULL if there is none. */
-uct_vqp_t *uct_vqp_cm_pop_marked(uct_vqp_iface_t *iface, uint32_t *marks);
+uct_vqp_t *uct_vqp_cm_pop_events(uct_vqp_iface_t *iface, uint32_t *events);
 
 #endif

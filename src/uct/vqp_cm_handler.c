@@ -56,7 +56,7 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
 {
     uct_vqp_iface_t *iface = arg;
     uint64_t now           = uct_vqp_now();
-    int wake               = 0;
+    int wake               = (iface->telemetry != NULL); /* of what it did last */
     int broken             = 0;
     uct_vqp_t *vqp;
     unsigned i;
@@ -116,14 +116,15 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
     };
     ucs_status_t status;
 
-    status = uct_vqp_random_reserve(&iface->random, 2);
+    status = uct_vqp_random_reserve(&iface->random, 3);
     if (status != UCS_OK) {
         return status;
     }
 
     iface->id          = uct_vqp_cm_new_id(iface);
     config.iface_id    = iface->id;
-    config.secret      = uct_vqp_random_next(&iface->random);
+    config.secret[0]   = uct_vqp_random_next(&iface->random);
+    config.secret[1]   = uct_vqp_random_next(&iface->random);
     iface->conntab_mem = ucs_calloc(1, vqp_conntab_mem_size(&config),
                                     "uct_vqp_conntab");
     if (iface->conntab_mem == NULL) {
@@ -144,6 +145,7 @@ static ucs_status_t uct_vqp_cm_init_ud(uct_vqp_iface_t *iface, unsigned index)
     uct_vqp_rail_t *rail      = &iface->rails[index];
     vqp_ib_ud_params_t params = {
         .dev        = rail->dev,
+        .resolver   = &rail->resolver,
         .port       = &rail->port,
         .gid        = &rail->gid,
         .pkey_index = rail->pkey_index,
@@ -154,8 +156,26 @@ static ucs_status_t uct_vqp_cm_init_ud(uct_vqp_iface_t *iface, unsigned index)
         .num_sends  = 64,
         .num_ahs    = 256
     };
+    vqp_status_t status;
 
-    return uct_vqp_status(vqp_ib_ud_init(&rail->ud, &params));
+    status = vqp_ib_resolver_init(&rail->resolver, rail->dev,
+                                  rail->port.link == VQP_IB_LINK_ETH);
+    if (status != VQP_OK) {
+        return uct_vqp_status(status);
+    }
+
+    status = vqp_ib_ud_init(&rail->ud, &params);
+    if (status != VQP_OK) {
+        vqp_ib_resolver_cleanup(&rail->resolver);
+    }
+
+    return uct_vqp_status(status);
+}
+
+static void uct_vqp_cm_cleanup_ud(uct_vqp_iface_t *iface, unsigned index)
+{
+    vqp_ib_ud_cleanup(&iface->rails[index].ud);
+    vqp_ib_resolver_cleanup(&iface->rails[index].resolver);
 }
 
 static ucs_status_t
@@ -243,9 +263,17 @@ err_free:
     ucs_free(iface->conntab_mem);
 err_cleanup_ud:
     while (i-- > 0) {
-        vqp_ib_ud_cleanup(&iface->rails[i].ud);
+        uct_vqp_cm_cleanup_ud(iface, i);
     }
     return status;
+}
+
+void uct_vqp_cm_stop_rail(uct_vqp_iface_t *iface, unsigned rail, int sync)
+{
+    if (!iface->rails[rail].ud_ignored) {
+        iface->rails[rail].ud_ignored = 1;
+        ucs_async_remove_handler(vqp_ib_ud_fd(&iface->rails[rail].ud), sync);
+    }
 }
 
 void uct_vqp_cm_stop(uct_vqp_iface_t *iface)
@@ -254,7 +282,7 @@ void uct_vqp_cm_stop(uct_vqp_iface_t *iface)
     int timer;
 
     for (i = 0; i < iface->num_rails; ++i) {
-        ucs_async_remove_handler(vqp_ib_ud_fd(&iface->rails[i].ud), 1);
+        uct_vqp_cm_stop_rail(iface, i, 1);
     }
 
     ucs_async_remove_handler(iface->cm_fd, 1);
@@ -274,7 +302,7 @@ void uct_vqp_cm_cleanup(uct_vqp_iface_t *iface)
 
     close(iface->cm_fd);
     for (i = 0; i < iface->num_rails; ++i) {
-        vqp_ib_ud_cleanup(&iface->rails[i].ud);
+        uct_vqp_cm_cleanup_ud(iface, i);
     }
 
     ucs_free(iface->conntab_mem);

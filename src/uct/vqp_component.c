@@ -48,14 +48,15 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
     {NULL}
 };
 
-/* Runs in UCX's async thread: set a mark in the interfaces, which they handle in
- * progress */
+/* Runs in UCX's async thread: add an event to the interfaces, which they handle
+ * in progress */
 static void
 uct_vqp_md_async_handler(int fd, ucs_event_set_types_t events, void *arg)
 {
     uct_vqp_md_t *md = arg;
     uct_vqp_iface_t *iface;
     vqp_ib_async_t event;
+    vqp_status_t status;
     unsigned i;
 
     for (i = 0; i < md->num_rails; ++i) {
@@ -63,12 +64,23 @@ uct_vqp_md_async_handler(int fd, ucs_event_set_types_t events, void *arg)
             continue;
         }
 
-        while (vqp_ib_async_get(&md->devs[i], &event) == VQP_OK) {
+        while ((status = vqp_ib_async_get(&md->devs[i], &event)) == VQP_OK) {
+            if (event.type == VQP_IB_ASYNC_DEVICE_FATAL) {
+                vqp_ib_dev_set_broken(&md->devs[i]);
+            }
+
             pthread_mutex_lock(&md->lock);
             ucs_list_for_each(iface, &md->ifaces, md_list) {
                 uct_vqp_iface_async_event(iface, i, &event);
             }
             pthread_mutex_unlock(&md->lock);
+        }
+
+        /* The descriptor of a device that was removed stays readable */
+        if ((status != VQP_INPROGRESS) && vqp_ib_dev_is_broken(&md->devs[i]) &&
+            !md->detached[i]) {
+            md->detached[i] = 1;
+            ucs_async_remove_handler(fd, 0);
         }
     }
 }
@@ -77,8 +89,10 @@ static void uct_vqp_md_cleanup(uct_vqp_md_t *md, unsigned num_open)
 {
     while (md->num_async > 0) {
         --md->num_async;
-        ucs_async_remove_handler(vqp_ib_dev_async_fd(&md->devs[md->num_async]),
-                                 1);
+        if (!md->detached[md->num_async]) {
+            ucs_async_remove_handler(
+                    vqp_ib_dev_async_fd(&md->devs[md->num_async]), 1);
+        }
     }
 
     while (num_open > 0) {

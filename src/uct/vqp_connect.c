@@ -11,58 +11,83 @@
 #define UCT_VQP_PATH_RETRY_MAX (200ull * 1000 * 1000)
 #define UCT_VQP_PATH_HOLD      (10ull * 1000 * 1000)
 #define UCT_VQP_PATH_HOLD_MAX  (500ull * 1000 * 1000)
+#define UCT_VQP_SLOW_FIRST     (50ull * 1000 * 1000)
+#define UCT_VQP_SLOW_MAX       (60ull * 1000 * 1000 * 1000)
 #define UCT_VQP_PATH_TIMEOUT   (2ull * 1000 * 1000) /* PATH_TIMEOUT=auto */
 
-/* Check that both sides' parameters fit. Logs differences. */
+/* Do both sides' parameters fit? Logs what does not. */
 static vqp_status_t
 uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
     const vqp_wire_info_t *own = vqp->local;
 
-    if (peer->ring_size != own->ring_size) {
+    switch (vqp_peer_fit(own, peer)) {
+    case VQP_PEER_FITS:
+        return VQP_OK;
+    case VQP_PEER_RING_SIZE:
         ucs_error("a peer has UCX_VQP_RING_SIZE=%u, here it is %u: it must be "
                   "the same on both sides", peer->ring_size, own->ring_size);
-        return VQP_ERR_UNREACHABLE;
-    }
-
-    if (peer->fsn_window != own->fsn_window) {
+        break;
+    case VQP_PEER_FSN_WINDOW:
         ucs_error("a peer has UCX_VQP_FSN_WINDOW=%u, here it is %u: it must "
                   "be the same on both sides", peer->fsn_window,
                   own->fsn_window);
-        return VQP_ERR_UNREACHABLE;
-    }
-
-    /* Each path must be able to carry the whole window, see vqp_tx_init */
-    if (peer->rx_depth < own->fsn_window + VQP_CONTROL_RESERVE) {
+        break;
+    case VQP_PEER_RX_DEPTH:
         ucs_error("a peer posts %u receives on a path, a window of %u needs %u",
                   peer->rx_depth, own->fsn_window,
                   own->fsn_window + VQP_CONTROL_RESERVE);
-        return VQP_ERR_UNREACHABLE;
-    }
-
-    if (peer->max_reads == 0) {
+        break;
+    case VQP_PEER_READS:
         ucs_error("a peer serves no READs");
-        return VQP_ERR_UNREACHABLE;
+        break;
     }
 
-    return VQP_OK;
+    return VQP_ERR_UNREACHABLE;
 }
 
 /* Each path is a flow: the label selects the UDP source port, and with it the link
  * of a LAG or ECMP group. The cookie differs by process, endpoint and side, so that
- * processes use different ports. */
-static uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index)
+ * processes use different ports. A path that is rebuilt is another flow: it may have
+ * failed because of the link. */
+uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
-    uint32_t label;
+    unsigned flow = index + (vqp->paths[index].fo.generation * VQP_MAX_PATHS);
 
-    label = (set->num_labels == 0) ?
-            vqp_entropy_label(vqp->conn.cookie, index) :
-            set->labels[index % set->num_labels];
+    return (set->num_labels == 0) ?
+           vqp_entropy_label(vqp->conn.cookie, flow) :
+           set->labels[index % set->num_labels];
+}
+
+static uint32_t uct_vqp_log_flow_label(const uct_vqp_t *vqp, unsigned index)
+{
+    uint32_t label = uct_vqp_flow_label(vqp, index);
+
     ucs_debug("vqp %u: path %u has flow label 0x%x, UDP source port %u on "
               "RoCEv2%s", vqp->number, index, label, vqp_entropy_port(label),
               (label == 0) ? " or what the device chooses" : "");
     return label;
+}
+
+/* All but the flow label */
+static void
+uct_vqp_fill_av(const uct_vqp_t *vqp, unsigned index,
+                const vqp_wire_rail_t *far_rail, vqp_ib_av_t *av)
+{
+    const uct_vqp_settings_t *set = &vqp->iface->set;
+    const uct_vqp_rail_t *rail    = &vqp->iface->rails[vqp->paths[index].rail];
+
+    memset(av, 0, sizeof(*av));
+    memcpy(av->dgid, far_rail->gid, sizeof(av->dgid));
+    av->dlid       = far_rail->lid;
+    av->port       = rail->port.num;
+    av->sgid_index = rail->gid.index;
+    av->is_global  = (rail->port.link == VQP_IB_LINK_ETH) ||
+                     rail->port.grh_required;
+    av->sl         = set->sl;
+    av->tclass     = rail->tclass;
+    av->hop_limit  = set->hop_limit;
 }
 
 static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
@@ -74,16 +99,8 @@ static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
     const uct_vqp_rail_t *rail    = &vqp->iface->rails[vqp->paths[index].rail];
 
     memset(conn, 0, sizeof(*conn));
-    memcpy(conn->av.dgid, far_rail->gid, sizeof(conn->av.dgid));
-    conn->av.dlid       = far_rail->lid;
-    conn->av.port       = rail->port.num;
-    conn->av.sgid_index = rail->gid.index;
-    conn->av.is_global  = (rail->port.link == VQP_IB_LINK_ETH) ||
-                          rail->port.grh_required;
-    conn->av.sl         = set->sl;
-    conn->av.tclass     = rail->tclass;
-    conn->av.hop_limit  = set->hop_limit;
-    conn->av.flow_label = uct_vqp_flow_label(vqp, index);
+    uct_vqp_fill_av(vqp, index, far_rail, &conn->av);
+    conn->av.flow_label = uct_vqp_log_flow_label(vqp, index);
     conn->dest_qpn      = path->qpn;
     conn->rq_psn        = path->psn;
     conn->sq_psn        = vqp->local->paths[index].psn;
@@ -94,6 +111,20 @@ static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
     conn->min_rnr_timer = set->rnr_timer;
     conn->max_rd_atomic = ucs_min(rail->max_reads, vqp->peer_reads);
     conn->max_dest_rd_atomic = rail->serve_reads;
+}
+
+vqp_status_t uct_vqp_resolve_path(uct_vqp_t *vqp, unsigned index,
+                                  const vqp_wire_rail_t *far_rail)
+{
+    vqp_ib_av_t av;
+
+    if (uct_vqp_rail_is_broken(&vqp->iface->rails[vqp->paths[index].rail])) {
+        return VQP_ERR_UNREACHABLE;
+    }
+
+    uct_vqp_fill_av(vqp, index, far_rail, &av);
+    return vqp_ib_resolve(&vqp->iface->rails[vqp->paths[index].rail].resolver,
+                          &av);
 }
 
 vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
@@ -107,6 +138,7 @@ vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
 
     uct_vqp_fill_conn(vqp, index, peer, &vqp->peer_info[peer->rail], &conn);
     ib->rq_psn                  = conn.rq_psn;
+    vqp->paths[index].fo.peer_qpn = peer->qpn; /* without failover: for telemetry */
     vqp->paths[index].mtu_shift = vqp->core.failover.is_on ?
                                           (uint8_t)(7 + conn.mtu) : 0;
     status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
@@ -243,8 +275,15 @@ static uint64_t uct_vqp_silence(const uct_vqp_iface_t *iface)
     return UCT_VQP_PATH_TIMEOUT;
 }
 
+/* Do both sides have it? */
+static int uct_vqp_has_failover(const uct_vqp_t *vqp)
+{
+    return vqp->iface->set.failover &&
+           (vqp->conn.peer_features & VQP_WIRE_FEATURE_FAILOVER);
+}
+
 static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
-                              unsigned num_paths)
+                              unsigned num_paths, uint64_t unresolved)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     vqp_config_t config;
@@ -264,22 +303,72 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.map            = vqp->window_map;
     config.ring           = vqp->chunk.remote;
     config.rx_cells       = vqp->chunk.remote + layout.rx_cells;
-    config.failover.is_on       = set->failover && (vqp->conn.peer_features &
-                                                    VQP_WIRE_FEATURE_FAILOVER);
+    config.own_paths            = vqp->local->paths;
+    config.peer_paths           = peer->paths;
+    config.unresolved           = unresolved;
+    config.failover.is_on       = uct_vqp_has_failover(vqp);
+    config.failover.is_exact    = set->exact;
     config.failover.retry_first = UCT_VQP_PATH_RETRY;
     config.failover.retry_max   = UCT_VQP_PATH_RETRY_MAX;
     config.failover.hold_first  = UCT_VQP_PATH_HOLD;
     config.failover.hold_max    = UCT_VQP_PATH_HOLD_MAX;
     config.failover.outage      = set->outage_timeout;
     config.failover.silence     = uct_vqp_silence(vqp->iface);
+    config.failover.slow        = set->slow_path;
+    config.failover.slow_first  = UCT_VQP_SLOW_FIRST;
+    config.failover.slow_max    = UCT_VQP_SLOW_MAX;
     /* connections start on different paths */
     config.first_path     = vqp->number % num_paths;
     vqp_connect(&vqp->core, &config);
 }
 
+/* Has the rail of a path failed since the path was made? */
+static int uct_vqp_has_broken_path(const uct_vqp_t *vqp, unsigned num_paths)
+{
+    unsigned i;
+
+    for (i = 0; i < num_paths; ++i) {
+        if (uct_vqp_rail_is_broken(&vqp->iface->rails[vqp->paths[i].rail])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+/* Which paths lead to an address where no host answers? Without failover the endpoint
+ * would fail: to wait is better. VQP_INPROGRESS: not known yet, or all of them.
+ * VQP_ERR_IO: without failover, a path is on a broken rail */
+static vqp_status_t
+uct_vqp_find_unresolved(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                        unsigned num_paths, uint64_t *unresolved)
+{
+    unsigned good = 0, bad = 0;
+    vqp_status_t status;
+    unsigned i;
+
+    *unresolved = 0;
+    if (!uct_vqp_has_failover(vqp)) {
+        return uct_vqp_has_broken_path(vqp, num_paths) ? VQP_ERR_IO : VQP_OK;
+    }
+
+    for (i = 0; i < num_paths; ++i) {
+        status = uct_vqp_resolve_path(vqp, i, &peer->rails[peer->paths[i].rail]);
+        if (status == VQP_OK) {
+            ++good;
+        } else if (status == VQP_ERR_UNREACHABLE) {
+            *unresolved |= UCS_BIT(i);
+            ++bad;
+        }
+    }
+
+    return ((good > 0) && (good + bad == num_paths)) ? VQP_OK : VQP_INPROGRESS;
+}
+
 vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
     unsigned num_paths = ucs_min(vqp->core.num_paths, peer->num_paths);
+    uint64_t unresolved;
     vqp_status_t status;
     unsigned i;
 
@@ -288,12 +377,21 @@ vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return status;
     }
 
+    status = uct_vqp_find_unresolved(vqp, peer, num_paths, &unresolved);
+    if (status != VQP_OK) {
+        return status;
+    }
+
     if (uct_vqp_init_peer(vqp, peer, num_paths) != UCS_OK) {
         return VQP_ERR_NO_MEMORY;
     }
 
-    uct_vqp_init_core(vqp, peer, num_paths);
+    uct_vqp_init_core(vqp, peer, num_paths, unresolved);
     for (i = 0; i < num_paths; ++i) {
+        if (unresolved & UCS_BIT(i)) {
+            continue;
+        }
+
         status = uct_vqp_connect_path(vqp, i, &peer->paths[i]);
         if (status != VQP_OK) {
             return status;

@@ -122,6 +122,9 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
         case VQP_EVENT_FAILED:
             uct_vqp_handle_report(vqp);
             break;
+        case VQP_EVENT_PING:
+            uct_vqp_ping(vqp);
+            break;
         case VQP_EVENT_RELEASE:
             (void)uct_vqp_handle_release(vqp);
             return;

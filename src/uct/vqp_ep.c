@@ -67,7 +67,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
 
     if (must_cancel) {
         uct_vqp_cancel_all(vqp);
-    } else {
+    } else if (vqp_is_connected(&vqp->core)) {
         uct_vqp_tx_progress(vqp);
     }
 
@@ -87,8 +87,11 @@ ucs_status_t uct_vqp_ep_not_ready(uct_vqp_t *vqp)
     uct_vqp_use(vqp);
     /* An error here makes UCP (since 1.22) restart the request on another lane. In
      * front of the error handler's call it would select this one again */
-    return vqp_failure_is_known(&vqp->core) ?
-                   uct_vqp_status(vqp->core.status) : uct_vqp_no_resource(vqp);
+    if (vqp_failure_is_known(&vqp->core)) {
+        return uct_vqp_status(vqp->core.status);
+    }
+
+    return uct_vqp_no_resource(vqp);
 }
 
 ucs_status_t uct_vqp_ep_bad_rkey(const uct_vqp_t *vqp, uct_rkey_t rkey)

@@ -102,7 +102,9 @@ static inline size_t uct_vqp_iov_length(const uct_iov_t *iov, size_t iovcnt)
 /** Note a refused op, for pending_add. */
 static inline ucs_status_t uct_vqp_no_resource(uct_vqp_t *vqp)
 {
-    if (vqp_unlikely(vqp->core.tx.slow & VQP_TX_WORK)) {
+    /* While it connects, another thread may be setting up the sender */
+    if (vqp_is_connected(&vqp->core) &&
+        vqp_unlikely(vqp->core.tx.slow & VQP_TX_WORK)) {
         uct_vqp_tx_progress(vqp); /* may send a credit request */
     }
 

@@ -96,6 +96,25 @@ void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface)
     close(iface->event_fd);
 }
 
+void uct_vqp_iface_rail_broken(uct_vqp_iface_t *iface, unsigned rail)
+{
+    if (!__atomic_exchange_n(&iface->rails[rail].is_broken, 1, __ATOMIC_ACQ_REL)) {
+        ucs_warn("%s:%u has failed for good, its paths are given up",
+                 iface->rails[rail].dev->name, iface->rails[rail].port.num);
+    }
+
+    uct_vqp_iface_signal(iface, UCT_VQP_EVENT_DEVICE);
+}
+
+void uct_vqp_iface_event_stop_rail(uct_vqp_iface_t *iface, unsigned rail)
+{
+    int fd = vqp_ib_chan_fd(&iface->rails[rail].cqs.chan);
+
+    if (epoll_ctl(iface->epoll_fd, EPOLL_CTL_DEL, fd, NULL) < 0) {
+        ucs_error("epoll_ctl(DEL, fd=%d) failed: %m", fd);
+    }
+}
+
 ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
@@ -117,6 +136,10 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
     iface->next_deferred_wc = iface->num_deferred_wcs = 0;
     for (i = 0; i < iface->num_rails; ++i) {
         rail = &iface->rails[i];
+        if (rail->is_given_up) {
+            continue;
+        }
+
         for (j = 0; j < vqp_ib_cq_pool_count(&rail->cqs); ++j) {
             count = vqp_ib_poll(&rail->cqs.cqs[j],
                                 iface->deferred_wcs + iface->num_deferred_wcs,
@@ -158,10 +181,20 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
     /* again: a signal may be written after its events were handled */
     uct_vqp_iface_event_clear(iface);
     for (i = 0; i < iface->num_rails; ++i) {
+        if (iface->rails[i].is_given_up) {
+            continue;
+        }
+
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
         if (vqp_ib_chan_is_lost(&iface->rails[i].cqs.chan) ||
             (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK)) {
-            return UCS_ERR_IO_ERROR;
+            if (iface->num_rails == 1) {
+                return UCS_ERR_IO_ERROR;
+            }
+
+            /* The others can still wake a sleeper */
+            uct_vqp_iface_rail_broken(iface, i);
+            return UCS_ERR_BUSY;
         }
     }
 

@@ -57,6 +57,8 @@ static int uct_vqp_ep_holds_flush(const uct_vqp_ep_t *ep)
            (vqp->core.state == VQP_STATE_CONNECTING);
 }
 
+/* UCT_FLUSH_FLAG_REMOTE changes nothing: each flush waits until the peer's device has
+ * executed what was posted before it (docs/ordering.md, 33) */
 ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
                               uct_completion_t *comp)
 {
@@ -64,6 +66,12 @@ ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
     uct_vqp_t *vqp   = ep->vqp;
     int is_cancel    = !!(flags & UCT_FLUSH_FLAG_CANCEL);
     ucs_status_t status;
+
+    if (ucs_test_all_flags(flags, UCT_FLUSH_FLAG_CANCEL | UCT_VQP_FLUSH_FLAG_REMOTE)) {
+        ucs_error("vqp %u: a flush that cancels can not wait for the peer's memory",
+                  vqp->number);
+        return UCS_ERR_INVALID_PARAM;
+    }
 
     if (is_cancel) {
         uct_vqp_ep_pending_purge(tl_ep, NULL, NULL);

@@ -1,13 +1,16 @@
 /*
- * Events that are not completions: marks of the control plane, lost ports and
+ * Events that are not completions: events of the control plane, lost ports and
  * devices, timers. See vqp_handle.h.
  */
 #include "uct/vqp_handle.h"
 
 #include "uct/vqp_cm.h"
+#include "uct/vqp_cm_handler.h"
 #include "uct/vqp_ep.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
+#include "uct/vqp_telemetry.h"
+#include "uct/vqp_watch.h"
 
 #include <ucs/debug/log.h>
 
@@ -21,6 +24,7 @@ static inline ucs_async_context_t *uct_vqp_async(uct_vqp_iface_t *iface)
 static void uct_vqp_handle_live(uct_vqp_t *vqp)
 {
     vqp_set_live(&vqp->core);
+    uct_vqp_watch_paths(vqp);
     uct_vqp_update_ready(vqp);
     uct_vqp_schedule(vqp);
 }
@@ -45,29 +49,29 @@ static void uct_vqp_handle_destroy(uct_vqp_t *vqp)
     uct_vqp_schedule(vqp);
 }
 
-static void uct_vqp_handle_marks(uct_vqp_iface_t *iface)
+static void uct_vqp_handle_cm_events(uct_vqp_iface_t *iface)
 {
-    uint32_t marks = 0;
+    uint32_t events = 0;
     uct_vqp_t *vqp;
 
     for (;;) {
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
-        vqp = uct_vqp_cm_pop_marked(iface, &marks);
+        vqp = uct_vqp_cm_pop_events(iface, &events);
         UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
         if (vqp == NULL) {
             return;
         }
 
-        if (marks & UCT_VQP_CM_LIVE) {
+        if (events & UCT_VQP_CM_LIVE) {
             uct_vqp_handle_live(vqp);
         }
-        if (marks & UCT_VQP_CM_PATHS) {
+        if (events & UCT_VQP_CM_PATHS) {
             uct_vqp_handle_path_messages(vqp);
         }
-        if (marks & UCT_VQP_CM_FAILED) {
+        if (events & UCT_VQP_CM_FAILED) {
             uct_vqp_handle_failed(vqp, vqp->cm_status);
         }
-        if (marks & UCT_VQP_CM_DESTROY) {
+        if (events & UCT_VQP_CM_DESTROY) {
             uct_vqp_handle_destroy(vqp);
         }
     }
@@ -81,6 +85,13 @@ static inline uint32_t uct_vqp_qp_id(unsigned rail, uint32_t qpn)
     return (rail << 24) | qpn;
 }
 
+static void uct_vqp_log_async(const uct_vqp_iface_t *iface, unsigned rail,
+                              const vqp_ib_async_t *event)
+{
+    ucs_diag("%s:%u: %s", iface->rails[rail].dev->name,
+             iface->rails[rail].port.num, event->name);
+}
+
 void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
                                const vqp_ib_async_t *event)
 {
@@ -89,17 +100,20 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
 
     switch (event->type) {
     case VQP_IB_ASYNC_PORT_DOWN:
-        if (event->port != port->num) {
-            return;
+        if (event->port == port->num) {
+            uct_vqp_log_async(iface, rail, event);
+            uct_vqp_iface_signal(iface, UCT_VQP_EVENT_PORT);
+        }
+        return;
+    case VQP_IB_ASYNC_CQ_ERROR:
+        if (!vqp_ib_cq_pool_has(&iface->rails[rail].cqs, event->cq) &&
+            (event->cq != iface->rails[rail].ud.cq.cq)) {
+            return; /* of another interface */
         }
         /* fall through */
     case VQP_IB_ASYNC_DEVICE_FATAL:
-    case VQP_IB_ASYNC_CQ_ERROR:
-        ucs_diag("%s:%u: %s", iface->rails[rail].dev->name, port->num,
-                 event->name);
-        uct_vqp_iface_signal(iface, (event->type == VQP_IB_ASYNC_PORT_DOWN) ?
-                                            UCT_VQP_EVENT_PORT :
-                                            UCT_VQP_EVENT_DEVICE);
+        uct_vqp_log_async(iface, rail, event);
+        uct_vqp_iface_rail_broken(iface, rail);
         return;
     case VQP_IB_ASYNC_QP_FATAL:
         slot = __atomic_fetch_add(&iface->num_bad_qpn, 1, __ATOMIC_RELAXED) %
@@ -113,13 +127,14 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     }
 }
 
+/* Its receives are flushed too, before the event or after it: both say the same */
 static void uct_vqp_fail_qp(uct_vqp_t *vqp, uint32_t id)
 {
     unsigned i;
 
     for (i = 0; i < vqp->core.num_paths; ++i) {
         if (uct_vqp_qp_id(vqp->paths[i].rail, vqp->ib_paths[i].rc.qpn) == id) {
-            uct_vqp_path_fault(vqp, i, VQP_ERR_IO);
+            uct_vqp_path_fault(vqp, i, VQP_ERR_CANCELED);
         }
     }
 }
@@ -151,44 +166,87 @@ static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
     }
 }
 
-static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail, int is_device)
+/* A rail of the vqp: its port is down, or it has failed for good */
+static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail)
 {
+    int is_broken = uct_vqp_rail_is_broken(&vqp->iface->rails[rail]);
     unsigned i;
 
-    for (i = 0; i < vqp->core.tx.num_paths; ++i) {
+    for (i = 0; i < vqp->core.tx.paths.count; ++i) {
         if (vqp->paths[i].rail != rail) {
             continue;
         }
 
-        if (is_device) {
-            uct_vqp_fail(vqp, VQP_ERR_IO);
+        if (is_broken && vqp->core.qps_failed) {
+            vqp_path_lost(&vqp->core, i);
+            uct_vqp_schedule_wake(vqp);
+        } else if (is_broken) {
+            uct_vqp_path_lost(vqp, i);
         } else {
             uct_vqp_path_fault(vqp, i, VQP_ERR_IO);
         }
     }
 }
 
-/* The transport's retries cover a port that is down for a short time */
-static void uct_vqp_handle_ports(uct_vqp_iface_t *iface, uint32_t events)
+/* Paths stay on their rails: is there one that can come up again? */
+static int uct_vqp_has_rail(const uct_vqp_t *vqp)
 {
-    uct_vqp_t *vqp;
+    unsigned num = vqp_is_connected(&vqp->core) ? vqp->core.tx.paths.count :
+                                                  vqp->core.num_paths;
     unsigned i;
 
+    for (i = 0; i < num; ++i) {
+        if (!uct_vqp_rail_is_broken(&vqp->iface->rails[vqp->paths[i].rail])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+static void uct_vqp_iface_fail_rail(uct_vqp_iface_t *iface, unsigned rail)
+{
+    uct_vqp_t *vqp;
+
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        if (!vqp_is_connected(&vqp->core)) {
+            /* else its connecting fails, or goes on without these paths */
+            if (!uct_vqp_has_rail(vqp)) {
+                vqp_conn_fail(&vqp->conn, VQP_ERR_IO, uct_vqp_now());
+            }
+        } else if (vqp->core.qps_failed || uct_vqp_has_rail(vqp)) {
+            uct_vqp_fail_rail(vqp, rail);
+        } else {
+            uct_vqp_fail(vqp, VQP_ERR_IO);
+        }
+    }
+
+    uct_vqp_cm_run(iface);
+}
+
+/* The transport's retries cover a port that is down for a short time */
+static void uct_vqp_handle_rails(uct_vqp_iface_t *iface)
+{
+    uct_vqp_rail_t *rail;
+    unsigned i;
+
+    UCS_ASYNC_BLOCK(uct_vqp_async(iface));
     for (i = 0; i < iface->num_rails; ++i) {
-        if (!(events & UCT_VQP_EVENT_DEVICE) &&
-            vqp_ib_port_is_active(iface->rails[i].dev,
-                                  iface->rails[i].port.num)) {
+        rail = &iface->rails[i];
+        if (rail->is_given_up) {
             continue;
         }
 
-        UCS_ASYNC_BLOCK(uct_vqp_async(iface));
-        ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (vqp_is_connected(&vqp->core)) {
-                uct_vqp_fail_rail(vqp, i, !!(events & UCT_VQP_EVENT_DEVICE));
-            }
+        if (uct_vqp_rail_is_broken(rail)) {
+            uct_vqp_iface_stop_rail(iface, i);
+            uct_vqp_cm_stop_rail(iface, i, 0);
+        } else if (vqp_ib_port_is_active(rail->dev, rail->port.num)) {
+            continue;
         }
-        UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
+
+        uct_vqp_iface_fail_rail(iface, i);
     }
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
 }
 
 /* ---- time ---- */
@@ -229,6 +287,7 @@ static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
             }
         }
     }
+    uct_vqp_telemetry_update(iface, now);
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
     iface->todo |= UCT_VQP_TODO_GAPS;
 }
@@ -302,7 +361,7 @@ uint32_t uct_vqp_iface_take_events(uct_vqp_iface_t *iface)
     events = __atomic_exchange_n(&iface->events, 0, __ATOMIC_ACQUIRE);
     if (events & UCT_VQP_EVENT_CM) {
         UCS_ASYNC_BLOCK(uct_vqp_async(iface));
-        uct_vqp_cm_take_marks(iface);
+        uct_vqp_cm_take_events(iface);
         UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
     }
 
@@ -312,13 +371,13 @@ uint32_t uct_vqp_iface_take_events(uct_vqp_iface_t *iface)
 void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface, uint32_t events)
 {
     if (events & UCT_VQP_EVENT_CM) {
-        uct_vqp_handle_marks(iface);
+        uct_vqp_handle_cm_events(iface);
     }
     if (events & UCT_VQP_EVENT_QP) {
         uct_vqp_handle_bad_qps(iface);
     }
     if (events & (UCT_VQP_EVENT_PORT | UCT_VQP_EVENT_DEVICE)) {
-        uct_vqp_handle_ports(iface, events);
+        uct_vqp_handle_rails(iface);
     }
     if (events & UCT_VQP_EVENT_TICK) {
         uct_vqp_handle_tick(iface);

@@ -4,7 +4,7 @@
 
 #include "uct/vqp.h"
 
-/** Take the bits of iface->events, and the marks of vqps, as they are now. The
+/** Take the bits of iface->events, and the events of vqps, as they are now. The
  *  worker's thread. */
 uint32_t uct_vqp_iface_take_events(uct_vqp_iface_t *iface);
 

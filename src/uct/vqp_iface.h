@@ -6,8 +6,8 @@
  * context (a thread; or the worker's own, in mode "poll") owns the connection
  * table and the UD queue pairs; access to these requires the worker's async
  * block. The async side sets up a vqp's data path when it connects it, and does
- * not write to it afterwards: it sets a mark (uct_vqp_t::cm_marks) and `events`,
- * and progress handles the mark.
+ * not write to it afterwards: it adds an event (uct_vqp_t::cm_events) and sets `events`,
+ * and progress handles it.
  */
 #ifndef UCT_VQP_IFACE_H
 #define UCT_VQP_IFACE_H
@@ -48,18 +48,23 @@ typedef struct uct_vqp_rail {
     uint8_t          max_reads;    /* as requester, per path */
     uint8_t          serve_reads;  /* as responder, per path */
     uint8_t          source;       /* vqp_source_t: of executed counts */
+    uint8_t          is_broken;    /* its device or a completion queue has failed for
+                                      good; atomic */
+    uint8_t          is_given_up;  /* broken, and no path on it is used any more */
+    uint8_t          ud_ignored;   /* control messages are not waited for any more */
     unsigned         polled_cqs;   /* of its pool, in uct_vqp_iface_t::cqs */
     vqp_ib_cq_pool_t cqs;
+    vqp_ib_resolver_t resolver;    /* under the async block */
     vqp_ib_ud_t      ud;
 } uct_vqp_rail_t;
 
 enum {
-    UCT_VQP_EVENT_CM     = 1 << 0, /* vqps with cm_marks in cm_list */
+    UCT_VQP_EVENT_CM     = 1 << 0, /* vqps with cm_events in cm_list */
     UCT_VQP_EVENT_TICK   = 1 << 1, /* time for the slow checks */
     UCT_VQP_EVENT_PORT   = 1 << 2, /* a port went down */
     UCT_VQP_EVENT_QP     = 1 << 3, /* a QP is broken: see bad_qpn */
     UCT_VQP_EVENT_LOCAL  = 1 << 4, /* progress has to continue */
-    UCT_VQP_EVENT_DEVICE = 1 << 5  /* the device, or a CQ, is broken */
+    UCT_VQP_EVENT_DEVICE = 1 << 5  /* a rail is broken */
 };
 
 /* What a progress call has to look at, beside completions and events */
@@ -128,7 +133,7 @@ typedef struct uct_vqp_iface {
     void                *conntab_mem;
     uint64_t             id;
     uct_vqp_random_t     random;       /* numbers that peers get */
-    struct uct_vqp      *cm_list;      /* vqps with marks for progress */
+    struct uct_vqp      *cm_list;      /* vqps with events for progress */
     int                  cm_timer;     /* id, or 0: none */
     int                  cm_fd;        /* eventfd: datagrams remain to be handled */
     int                  tick_timer;
@@ -149,6 +154,7 @@ typedef struct uct_vqp_iface {
     ucs_string_buffer_t  vqp_stats;    /* JSON of released vqps */
     vqp_stats_t          stats;        /* of released vqps */
     vqp_path_stats_t     path_stats[VQP_MAX_PATHS];
+    struct uct_vqp_telemetry *telemetry; /* or NULL */
     struct ibv_wc        deferred_wcs[UCT_VQP_MAX_POLL];
     vqp_batch_t          batch;        /* scratch of uct_vqp_tx_progress() */
 } uct_vqp_iface_t;
@@ -168,6 +174,18 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface);
 /** Have progress poll all CQs that the rails' pools have now. Async block. */
 void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface);
 
+/** The rail has failed for good: progress has to give it up. Any thread. */
+void uct_vqp_iface_rail_broken(uct_vqp_iface_t *iface, unsigned rail);
+
+/** Has the rail failed for good? Any thread. */
+static inline int uct_vqp_rail_is_broken(const uct_vqp_rail_t *rail)
+{
+    return __atomic_load_n(&rail->is_broken, __ATOMIC_ACQUIRE);
+}
+
+/** Wait for no completion of a broken rail any more. The worker's thread. */
+void uct_vqp_iface_stop_rail(uct_vqp_iface_t *iface, unsigned rail);
+
 /** Number of CQs that may be polled. Any thread: all below it are complete. */
 static inline unsigned uct_vqp_iface_num_cqs(const uct_vqp_iface_t *iface)
 {
@@ -186,6 +204,9 @@ ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p);
 ucs_status_t uct_vqp_iface_event_init(uct_vqp_iface_t *iface);
 void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface);
 
+/** A sleeper is not woken by completions of the rail any more. */
+void uct_vqp_iface_event_stop_rail(uct_vqp_iface_t *iface, unsigned rail);
+
 /** Drain what @ref uct_vqp_iface_signal wrote. Call it before reading the events: a
  *  later signal makes the descriptor readable again. */
 void uct_vqp_iface_event_clear(uct_vqp_iface_t *iface);
@@ -199,6 +220,10 @@ void uct_vqp_iface_event_clear(uct_vqp_iface_t *iface);
 ucs_status_t uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                                vqp_ib_dev_t *dev, uint8_t port_num,
                                const uct_vqp_iface_config_t *config);
+
+/** What executed requests are counted by on the rail: "psn" or "imm"; "-" without
+ *  failover. */
+const char *uct_vqp_rail_source(const uct_vqp_iface_t *iface, unsigned rail);
 
 /** Create a trial queue pair on the rail. Lowers inline_max and max_iov of the
  *  interface to what it is granted. */
@@ -221,6 +246,9 @@ int uct_vqp_iface_is_reachable(const uct_iface_h tl_iface,
                                const uct_iface_addr_t *iface_buf);
 int uct_vqp_iface_is_reachable_v2(const uct_iface_h tl_iface,
                                   const uct_iface_is_reachable_params_t *params);
+
+/** What UCP compares transports and protocols by, for one kind of operation. */
+ucs_status_t uct_vqp_iface_estimate_perf(uct_iface_h tl_iface, uct_perf_attr_t *attr);
 
 /** Monotonic time in ns, never 0. */
 uint64_t uct_vqp_now(void);

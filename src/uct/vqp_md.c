@@ -134,6 +134,13 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
     uct_vqp_mem_t *mem;
     vqp_status_t status;
 
+    if (uct_vqp_mem_reg_is_dmabuf(arg)) {
+        ucs_log((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? UCS_LOG_LEVEL_DIAG :
+                                                        UCS_LOG_LEVEL_ERROR,
+                "vqp: memory of a dmabuf descriptor can not be registered");
+        return UCS_ERR_UNSUPPORTED;
+    }
+
     uct_vqp_access(flags, &params);
     if (md->relaxed_ordering) {
         params.access |= VQP_IB_ACCESS_RELAXED_ORDERING;
@@ -153,7 +160,8 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
                                                    uct_vqp_status(status);
     }
 
-    *memh_p = mem;
+    mem->may_invalidate = 0;
+    *memh_p             = mem;
     return UCS_OK;
 }
 
@@ -162,16 +170,23 @@ uct_vqp_mem_dereg(uct_md_h tl_md, const uct_md_mem_dereg_params_t *params)
 {
     uct_vqp_mem_t *mem;
     vqp_status_t status;
+    int is_invalidate;
 
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
 
-    mem    = params->memh;
+    mem           = params->memh;
+    is_invalidate = !!(UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
+                       UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
+    if (UCT_VQP_INVALIDATE_WANTS_PACKED && is_invalidate && !mem->may_invalidate) {
+        ucs_diag("vqp: a key was not packed for invalidation");
+        return UCS_ERR_INVALID_PARAM;
+    }
+
     status = vqp_ib_mr_dereg(&mem->mr);
     ucs_free(mem);
 
     /* After the deregistration the key is invalid */
-    if (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
-        UCT_MD_MEM_DEREG_FLAG_INVALIDATE) {
+    if (is_invalidate) {
         uct_invoke_completion(params->comp, uct_vqp_status(status));
     }
 
@@ -183,8 +198,20 @@ uct_vqp_mkey_pack(uct_md_h tl_md, uct_mem_h memh,
                   UCT_VQP_MKEY_PACK_RANGE
                   const uct_md_mkey_pack_params_t *params, void *buffer)
 {
-    const uct_vqp_mem_t *mem      = memh;
+    uct_vqp_mem_t *mem            = memh;
     uct_vqp_packed_rkey_t *packed = buffer;
+    unsigned flags                = 0;
+
+    if (params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) {
+        flags = params->flags;
+    }
+    if (flags & UCT_VQP_MKEY_PACK_FLAG_EXPORT) {
+        ucs_error("vqp: a key can not be exported to another process");
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (flags & UCT_VQP_MKEY_PACK_FLAG_INVALIDATE) {
+        mem->may_invalidate = 1;
+    }
 
     packed->version   = UCT_VQP_RKEY_VERSION | (UCT_VQP_AMO_RAIL << 4);
     packed->num_rails = mem->mr.num_rails;
@@ -244,8 +271,8 @@ ucs_status_t uct_vqp_rkey_compare(uct_component_t *component, uct_rkey_t rkey1,
     int order;
 
     if ((params->field_mask != 0) || (result == NULL)) {
-        ucs_error("rkey_compare: fields 0x%lx are not supported, or there is no "
-                  "result", (unsigned long)params->field_mask);
+        ucs_diag("rkey_compare: fields 0x%lx are not supported, or there is no "
+                 "result", (unsigned long)params->field_mask);
         return UCS_ERR_INVALID_PARAM;
     }
 

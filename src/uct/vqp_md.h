@@ -26,7 +26,8 @@ typedef struct uct_vqp_md {
     vqp_ib_dev_t   *dev_ptrs[VQP_MAX_RAILS];
     uint8_t         ports[VQP_MAX_RAILS]; /* of a bond; 0: any, no bond */
     unsigned        num_rails;
-    unsigned        num_async;   /* devices whose events are handled */
+    unsigned        num_async;   /* devices whose events are handled... */
+    uint8_t         detached[VQP_MAX_RAILS]; /* ...but for those that are gone */
     uint64_t        bonded;      /* bits: ports of devs[0] that are in bonds */
     uint16_t        key_layout;  /* of remote keys: which devices; 0: one */
     int             relaxed_ordering;
@@ -38,6 +39,7 @@ typedef struct uct_vqp_md {
 /** A memory handle. */
 typedef struct uct_vqp_mem {
     vqp_ib_mr_t mr;
+    uint8_t     may_invalidate; /* a key was packed for it */
 } uct_vqp_mem_t;
 
 /** Target of a uct_rkey_t: the peer's key for each of its rails. */

@@ -222,7 +222,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"CONNECT_TIMEOUT", "15s",
      "Time after which an endpoint whose peer does not answer the handshake fails\n"
-     "with \"Endpoint timeout\".",
+     "with \"Endpoint timeout\". It counts anew when the peer answers another endpoint of\n"
+     "this interface for the first time. Time in which this process is stopped does\n"
+     "not count.",
      UCT_VQP_OPTION(connect_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"PROBE_INTERVAL", "10s",
@@ -240,13 +242,17 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"FAILOVER", "n",
      "An endpoint whose path fails continues on its other paths. What was in flight\n"
      "and not executed by the peer is sent again on one of them, and the path is\n"
-     "rebuilt. docs/failover.md says what is executed once on which device.\n"
-     "Must be on at both sides to have an effect.\n"
-     "n: the endpoint fails with its first path.",
-     UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_BOOL},
+     "rebuilt. It is off if one side has \"n\".\n"
+     "try: everything is executed once. If it can not be known whether the peer has\n"
+     "     executed a put or an atomic, since its device does not count what it\n"
+     "     executes, the endpoint fails.\n"
+     "y:   in that case the put is written again, the atomic ends with an error, and\n"
+     "     the endpoint continues. docs/failover.md says what this means.\n"
+     "n:   the endpoint fails with its first path.",
+     UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_TERNARY},
 
     {"PATH_TIMEOUT", "auto",
-     "With FAILOVER=y and several paths: time after which a path is given up that\n"
+     "With failover and several paths: time after which a path is given up that\n"
      "brings no completion while other paths of the endpoint bring some. What its\n"
      "bytes in flight should take is added. The time grows, up to 16 times, when a\n"
      "path that was silent moves again. \"inf\": never. \"auto\" is 2ms; with a device\n"
@@ -254,9 +260,18 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "error without need.",
      UCT_VQP_OPTION(path_timeout), UCS_CONFIG_TYPE_TIME_UNITS},
 
+    {"SLOW_PATH", "auto",
+     "With failover and several paths: time for which the rate of a path has been\n"
+     "less than a quarter of that of others, after which the path is moved to another\n"
+     "flow label. \"inf\": never. \"auto\" is 4ms. Has no effect with PATH_ENTROPY other\n"
+     "than \"on\", with PATH_TIMEOUT=inf, and\n"
+     "with PATH_TIMEOUT=auto on a device that does not count what it executes.",
+     UCT_VQP_OPTION(slow_path), UCS_CONFIG_TYPE_TIME_UNITS},
+
     {"OUTAGE_TIMEOUT", "5s",
-     "With FAILOVER=y: time without any path, and without an answer of the peer,\n"
-     "after which the endpoint fails.",
+     "With failover: time without a sign of life of the peer, and without any path,\n"
+     "after which the endpoint fails. It fails earlier if the peer has died:\n"
+     "docs/failover.md.",
      UCT_VQP_OPTION(outage_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"TRACE", "n",
@@ -268,6 +283,17 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "File to which each interface appends its counters when it is closed, as one\n"
      "JSON object per line. Empty: no file.",
      UCT_VQP_OPTION(stats_file), UCS_CONFIG_TYPE_STRING},
+
+    {"TELEMETRY", "off",
+     "Live counters: each interface writes the counters of its connections and paths\n"
+     "into a file once a second, while it is progressed. vqp-top shows them. The file\n"
+     "is uct_vqp.PID.N, mode 0600. It is removed when the interface is closed, and\n"
+     "stays if the process ends otherwise. A path with less than half of its share\n"
+     "for 10 seconds is logged as a warning. See docs/telemetry.md.\n"
+     " - off : no file.\n"
+     " - on  : in the directory XDG_RUNTIME_DIR, or in /dev/shm if that is not usable.\n"
+     " - DIR : in this directory.",
+     UCT_VQP_OPTION(telemetry), UCS_CONFIG_TYPE_STRING},
 
     {NULL}
 };

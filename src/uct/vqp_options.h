@@ -47,9 +47,11 @@ typedef struct uct_vqp_iface_config {
     double                   gap_timeout;
     int                      failover;
     ucs_time_t               path_timeout; /* or UCS_TIME_AUTO, UCS_TIME_INFINITY */
+    ucs_time_t               slow_path;    /* likewise */
     double                   outage_timeout;
     int                      trace;
     char                    *stats_file;
+    char                    *telemetry;
 } uct_vqp_iface_config_t;
 
 extern ucs_config_field_t uct_vqp_iface_config_table[];
@@ -81,6 +83,7 @@ typedef struct uct_vqp_settings {
     uint8_t  order_all;
     uint8_t  trace;
     uint8_t  failover;
+    uint8_t  exact;        /* failover as far as nothing is executed twice */
     uint8_t  timeout;      /* 4.096 us << n */
     uint8_t  rnr_timer;    /* code of the InfiniBand table */
     uint8_t  retry_count;
@@ -96,6 +99,7 @@ typedef struct uct_vqp_settings {
     uint64_t gap_timeout;     /* ns, 0 = never */
     uint64_t outage_timeout;  /* ns */
     uint64_t path_timeout;    /* ns, 0 = never, UCT_VQP_AUTO */
+    uint64_t slow_path;       /* ns, 0 = never */
 } uct_vqp_settings_t;
 
 /**

@@ -5,6 +5,7 @@
 #include "uct/vqp_qps.h"
 #include "uct/vqp_watch.h"
 
+#include "core/alive.h"
 #include "verbs/executed.h"
 
 #include <ucs/debug/log.h>
@@ -26,7 +27,7 @@ static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
     vqp_ib_path_t *ib = &vqp->ib_paths[path->index];
     uint32_t posted   = 0;
 
-    if (vqp_ib_qp_to_error(&ib->rc) != VQP_OK) {
+    if (!uct_vqp_path_to_error(vqp, path->index)) {
         vqp_path_quiesced(&vqp->core, path, 1, 0);
         return;
     }
@@ -46,10 +47,13 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
     uint32_t count      = 0;
 
     if ((source != VQP_SOURCE_IMM) &&
-        (vqp_ib_executed(&ib->rc, ib->rq_psn, &count) != VQP_OK)) {
+        (uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) ||
+         (vqp_ib_executed(&ib->rc, ib->rq_psn, &count) != VQP_OK))) {
         source = VQP_SOURCE_IMM;
     }
 
+    ucs_debug("vqp %u: path %u has executed %u, by source %s", vqp->number,
+              path->index, count, vqp_source_name(source));
     vqp_path_counted(&vqp->core, path, source, count);
 }
 
@@ -59,7 +63,8 @@ static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
     int is_good;
 
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-    is_good = vqp_ib_port_is_active(vqp->iface->rails[path->rail].dev,
+    is_good = !uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) &&
+              vqp_ib_port_is_active(vqp->iface->rails[path->rail].dev,
                                     vqp->iface->rails[path->rail].port.num) &&
               (uct_vqp_random_reserve(&vqp->iface->random, 1) == UCS_OK) &&
               (uct_vqp_renew_qp(vqp, path->index) == UCS_OK);
@@ -84,7 +89,13 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
 
     path->recv_used = 0;
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-    status = uct_vqp_connect_path(vqp, path->index, &peer);
+    status = uct_vqp_resolve_path(vqp, path->index, &vqp->peer_info[peer.rail]);
+    if (status == VQP_OK) {
+        status = uct_vqp_connect_path(vqp, path->index, &peer);
+        if (status == VQP_ERR_UNREACHABLE) {
+            status = VQP_ERR_IO; /* receives were posted: it is rebuilt */
+        }
+    }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
     vqp_path_connected(&vqp->core, path, status);
 }
@@ -93,7 +104,7 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
 
 static void uct_vqp_send_path_messages(uct_vqp_t *vqp, vqp_path_t *path)
 {
-    vqp_conn_way_t own = {path->rail, path->peer_rail};
+    vqp_conn_route_t own = {path->rail, path->peer_rail};
     vqp_conntab_action_t action;
     vqp_path_msg_t msg;
     const void *body;
@@ -109,6 +120,42 @@ static void uct_vqp_send_path_messages(uct_vqp_t *vqp, vqp_path_t *path)
         }
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+}
+
+void uct_vqp_ping(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    vqp_conntab_action_t actions[2];
+    vqp_conn_answers_t answers;
+    uint32_t rails = 0;
+    unsigned i, count;
+    uint64_t now;
+
+    if (vqp_is_failed(&vqp->core)) {
+        return; /* since the event was posted */
+    }
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        rails |= (uint32_t)(!uct_vqp_rail_is_broken(&iface->rails[i]) &&
+                            vqp_ib_port_is_active(iface->rails[i].dev,
+                                                  iface->rails[i].port.num)) << i;
+    }
+
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    now   = uct_vqp_now();
+    count = vqp_conn_ping(&vqp->conn, rails, now, &answers, actions);
+    for (i = 0; i < count; ++i) {
+        uct_vqp_cm_send(iface, &actions[i]);
+    }
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+
+    vqp_alive_asked(&vqp->core, &answers, now);
+    if (vqp->core.alive.is_dead) {
+        ucs_diag("vqp %u: the process of iface 0x%" PRIx64 " has died: its host "
+                 "answers, it does not", vqp->number, vqp->conn.peer_id);
+    }
+    uct_vqp_handle_failure(vqp);
+    uct_vqp_watch_paths(vqp);
 }
 
 void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
@@ -133,37 +180,59 @@ void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
 
 /* ---- events ---- */
 
-static void
-uct_vqp_path_reason(const vqp_path_t *path, char *reason, size_t size)
+/* A line for the administrator: the path went down, or is up again */
+static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path)
 {
+    const char *reason = (path->fo.status == VQP_ERR_RESET) ?
+                         "the peer gave it up" :
+                         ucs_status_string(uct_vqp_status(path->fo.status));
+    const uct_vqp_rail_t *rail = &vqp->iface->rails[path->rail];
+    /* it goes down with VQP_OK when it has left, else because of a fault */
+    int is_move = (path->fo.state == VQP_PATH_LEAVE) ||
+                  (path->fo.status == VQP_OK);
+    char change[160];
+
     if (path->fo.state == VQP_PATH_UP) {
-        snprintf(reason, size, "up again");
-    } else if (path->fo.silent != 0) {
-        snprintf(reason, size, "down: no completion in %.1f ms in which other paths "
-                 "had some (UCX_VQP_PATH_TIMEOUT)", (double)path->fo.silent * 1e-6);
-    } else if (path->fo.status == VQP_ERR_RESET) {
-        snprintf(reason, size, "down: the peer gave it up");
+        snprintf(change, sizeof(change), "up again after %.1f ms",
+                 (double)(uct_vqp_now() - path->fo.down_at) * 1e-6);
+    } else if (is_move && (path->fo.mover == VQP_MOVER_OWN)) {
+        snprintf(change, sizeof(change),
+                 "moved to another flow label: less than a quarter of the rate of "
+                 "other paths for %.1f ms (UCX_VQP_SLOW_PATH)",
+                 (double)path->fo.slow * 1e-6);
+    } else if (is_move && (path->fo.mover == VQP_MOVER_PEER)) {
+        snprintf(change, sizeof(change),
+                 "moved to another flow label: the peer found it slow");
+    } else if (path->fo.why_silent != 0) {
+        snprintf(change, sizeof(change),
+                 "down: no completion in %.1f ms in which other paths had some "
+                 "(UCX_VQP_PATH_TIMEOUT)", (double)path->fo.why_silent * 1e-6);
     } else {
-        snprintf(reason, size, "down: %s",
-                 ucs_status_string(uct_vqp_status(path->fo.status)));
+        snprintf(change, sizeof(change), "down: %s", reason);
     }
+
+    ucs_diag("vqp %u: path %u (%s:%u, to iface 0x%" PRIx64 ") is %s; it went down "
+             "%u times, %" PRIu64 " frags were sent again", vqp->number,
+             path->index, rail->dev->name, rail->port.num, vqp->conn.peer_id,
+             change, path->fo.downs, path->stats.replays);
 }
 
 static void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
-    const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
-    char reason[128];
+    int is_fault = (path->fo.logged == VQP_PATH_LEAVE) &&
+                   (path->fo.state != VQP_PATH_UP) &&
+                   (path->fo.status != VQP_OK);
 
     if (path->fo.logged == path->fo.state) {
         return;
     }
 
-    if ((path->fo.logged == VQP_PATH_UP) || (path->fo.state == VQP_PATH_UP)) {
-        uct_vqp_path_reason(path, reason, sizeof(reason));
-        ucs_diag("vqp %u: path %u (%s, to iface 0x%" PRIx64 ") is %s; it went down "
-                 "%u times, %" PRIu64 " frags were sent again", vqp->number,
-                 path->index, qp->dev_name, vqp->conn.peer_id, reason,
-                 path->fo.downs, vqp->core.stats.replayed);
+    if ((path->fo.logged == VQP_PATH_UP) || (path->fo.state == VQP_PATH_UP) ||
+        is_fault) {
+        uct_vqp_diag_path(vqp, path);
+    }
+    if (path->fo.logged == VQP_PATH_UP) {
+        path->fo.down_at = uct_vqp_now();
     }
     ucs_debug("vqp %u: path %u %s -> %s, generation %u", vqp->number,
               path->index, vqp_path_state_name(path->fo.logged),
@@ -196,6 +265,7 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
         break;
     }
 
+    uct_vqp_handle_failure(vqp);
     uct_vqp_watch_paths(vqp);
     uct_vqp_schedule(vqp);
 }
@@ -205,6 +275,18 @@ void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status)
     vqp_path_down(&vqp->core, &vqp->paths[path], status);
     uct_vqp_handle_failure(vqp);
     uct_vqp_schedule_wake(vqp);
+}
+
+void uct_vqp_path_lost(uct_vqp_t *vqp, unsigned index)
+{
+    vqp_path_t *path = &vqp->paths[index];
+
+    if ((path->fo.state == VQP_PATH_QUIESCE) && path->fo.quiesced) {
+        vqp_path_quiesced(&vqp->core, path, 1, 0);
+        uct_vqp_schedule_wake(vqp);
+    } else {
+        uct_vqp_path_fault(vqp, index, VQP_ERR_IO);
+    }
 }
 
 /* ---- time ---- */

@@ -15,8 +15,14 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event);
 /** Pass the path messages that have come to the core. The worker's thread. */
 void uct_vqp_handle_path_messages(uct_vqp_t *vqp);
 
+/** Handle VQP_EVENT_PING: ask the peer whether it is there. The worker's thread. */
+void uct_vqp_ping(uct_vqp_t *vqp);
+
 /** A fault of the queue pair, or the port, of a path. The worker's thread. */
 void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status);
+
+/** The rail of a path has failed for good: no completion comes. The worker's thread. */
+void uct_vqp_path_lost(uct_vqp_t *vqp, unsigned path);
 
 /** A vqp is watched: if the user may sleep, a timer wakes it. The worker's thread. */
 void uct_vqp_iface_path_timer_start(uct_vqp_iface_t *iface);

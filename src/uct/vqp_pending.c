@@ -7,9 +7,11 @@
 
 void uct_vqp_update_ready(uct_vqp_t *vqp)
 {
-    vqp->ready = (vqp->core.state == VQP_STATE_LIVE) && (vqp->ep != NULL) &&
-                 ((vqp->ep->num_pending == 0) ||
-                  (vqp->iface->pending_ep == vqp->ep));
+    const uct_vqp_ep_t *ep = vqp->ep;
+
+    vqp->ready = vqp_may_post(&vqp->core, ep != NULL,
+                              (ep != NULL) && (ep->num_pending != 0) &&
+                              (vqp->iface->pending_ep != ep));
 }
 
 ucs_status_t uct_vqp_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req,

@@ -35,7 +35,7 @@ uct_vqp_recv_failed(uct_vqp_t *vqp, vqp_path_t *path, const struct ibv_wc *wc)
 {
     const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
 
-    if (!vqp_is_failed(&vqp->core) && (path->fo.state == VQP_PATH_UP)) {
+    if (!vqp_is_failed(&vqp->core) && vqp_path_has_traffic(path)) {
         ucs_diag("vqp %u: receive completion with error on path %u, %s qp "
                  "0x%x, vendor error 0x%x: %s", vqp->number, path->index,
                  qp->dev_name, qp->qpn, wc->vendor_err,
@@ -117,7 +117,7 @@ uct_vqp_send_failed(uct_vqp_t *vqp, vqp_path_t *path, const struct ibv_wc *wc)
 {
     const vqp_ib_qp_t *qp = &vqp->ib_paths[path->index].rc;
 
-    if (!vqp_is_failed(&vqp->core) && (path->fo.state == VQP_PATH_UP)) {
+    if (!vqp_is_failed(&vqp->core) && vqp_path_has_traffic(path)) {
         ucs_diag("vqp %u: send completion with error on path %u, %s qp 0x%x, "
                  "vendor error 0x%x: %s", vqp->number, path->index,
                  qp->dev_name, qp->qpn, wc->vendor_err,
@@ -263,11 +263,11 @@ uct_vqp_handle_deferred_wcs(uct_vqp_iface_t *iface)
 }
 
 /* The lost completions are unknown. After several consecutive failures no
- * completion will come: fail all connections */
+ * completion will come: the rail is broken */
 static void __attribute__((noinline))
 uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
 {
-    uct_vqp_t *vqp;
+    unsigned i;
 
     if (cq->failures < VQP_IB_CQ_MAX_FAILURES) {
         ++cq->failures;
@@ -275,11 +275,12 @@ uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
         return;
     }
 
-    UCS_ASYNC_BLOCK(iface->super.worker->async);
-    ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        uct_vqp_lost(vqp, VQP_ERR_IO);
+    for (i = 0; i < iface->num_rails; ++i) {
+        if (vqp_ib_cq_pool_has(&iface->rails[i].cqs, cq->cq)) {
+            vqp_ib_dev_set_broken(iface->rails[i].dev);
+            uct_vqp_iface_rail_broken(iface, i);
+        }
     }
-    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
 }
 
 static UCS_F_ALWAYS_INLINE unsigned

@@ -66,16 +66,46 @@ err_destroy:
     return uct_vqp_status(status);
 }
 
+/* Paths take turns on the rails that work */
+static ucs_status_t
+uct_vqp_pick_rail(const uct_vqp_iface_t *iface, unsigned index, unsigned *rail_p)
+{
+    unsigned rails[VQP_MAX_RAILS];
+    unsigned num = 0;
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        if (!uct_vqp_rail_is_broken(&iface->rails[i])) {
+            rails[num++] = i;
+        }
+    }
+
+    if (num == 0) {
+        ucs_error("all devices of the interface, %s and others, have failed for "
+                  "good", iface->rails[0].dev->name);
+        return UCS_ERR_IO_ERROR;
+    }
+
+    *rail_p = rails[index % num];
+    return UCS_OK;
+}
+
 ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
 {
     uct_vqp_iface_t *iface = vqp->iface;
-    unsigned rail_index    = index % iface->num_rails;
-    uct_vqp_rail_t *rail   = &iface->rails[rail_index];
     vqp_path_t *path       = &vqp->paths[index];
     uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
+    unsigned rail_index    = 0;
+    uct_vqp_rail_t *rail;
     ucs_status_t status;
     unsigned cq_index;
 
+    status = uct_vqp_pick_rail(iface, index, &rail_index);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    rail   = &iface->rails[rail_index];
     status = uct_vqp_status(vqp_ib_cq_pool_reserve(&rail->cqs, slots,
                                                    &cq_index));
     if (status != UCS_OK) {

@@ -1,10 +1,11 @@
 /* A rail: one port of a device, and what its queue pairs can do. */
 #include "uct/vqp_iface.h"
 
-#include <ucs/sys/string.h>
+#include "core/failover.h"
 #include "verbs/executed.h"
 
 #include <ucs/debug/log.h>
+#include <ucs/sys/string.h>
 
 /* Traffic class that UCX's own transports use on RoCEv2 */
 #define UCT_VQP_ROCE_V2_TCLASS 106
@@ -37,6 +38,11 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                             VQP_IB_PKEY_ANY : (uint16_t)config->pkey;
     unsigned max_reads;
     vqp_status_t status;
+
+    if (vqp_ib_dev_is_broken(dev)) {
+        ucs_error("%s has failed for good since it was opened", dev->name);
+        return UCS_ERR_NO_DEVICE;
+    }
 
     rail->dev = dev;
     status    = vqp_ib_port_query(dev, port_num, &rail->port);
@@ -117,10 +123,16 @@ static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail)
     rail->source = (uint8_t)vqp_ib_probe_executed(rail->dev, rail->pkey_index,
                                                   &conn);
     if (rail->source == VQP_SOURCE_IMM) {
-        ucs_diag("%s does not count what it executes: after a failure of a path "
-                 "puts may be written twice, and atomics end in an error",
-                 rail->dev->name);
+        ucs_diag("%s does not count what it executes: after a failure of a path %s",
+                 rail->dev->name, iface->set.exact ?
+                 "an endpoint fails if puts or atomics were in flight on it" :
+                 "puts may be written twice, and atomics end in an error");
     }
+}
+
+const char *uct_vqp_rail_source(const uct_vqp_iface_t *iface, unsigned rail)
+{
+    return iface->set.failover ? vqp_source_name(iface->rails[rail].source) : "-";
 }
 
 /* Find the limits of a queue pair of this rail by a trial one */
@@ -171,4 +183,26 @@ void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface)
 
     /* The polling thread reads up to it: store the pointers first */
     __atomic_store_n(&iface->num_cqs, num_cqs, __ATOMIC_RELEASE);
+}
+
+void uct_vqp_iface_stop_rail(uct_vqp_iface_t *iface, unsigned index)
+{
+    uct_vqp_rail_t *rail = &iface->rails[index];
+    unsigned num_cqs     = 0;
+    unsigned i;
+
+    if (rail->is_given_up) {
+        return;
+    }
+
+    for (i = 0; i < iface->num_cqs; ++i) {
+        if (!vqp_ib_cq_pool_has(&rail->cqs, iface->cqs[i]->cq)) {
+            iface->cqs[num_cqs++] = iface->cqs[i];
+        }
+    }
+
+    rail->is_given_up = 1;
+    iface->next_cq    = 0;
+    __atomic_store_n(&iface->num_cqs, num_cqs, __ATOMIC_RELEASE);
+    uct_vqp_iface_event_stop_rail(iface, index);
 }

@@ -44,6 +44,9 @@ uct_vqp_rma_send(uct_vqp_t *vqp, vqp_op_t *op, vqp_kind_t kind, unsigned flags)
     vqp_frag_t frag;
     vqp_sge_t sge;
 
+    ucs_trace_data("TX: vqp %u %s %zu bytes at 0x%" PRIx64, vqp->number,
+                   (kind == VQP_KIND_PUT) ? "PUT" : "GET", (size_t)op->length,
+                   op->raddr);
     switch (vqp_tx_send_rma(&vqp->core.tx, op, kind, flags, &sge, &frag)) {
     case VQP_SEND_FRAG:
         (void)uct_vqp_post_frag(vqp, &frag);
@@ -165,6 +168,7 @@ ssize_t uct_vqp_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb,
     length       = pack_cb(desc + 1, arg);
     if (ucs_unlikely(length == 0)) {
         ucs_mpool_put_inline(desc);
+        ucs_trace_data("TX: vqp %u PUT 0 bytes", vqp->number);
         return 0; /* the key is not read: it may be missing */
     }
 

@@ -27,6 +27,7 @@
         return UCS_ERR_INVALID_PARAM; \
     }
 
+#define UCT_VQP_SLOW_PATH        (4ull * 1000 * 1000) /* ns: SLOW_PATH=auto */
 #define UCT_VQP_PATH_TIMEOUT_MIN 1e-4 /* seconds: some round trips */
 #define UCT_VQP_TIME_MAX 1e9 /* seconds: any more does not fit nanoseconds */
 
@@ -160,7 +161,8 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
     set->send_depth = (uint32_t)uct_vqp_send_depth(config);
-    set->failover   = (uint8_t)config->failover;
+    set->failover   = config->failover != UCS_NO;
+    set->exact      = config->failover == UCS_TRY;
     /* What waits for a replay, and what is replayed, may meet on one path */
     set->inflight   = ucs_roundup_pow2(set->send_depth) << set->failover;
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
@@ -229,25 +231,25 @@ static int uct_vqp_is_time_given(ucs_time_t value)
     return (value != UCS_TIME_AUTO) && (value != UCS_TIME_INFINITY);
 }
 
-static ucs_status_t uct_vqp_settings_check_path_timeout(ucs_time_t value)
+static ucs_status_t
+uct_vqp_settings_check_path_time(ucs_time_t value, const char *name)
 {
     double seconds = ucs_time_to_sec(value);
 
     if (uct_vqp_is_time_given(value) && ((seconds < UCT_VQP_PATH_TIMEOUT_MIN) ||
                                          (seconds > UCT_VQP_TIME_MAX))) {
-        ucs_error("UCX_VQP_PATH_TIMEOUT=%.3gs: must be from %gs to %gs, \"auto\" or "
-                  "\"inf\"", seconds, UCT_VQP_PATH_TIMEOUT_MIN,
-                  UCT_VQP_TIME_MAX);
+        ucs_error("UCX_VQP_%s=%.3gs: must be from %gs to %gs, \"auto\" or \"inf\"",
+                  name, seconds, UCT_VQP_PATH_TIMEOUT_MIN, UCT_VQP_TIME_MAX);
         return UCS_ERR_INVALID_PARAM;
     }
 
     return UCS_OK;
 }
 
-static uint64_t uct_vqp_path_timeout(ucs_time_t value)
+static uint64_t uct_vqp_path_time(ucs_time_t value, uint64_t automatic)
 {
     return (value == UCS_TIME_INFINITY) ? 0 :
-           (value == UCS_TIME_AUTO)     ? UCT_VQP_AUTO :
+           (value == UCS_TIME_AUTO)     ? automatic :
                                           (uint64_t)ucs_time_to_nsec(value);
 }
 
@@ -255,6 +257,8 @@ static uint64_t uct_vqp_path_timeout(ucs_time_t value)
 static ucs_status_t
 uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
 {
+    ucs_status_t status;
+
     UCT_VQP_CHECK(config->sl <= 15, "SL", config->sl, "must be from 0 to 15");
     UCT_VQP_CHECK(config->hop_limit <= 255, "HOP_LIMIT", config->hop_limit,
                   "must be from 0 to 255");
@@ -281,7 +285,9 @@ uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
     UCT_VQP_CHECK_TIME(config->probe_interval, "PROBE_INTERVAL");
     UCT_VQP_CHECK_TIME(config->gap_timeout, "GAP_TIMEOUT");
     UCT_VQP_CHECK_TIME(config->outage_timeout, "OUTAGE_TIMEOUT");
-    return uct_vqp_settings_check_path_timeout(config->path_timeout);
+    status = uct_vqp_settings_check_path_time(config->path_timeout, "PATH_TIMEOUT");
+    return (status != UCS_OK) ? status :
+           uct_vqp_settings_check_path_time(config->slow_path, "SLOW_PATH");
 }
 
 ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
@@ -326,7 +332,10 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
     set->connect_timeout = (uint64_t)(config->connect_timeout * 1e9);
     set->probe_interval  = (uint64_t)(config->probe_interval * 1e9);
     set->gap_timeout     = (uint64_t)(config->gap_timeout * 1e9);
-    set->path_timeout    = uct_vqp_path_timeout(config->path_timeout);
+    set->path_timeout    = uct_vqp_path_time(config->path_timeout, UCT_VQP_AUTO);
+    set->slow_path       = (set->num_labels == 0) ?
+                                   uct_vqp_path_time(config->slow_path,
+                                                     UCT_VQP_SLOW_PATH) : 0;
     set->outage_timeout  = (uint64_t)(config->outage_timeout * 1e9);
     return UCS_OK;
 }

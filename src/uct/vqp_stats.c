@@ -47,8 +47,7 @@ void uct_vqp_stats_vfs_refresh(uct_iface_h tl_iface)
 #undef UCT_VQP_VFS_CONN_COUNTER
 }
 
-/* Counters are summed, except maxima */
-static void uct_vqp_stats_add(vqp_stats_t *sum, const vqp_stats_t *stats)
+void uct_vqp_stats_add(vqp_stats_t *sum, const vqp_stats_t *stats)
 {
     uint64_t ooo_max  = ucs_max(sum->ooo_max, stats->ooo_max);
     uint64_t gap_usec = ucs_max(sum->gap_usec, stats->gap_usec);
@@ -117,6 +116,19 @@ void uct_vqp_stats_collect(uct_vqp_t *vqp)
     ucs_string_buffer_appendf(&iface->vqp_stats, "]},");
 }
 
+static void uct_vqp_stats_print_rails(ucs_string_buffer_t *strb,
+                                      const uct_vqp_iface_t *iface)
+{
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        ucs_string_buffer_appendf(strb, "{\"port\":\"%s:%u\",\"source\":\"%s\"},",
+                                  iface->rails[i].dev->name, iface->rails[i].port.num,
+                                  uct_vqp_rail_source(iface, i));
+    }
+    ucs_string_buffer_rtrim(strb, ",");
+}
+
 static void
 uct_vqp_stats_write(const uct_vqp_iface_t *iface, ucs_string_buffer_t *strb)
 {
@@ -177,10 +189,12 @@ void uct_vqp_stats_report(uct_vqp_iface_t *iface)
     ucs_string_buffer_appendf(&strb,
                               "{\"pid\":%d,\"dev\":\"%s:%u\",\"iface\":"
                               "\"%016" PRIx64 "\",\"num_paths\":%u,"
-                              "\"counters\":{", getpid(),
+                              "\"rails\":[", getpid(),
                               iface->rails[0].dev->name,
                               iface->rails[0].port.num, iface->id,
                               iface->set.num_paths);
+    uct_vqp_stats_print_rails(&strb, iface);
+    ucs_string_buffer_appendf(&strb, "],\"counters\":{");
     uct_vqp_stats_print(&strb, &iface->stats);
     ucs_string_buffer_appendf(&strb, "},\"control\":{");
 #define UCT_VQP_PRINT(_name, _help) \

@@ -13,6 +13,9 @@ void uct_vqp_stats_vfs_add(uct_vqp_t *vqp);
 /** Add the interface's nodes; called by UCX before they are read. */
 void uct_vqp_stats_vfs_refresh(uct_iface_h tl_iface);
 
+/** Add counters of a vqp to a sum; of maxima the larger one stays. */
+void uct_vqp_stats_add(vqp_stats_t *sum, const vqp_stats_t *stats);
+
 /** Add the counters of a vqp to the interface before it is released. */
 void uct_vqp_stats_collect(uct_vqp_t *vqp);
 

@@ -8,6 +8,7 @@
 #include "uct/vqp_pending.h"
 #include "uct/vqp_log.h"
 #include "uct/vqp_stats.h"
+#include "uct/vqp_telemetry.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
@@ -269,6 +270,7 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
         goto err_events;
     }
 
+    uct_vqp_telemetry_open(self, config->telemetry);
     pthread_mutex_lock(&md->lock);
     ucs_list_add_tail(&md->ifaces, &self->md_list);
     pthread_mutex_unlock(&md->lock);
@@ -328,6 +330,7 @@ static void uct_vqp_iface_wait_control(uct_vqp_iface_t *iface, uint64_t until)
         do {
             (void)vqp_ib_ud_poll(ud, &msg);
         } while ((ud->send_head != ud->send_tail) && !ud->broken &&
+                 !uct_vqp_rail_is_broken(&iface->rails[i]) &&
                  (uct_vqp_now() < until));
     }
 }
@@ -371,6 +374,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_iface_t)
     uct_vqp_cm_stop(self);
     uct_vqp_iface_end_vqps(self);
     uct_vqp_stats_report(self);
+    uct_vqp_telemetry_close(self);
     uct_vqp_cm_cleanup(self);
     uct_vqp_iface_event_cleanup(self);
     ucs_mpool_cleanup(&self->tx_mp, 0);
@@ -419,7 +423,7 @@ static uct_iface_ops_t uct_vqp_iface_ops = {
 };
 
 static uct_iface_internal_ops_t uct_vqp_iface_internal_ops = {
-    .iface_estimate_perf = uct_base_iface_estimate_perf,
+    .iface_estimate_perf = uct_vqp_iface_estimate_perf,
     .iface_vfs_refresh   = uct_vqp_stats_vfs_refresh,
     .ep_query            = uct_vqp_ep_query,
     .ep_invalidate       = uct_vqp_ep_invalidate,

@@ -10,12 +10,14 @@
 #include <string.h>
 
 vqp_status_t vqp_ib_ah_cache_init(vqp_ib_ah_cache_t *cache,
-                                  const vqp_ib_dev_t *dev, uint32_t max)
+                                  const vqp_ib_dev_t *dev,
+                                  vqp_ib_resolver_t *resolver, uint32_t max)
 {
     memset(cache, 0, sizeof(*cache));
-    cache->dev     = dev;
-    cache->max     = vqp_max(max, 1u);
-    cache->entries = calloc(cache->max, sizeof(*cache->entries));
+    cache->dev      = dev;
+    cache->resolver = resolver;
+    cache->max      = vqp_max(max, 1u);
+    cache->entries  = calloc(cache->max, sizeof(*cache->entries));
     if (cache->entries == NULL) {
         vqp_ib_error("%s: failed to allocate %u address handles", dev->name,
                      cache->max);
@@ -112,6 +114,11 @@ vqp_status_t vqp_ib_ah_cache_get(vqp_ib_ah_cache_t *cache,
         if (!memcmp(&ah->av, av, sizeof(*av))) {
             goto out;
         }
+    }
+
+    status = vqp_ib_resolve(cache->resolver, av);
+    if (status != VQP_OK) {
+        return status;
     }
 
     ah = vqp_ib_ah_make_room(cache, completed);

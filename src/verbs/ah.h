@@ -1,13 +1,13 @@
 /*
- * Bounded cache of address handles, for the control queue pair. Creating a
- * handle is a system call, which may wait for the network. May call libibverbs.
- * One thread at a time.
+ * Bounded cache of address handles, for the control queue pair. May call
+ * libibverbs. One thread at a time.
  */
 #ifndef VQP_IB_AH_H
 #define VQP_IB_AH_H
 
 #include "verbs/av.h"
 #include "verbs/dev.h"
+#include "verbs/resolve.h"
 
 typedef struct vqp_ib_ah {
     struct ibv_ah *ah;
@@ -17,6 +17,7 @@ typedef struct vqp_ib_ah {
 
 typedef struct vqp_ib_ah_cache {
     const vqp_ib_dev_t *dev;
+    vqp_ib_resolver_t  *resolver;
     vqp_ib_ah_t        *entries;
     uint32_t           num;      /* in use; [0, num) */
     uint32_t           max;
@@ -25,21 +26,22 @@ typedef struct vqp_ib_ah_cache {
 
 /** @return VQP_OK or VQP_ERR_NO_MEMORY (logged) */
 vqp_status_t vqp_ib_ah_cache_init(vqp_ib_ah_cache_t *cache,
-                                  const vqp_ib_dev_t *dev, uint32_t max);
+                                  const vqp_ib_dev_t *dev,
+                                  vqp_ib_resolver_t *resolver, uint32_t max);
 
 /** Destroy all handles; no send that uses one may be outstanding */
 void vqp_ib_ah_cache_cleanup(vqp_ib_ah_cache_t *cache);
 
 /**
  * Get the handle for an address vector. A missing one is created, in place of the
- * least recently used idle one if the cache is full.
+ * least recently used idle one if the cache is full, when its address is resolved.
  *
  * @param av         All bytes are compared: zero it before filling it.
  * @param send       Sequence number of the send that will use it.
  * @param completed  All sends below this number are complete: handles last
  *                   used by one of them are idle.
- * @return VQP_OK; VQP_ERR_NO_RESOURCE: all are busy; VQP_ERR_UNREACHABLE: the
- *         address does not resolve (a diag message); else logged.
+ * @return VQP_OK; VQP_ERR_NO_RESOURCE: all are busy; VQP_INPROGRESS,
+ *         VQP_ERR_UNREACHABLE: see vqp_ib_resolve(); else logged.
  */
 vqp_status_t vqp_ib_ah_cache_get(vqp_ib_ah_cache_t *cache,
                                  const vqp_ib_av_t *av, uint64_t send,

@@ -182,3 +182,16 @@ vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool)
 
     return VQP_OK;
 }
+
+int vqp_ib_cq_pool_has(const vqp_ib_cq_pool_t *pool, const struct ibv_cq *cq)
+{
+    unsigned i;
+
+    for (i = 0; i < vqp_ib_cq_pool_count(pool); ++i) {
+        if (pool->cqs[i].cq == cq) {
+            return 1;
+        }
+    }
+
+    return 0;
+}

@@ -64,6 +64,9 @@ void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
 /** Arm all CQs (see @ref vqp_ib_cq_arm). @return VQP_OK or VQP_ERR_IO */
 vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool);
 
+/** Is it a CQ of the pool? Any thread. */
+int vqp_ib_cq_pool_has(const vqp_ib_cq_pool_t *pool, const struct ibv_cq *cq);
+
 /** Number of CQs that may be polled. Any thread: all below it are complete. */
 static inline unsigned vqp_ib_cq_pool_count(const vqp_ib_cq_pool_t *pool)
 {

@@ -50,6 +50,7 @@ typedef struct vqp_ib_dev {
     uint8_t            has_pci;         /* pci below is valid */
     int                numa_node;       /* -1: unknown, or a virtual device */
     vqp_ib_pci_t       pci;
+    uint8_t            is_broken;       /* it has failed for good; atomic */
     double             pci_bw;          /* bytes/s of its PCIe link;
                                            0: unknown */
     vqp_ib_caps_t      caps;
@@ -98,6 +99,18 @@ void vqp_ib_dev_close(vqp_ib_dev_t *dev);
 static inline int vqp_ib_dev_async_fd(const vqp_ib_dev_t *dev)
 {
     return dev->ctx->async_fd;
+}
+
+/** An event has said that the device has failed for good. Any thread. */
+static inline void vqp_ib_dev_set_broken(vqp_ib_dev_t *dev)
+{
+    __atomic_store_n(&dev->is_broken, 1, __ATOMIC_RELEASE);
+}
+
+/** Has the device failed for good? Verbs on it fail. Any thread. */
+static inline int vqp_ib_dev_is_broken(const vqp_ib_dev_t *dev)
+{
+    return __atomic_load_n(&dev->is_broken, __ATOMIC_ACQUIRE);
 }
 
 /**

@@ -1,6 +1,7 @@
 /* The executed count, see executed.h. */
 #include "verbs/executed.h"
 
+#include "core/failover.h"
 #include "core/seq.h"
 #include "verbs/log.h"
 
@@ -10,6 +11,13 @@
 #define VQP_IB_PROBE_WRITES 3
 #define VQP_IB_PROBE_PSN    0x123456 /* any value: these QPs have no other peer */
 #define VQP_IB_PROBE_MSEC   200
+
+/* A lost packet, or one of a host that is busy, must not decide what is guaranteed as
+ * long as the interface exists: it is sent again within the 200 ms (the first time-out
+ * is 4.096 us << 12 = 17 ms), and then there are other tries */
+#define VQP_IB_PROBE_TIMEOUT 12
+#define VQP_IB_PROBE_RETRIES 6
+#define VQP_IB_PROBE_TRIES   3
 
 vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn,
                              uint32_t *count)
@@ -58,9 +66,11 @@ static vqp_status_t vqp_ib_probe_connect(vqp_ib_qp_t *qp, uint32_t dest_qpn,
     vqp_ib_qp_conn_t own = *conn;
     vqp_status_t status;
 
-    own.dest_qpn = dest_qpn;
-    own.rq_psn   = own.sq_psn = VQP_IB_PROBE_PSN;
-    status       = vqp_ib_qp_to_init(qp, conn->av.port, pkey_index);
+    own.dest_qpn  = dest_qpn;
+    own.rq_psn    = own.sq_psn = VQP_IB_PROBE_PSN;
+    own.timeout   = VQP_IB_PROBE_TIMEOUT;
+    own.retry_cnt = VQP_IB_PROBE_RETRIES;
+    status        = vqp_ib_qp_to_init(qp, conn->av.port, pkey_index);
     if (status == VQP_OK) {
         status = vqp_ib_qp_to_rtr(qp, &own);
     }
@@ -68,10 +78,10 @@ static vqp_status_t vqp_ib_probe_connect(vqp_ib_qp_t *qp, uint32_t dest_qpn,
     return (status == VQP_OK) ? vqp_ib_qp_to_rts(qp, &own) : status;
 }
 
-/* Empty writes with an immediate, which touch no memory. Returns 1 if the responder
- * has counted them. */
+/* Empty writes with an immediate, which write no memory. *source is set if all of them
+ * have come through. */
 static int vqp_ib_probe_count(vqp_ib_qp_t *from, vqp_ib_qp_t *to,
-                              vqp_ib_cq_t *cq)
+                              vqp_ib_cq_t *cq, vqp_source_t *source)
 {
     vqp_path_t path    = {.index = 0};
     vqp_frag_t frag    = {
@@ -92,25 +102,31 @@ static int vqp_ib_probe_count(vqp_ib_qp_t *from, vqp_ib_qp_t *to,
         }
     }
 
-    return vqp_ib_probe_wait(cq) && (vqp_ib_qp_to_error(to) == VQP_OK) &&
-           (vqp_ib_executed(to, VQP_IB_PROBE_PSN, &count) == VQP_OK) &&
-           (count == VQP_IB_PROBE_WRITES);
+    if (!vqp_ib_probe_wait(cq) || (vqp_ib_qp_to_error(to) != VQP_OK)) {
+        return 0;
+    }
+
+    /* A device that can not be asked in ERR has answered */
+    *source = ((vqp_ib_executed(to, VQP_IB_PROBE_PSN, &count) == VQP_OK) &&
+               (count == VQP_IB_PROBE_WRITES)) ? VQP_SOURCE_PSN : VQP_SOURCE_IMM;
+    return 1;
 }
 
-vqp_source_t vqp_ib_probe_executed(const vqp_ib_dev_t *dev, uint16_t pkey_index,
-                                   const vqp_ib_qp_conn_t *conn)
+/* @return Whether *source is known */
+static int vqp_ib_probe_try(const vqp_ib_dev_t *dev, uint16_t pkey_index,
+                            const vqp_ib_qp_conn_t *conn, vqp_source_t *source)
 {
     vqp_ib_qp_params_t params = {
         .send_depth   = VQP_IB_PROBE_WRITES,
         .recv_depth   = VQP_IB_PROBE_WRITES,
         .max_send_sge = 1
     };
-    vqp_source_t source = VQP_SOURCE_IMM;
     vqp_ib_qp_t from, to;
+    int is_known = 0;
     vqp_ib_cq_t cq;
 
     if (vqp_ib_cq_create(&cq, dev, 4 * VQP_IB_PROBE_WRITES, NULL) != VQP_OK) {
-        return VQP_SOURCE_IMM;
+        return 0;
     }
 
     if (vqp_ib_qp_create(&from, dev, cq.cq, &params) != VQP_OK) {
@@ -121,18 +137,29 @@ vqp_source_t vqp_ib_probe_executed(const vqp_ib_dev_t *dev, uint16_t pkey_index,
         goto err_destroy_qp;
     }
 
-    if ((vqp_ib_probe_connect(&to, from.qpn, pkey_index, conn) == VQP_OK) &&
-        (vqp_ib_probe_connect(&from, to.qpn, pkey_index, conn) == VQP_OK) &&
-        vqp_ib_probe_count(&from, &to, &cq)) {
-        source = VQP_SOURCE_PSN;
-    }
-
-    vqp_ib_debug("%s: executed requests are counted by %s", dev->name,
-                 (source == VQP_SOURCE_PSN) ? "the PSN" : "immediates only");
+    is_known = (vqp_ib_probe_connect(&to, from.qpn, pkey_index, conn) == VQP_OK) &&
+               (vqp_ib_probe_connect(&from, to.qpn, pkey_index, conn) == VQP_OK) &&
+               vqp_ib_probe_count(&from, &to, &cq, source);
     vqp_ib_qp_destroy(&to);
 err_destroy_qp:
     vqp_ib_qp_destroy(&from);
 err_destroy_cq:
     vqp_ib_cq_destroy(&cq);
+    return is_known;
+}
+
+vqp_source_t vqp_ib_probe_executed(const vqp_ib_dev_t *dev, uint16_t pkey_index,
+                                   const vqp_ib_qp_conn_t *conn)
+{
+    vqp_source_t source = VQP_SOURCE_IMM;
+    unsigned tries      = 0;
+
+    while ((tries < VQP_IB_PROBE_TRIES) &&
+           !vqp_ib_probe_try(dev, pkey_index, conn, &source)) {
+        ++tries;
+    }
+
+    vqp_ib_debug("%s: executed requests are counted by source %s, %u probes have "
+                 "failed", dev->name, vqp_source_name(source), tries);
     return source;
 }

@@ -10,12 +10,14 @@
 
 /**
  * Find out whether the device keeps the responder's next PSN up to date, by a few
- * writes from one queue pair of it to another one. Takes some ms at most.
+ * writes from one queue pair of it to another one. Takes some ms; 0.6 s at most if
+ * writes are lost.
  *
- * @param [in] conn  How a port reaches itself; QP numbers and PSNs are set here.
+ * @param [in] conn  How a port reaches itself; QP numbers, PSNs and time-outs
+ *                   are set here.
  *
- * @return VQP_SOURCE_PSN, or VQP_SOURCE_IMM if it does not, or if no such queue
- *         pairs could be made (logged at level debug).
+ * @return VQP_SOURCE_PSN, or VQP_SOURCE_IMM if it does not, or if no such writes
+ *         came through (logged at level debug).
  */
 vqp_source_t vqp_ib_probe_executed(const vqp_ib_dev_t *dev, uint16_t pkey_index,
                                    const vqp_ib_qp_conn_t *conn);

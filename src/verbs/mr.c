@@ -261,8 +261,9 @@ static int vqp_ib_mr_reg_all(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
     memset(mr, 0, sizeof(*mr));
     memset(jobs, 0, sizeof(jobs));
     for (i = 0; i < num_rails; ++i) {
+        /* A broken device gets no key: no path on it is used */
         jobs[i].mr     = mr;
-        jobs[i].dev    = devs[i];
+        jobs[i].dev    = vqp_ib_dev_is_broken(devs[i]) ? NULL : devs[i];
         jobs[i].rail   = i;
         jobs[i].params = params;
         jobs[i].access = access;
@@ -297,6 +298,7 @@ vqp_status_t vqp_ib_mr_reg(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
     unsigned access   = vqp_ib_mr_complete_access(params->access |
                                                   params->optional);
     unsigned failed   = 0;
+    unsigned broken   = 0;
     vqp_status_t status;
     unsigned rail;
     int err;
@@ -304,13 +306,15 @@ vqp_status_t vqp_ib_mr_reg(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
     vqp_assert((num_rails > 0) && (num_rails <= VQP_MAX_RAILS));
     mr->num_rails = 0;
     for (rail = 0; rail < num_rails; ++rail) {
+        broken += vqp_ib_dev_is_broken(devs[rail]);
         status = vqp_ib_mr_check(devs[rail], params);
         if (status != VQP_OK) {
             return status;
         }
     }
 
-    err = vqp_ib_mr_reg_all(mr, devs, num_rails, params, access, &failed);
+    err = (broken == num_rails) ? EIO :
+                  vqp_ib_mr_reg_all(mr, devs, num_rails, params, access, &failed);
     if ((access != required) &&
         ((err == EFAULT) || (err == EACCES) || (err == EPERM))) {
         /* A read-only mapping: for all rails */

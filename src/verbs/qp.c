@@ -63,6 +63,18 @@ static vqp_status_t vqp_ib_qp_check(const vqp_ib_dev_t *dev,
     return VQP_ERR_EXCEEDS_LIMIT;
 }
 
+/* The next lower power of two, or 0: such are the limits of devices */
+static uint32_t vqp_ib_qp_less_inline(uint32_t max_inline)
+{
+    uint32_t lower = 1;
+
+    while (2 * lower < max_inline) {
+        lower *= 2;
+    }
+
+    return (lower < max_inline) ? lower : 0;
+}
+
 vqp_status_t vqp_ib_qp_create(vqp_ib_qp_t *qp, const vqp_ib_dev_t *dev,
                               struct ibv_cq *cq,
                               const vqp_ib_qp_params_t *params)
@@ -83,8 +95,8 @@ vqp_status_t vqp_ib_qp_create(vqp_ib_qp_t *qp, const vqp_ib_dev_t *dev,
     /* No verb returns the largest inline size: it depends on the other sizes */
     err = vqp_ib_qp_try_create(dev, cq, params, max_inline, qp);
     while (((err == EINVAL) || (err == ENOMEM)) && (max_inline > 0)) {
-        max_inline /= 2;
-        err = vqp_ib_qp_try_create(dev, cq, params, max_inline, qp);
+        max_inline = vqp_ib_qp_less_inline(max_inline);
+        err        = vqp_ib_qp_try_create(dev, cq, params, max_inline, qp);
     }
 
     if (err != 0) {

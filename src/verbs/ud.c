@@ -241,7 +241,8 @@ vqp_status_t vqp_ib_ud_init(vqp_ib_ud_t *ud, const vqp_ib_ud_params_t *params)
 
     vqp_ib_ud_set_params(ud, params);
 
-    status = vqp_ib_ah_cache_init(&ud->ahs, ud->dev, params->num_ahs);
+    status = vqp_ib_ah_cache_init(&ud->ahs, ud->dev, params->resolver,
+                                  params->num_ahs);
     if (status != VQP_OK) {
         return status;
     }

@@ -22,6 +22,7 @@
 
 typedef struct vqp_ib_ud_params {
     const vqp_ib_dev_t  *dev;
+    vqp_ib_resolver_t   *resolver;   /* of the device; outlives the ud */
     const vqp_ib_port_t *port;       /* read during the call only */
     const vqp_ib_gid_t  *gid;        /* source; read during the call only */
     uint16_t            pkey_index;
@@ -100,15 +101,16 @@ vqp_status_t vqp_ib_ud_init(vqp_ib_ud_t *ud, const vqp_ib_ud_params_t *params);
 void vqp_ib_ud_cleanup(vqp_ib_ud_t *ud);
 
 /**
- * Send one datagram; the data is copied. On RoCE the first send to an address
- * makes the kernel resolve it, which may block.
+ * Send one datagram; the data is copied. The first send to an address may wait 50 ms
+ * for it to be resolved, see vqp_ib_resolve().
  *
  * @param length  Bytes, at most ud->max_msg, and at most the receiver's MTU:
  *                a longer one breaks its control QP.
  * @return VQP_OK: posted, delivery is not guaranteed
  *         VQP_ERR_NO_RESOURCE: all slots or address handles are busy: poll,
  *         then try again (control messages are repeated)
- *         VQP_ERR_UNREACHABLE: the address does not resolve
+ *         VQP_INPROGRESS, VQP_ERR_UNREACHABLE: not sent, the address is not resolved:
+ *         try again
  *         VQP_ERR_INVALID_PARAM, VQP_ERR_IO
  */
 vqp_status_t vqp_ib_ud_send(vqp_ib_ud_t *ud, const vqp_ib_ud_addr_t *to,

@@ -5,6 +5,11 @@
 #   WORK         a directory for this run
 #   SUITE        uct|ucp      ON  fabric|rxe      TL  vqp|rc_verbs
 #   FILTER       '*' when all tests were wanted
+#   FAULTS       not empty when paths were cut
+#   VERSION      of UCX: 1.22
+
+# The UCX that SUITE.rc_verbs is of
+BASELINE_VERSION=1.13
 
 # The names by which vqp has the tests of rc_verbs
 as_vqp() {
@@ -15,16 +20,32 @@ as_vqp() {
 # NAME/0-3 stands for NAME/0 to NAME/3. An invalid line is an entry with the
 # word "wrong".
 listed() {
-    awk -v on="$ON" '
+    awk -v on="$ON" -v cuts="${FAULTS:+yes}" -v version="$VERSION" '
+    function number(text, part) {
+        split(text, part, ".")
+        return part[1] * 1000 + part[2]
+    }
+    # MEDIUM<1.16 or MEDIUM>=1.16: whether it holds for this UCX; sets medium
+    function holds(entry, bound, before) {
+        medium = entry
+        if (!match(entry, /(<|>=)1\.[0-9]+$/))
+            return 1
+        bound = substr(entry, RSTART)
+        medium = substr(entry, 1, RSTART - 1)
+        before = sub(/^</, "", bound)
+        sub(/^>=/, "", bound)
+        return before == (number(version) < number(bound))
+    }
     /^#/ || /^ *$/ { next }
-    $2 !~ /^(any|fabric|rxe)$/ || NF < 4 || \
-    $3 !~ /^(skip|absent|fails|none[?]?|violations)$/ || \
-    ($3 == "fails" && !/ fails +"[^"]+" +[^ ]/) || \
+    $2 !~ /^(any|fabric|rxe|cuts)((<|>=)1\.[0-9]+)?$/ || NF < 4 || \
+    $3 !~ /^(skip|absent|fails[?]?|none[?]?|violations)$/ || \
+    ($3 ~ /^fails/ && !/ fails[?]? +"[^"]+" +[^ ]/) || \
     ($3 == "violations" && $4 !~ /^[a-z_]+[?]?:$/) {
         print $1, "wrong", "line " FNR " of the list"
         next
     }
-    $2 == "any" || $2 == on {
+    !holds($2) { next }
+    medium == "any" || medium == on || (medium == "cuts" && cuts) {
         name = $1; word = $3
         sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "")
         if (match(name, /\/[0-9]+-[0-9]+$/)) {
@@ -38,10 +59,17 @@ listed() {
     }' "$CONFORMANCE/$SUITE.list"
 }
 
-# Names of the tests that rc_verbs skips on these devices
+# Names of the tests that rc_verbs skips on these devices, as "NAME skip". With another
+# UCX than BASELINE_VERSION, rc_verbs has run what vqp did not pass, and failures are
+# named, too: "NAME FAIL".
 baseline() {
-    awk -v on="$ON" '/^[^#]/ && ($2 == "any" || $2 == on) { print $1 }' \
-        "$CONFORMANCE/$SUITE.rc_verbs"
+    if [ "$VERSION" = "$BASELINE_VERSION" ]; then
+        awk -v on="$ON" '/^[^#]/ && ($2 == "any" || $2 == on) { print $1, "skip" }' \
+            "$CONFORMANCE/$SUITE.rc_verbs"
+    elif [ "$TL" = vqp ]; then
+        awk '$1 == "skip" || $1 == "FAIL" { print $2, $1 }' "$WORK/beside/results" |
+            as_vqp
+    fi
 }
 
 # Prints verdicts, a line each: "ok|FAIL|skip|xfail NAME (REASON)". xfail is a
@@ -51,7 +79,7 @@ baseline() {
 #   wanted    the names that this transport has, as far as the filter goes
 #   rc_verbs  those that rc_verbs has, in vqp's names
 # Each test that was due has one result. A skip that is not rc_verbs' own is a
-# failure unless it is listed. The result of a listed test must be the listed
+# failure unless it is listed. A failure that rc_verbs has, too, is expected. The result of a listed test must be the listed
 # one, except for tests that were not due.
 judge() {
     listed >"$WORK/listed"
@@ -92,6 +120,31 @@ notes() {
 # The number of each of both
 notes_counts() {
     echo "retried: $(wc -l <"$2"), expected failures: $(grep -c '^xfail ' "$1")"
+}
+
+# explained VERDICTS LOG...: the failures, each with what its log says of it: errors and
+# warnings of UCX, failures of gtest, and where it hung. A report that comes without the
+# logs has to tell the cause.
+explained() {
+    local name verdict
+    grep '^FAIL ' "$1" | while read -r verdict; do
+        echo "$verdict"
+        read -r _ name _ <<<"$verdict"
+        awk -v name="$name" '
+            FNR == 1 { inside = failing = 0 }
+            /^\[ RUN      \]/ { inside = $4 == name; failing = 0; next }
+            !inside { next }
+            /^\[  FAILED  \]|^\[       OK \]/ { inside = 0; next }
+            /: Failure$/ { failing = 4 }
+            failing-- > 0 || / (ERROR|WARN|DIAG|FATAL) |Assertion|^@@|^#[0-9]|^Thread/ {
+                if (++count <= 24)
+                    print "    " substr($0, 1, 180)
+            }
+            END {
+                if (count > 24)
+                    print "    (" count - 24 " more lines)"
+            }' "${@:2}" 2>/dev/null
+    done
 }
 
 # Keeps in SUITE.rc_verbs what rc_verbs skipped on these devices, for judge, and

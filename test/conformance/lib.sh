@@ -4,7 +4,9 @@
 #   top      the top of the sources      BUILD   the project's build tree
 #   WORK     a directory for this run    SUITES  where UCX's suites are built
 #   SUITE    uct|ucp                     ON      fabric|rxe
-#   TL       vqp|rc_verbs                SEED LIMIT JOBS TIME_BOX RAILS CONFIG
+#   TL       vqp|rc_verbs                SEED LIMIT JOBS TIME_BOX RAILS DEVICES CONFIG
+#   VERSION  of the UCX that BUILD is for, as in judge.sh
+#   FAULTS   a script of the fabric, "cuts", or nothing
 CONFORMANCE=$top/test/conformance
 # shellcheck source-path=SCRIPTDIR source=judge.sh
 . "$CONFORMANCE/judge.sh"
@@ -20,14 +22,20 @@ die() {
 
 # ---- building UCX's suites ----
 
+# built_for NAME: what configure found of UCX
+built_for() {
+    sed -n "s/^$1 = //p" "$BUILD/Makefile"
+}
+
 # Sets source, UCX's sources, and stamp, a number for what the suites are made of: the
 # recipe, the edits, the sources
 suites_stamp() {
-    source=$(sed -n 's/^VQP_UCX_SRC = //p' "$BUILD/Makefile")
+    source=$(built_for VQP_UCX_SRC)
     [ -e "$source/test/gtest/common/main.cc" ] ||
         die "no test suites in UCX's sources, '$source'"
     stamp=$(cat "$CONFORMANCE"/{edit.sh,suites.mk} "$source/configure.ac" \
-            "$BUILD/ucx-config/config.h" | cksum | tr ' ' -)
+            "$BUILD/ucx-config/config.h" - <<<"$(built_for VQP_UCX_PREFIX)" |
+            cksum | tr ' ' -)
 }
 
 # Where the suites are kept: they take minutes to build, and most changes leave them
@@ -42,8 +50,11 @@ kept_suites() {
 
 # Builds gtest_uct and gtest_ucp in $SUITES, once for each stamp
 build_suites() {
-    local source stamp libdir
+    local source stamp libdir prefix own=()
     suites_stamp
+    prefix=$(built_for VQP_UCX_PREFIX)
+    [ "$prefix" = /usr ] || own=(UCXINC="$prefix/include"
+                                 UCXLIB="$(built_for VQP_UCX_LIBDIR)")
     if [ "$stamp" = "$(cat "$SUITES/stamp" 2>/dev/null)" ]; then
         return
     fi
@@ -54,7 +65,7 @@ build_suites() {
     "$CONFORMANCE/edit.sh" "$SUITES/ucx" || exit 2
     libdir=$(ucx_module_dir) || die "no libuct_ib.so.0 beside UCX's libraries"
     make -C "$SUITES" -f "$CONFORMANCE/suites.mk" -j"$(nproc)" \
-        UCX="$SUITES/ucx" CONFIG="$BUILD/ucx-config" LIBDIR="$libdir" \
+        UCX="$SUITES/ucx" CONFIG="$BUILD/ucx-config" LIBDIR="$libdir" "${own[@]}" \
         >"$SUITES/log" 2>&1 </dev/null || {
         grep -A5 -m3 'rror' "$SUITES/log" >&2
         die "UCX's suites do not compile, see $SUITES/log"
@@ -65,7 +76,7 @@ build_suites() {
 
 ucx_module_dir() {
     local dir
-    for dir in $(sed -n 's/^VQP_UCX_LIBDIR = //p' "$BUILD/Makefile") \
+    for dir in $(built_for VQP_UCX_LIBDIR) \
                /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
         if [ -e "$dir/ucx/libuct_ib.so.0" ]; then
             echo "$dir/ucx"
@@ -80,7 +91,7 @@ ucx_module_dir() {
 # Seconds for one test
 limit() {
     local limit=120
-    [ "$ON" = fabric ] || limit=480
+    [ "$ON" = fabric ] || limit=1200 # a guest may get little of its CPU
     echo $((${LIMIT:-$limit} * ${CHECK_PATIENCE:-1}))
 }
 
@@ -95,9 +106,20 @@ test_environment() {
         # peer_failure_multiple reads it as a number; 32 is auto's at 4 paths
         environment+=("UCX_VQP_TX_QUEUE_LEN=${UCX_VQP_TX_QUEUE_LEN:-32}")
         [ "$RAILS" = 1 ] || environment+=("UCX_VQP_RAILS=$(rails)")
+        # in a guest with one CPU the driver and the processes take turns: a path is
+        # often silent for longer than on a network, and tests that call progress for
+        # one side only do not survive what follows
+        [ "$ON" = fabric ] || environment+=(UCX_VQP_PATH_TIMEOUT=inf)
+        # so that the retries of a path end while a test runs
+        [ -z "$FAULTS" ] || environment+=(UCX_VQP_FAILOVER=try UCX_VQP_TIMEOUT=5ms
+            UCX_VQP_RETRY_COUNT=3
+            "UCX_VQP_STATS_FILE=$WORK/stats")
     else
-        environment+=(UCX_TLS=rc_v,self UCX_IB_GID_INDEX=1
-            UCX_UD_VERBS_ETH_DGID_CHECK=n)
+        # the last two since UCX 1.18: addresses need no route of the network, and no
+        # fence waits for an answer, which devices do not give
+        environment+=(UCX_TLS="rc_v,self" UCX_IB_GID_INDEX=1
+            UCX_UD_VERBS_ETH_DGID_CHECK=n UCX_IB_ROCE_REACHABILITY_MODE=all
+            UCX_FENCE_MODE=weak)
     fi
     echo "${environment[@]}"
 }
@@ -109,6 +131,37 @@ rails() {
     for ((rail = 0; rail < RAILS; ++rail)); do
         echo "$name$rail:1"
     done | paste -sd,
+}
+
+# The script of --faults. Of a connection with four paths one fails every 30 ms, in
+# turn; one gets no answers for a fifth of the time, and now and then none does.
+fault_script() {
+    local path
+    if [ "$FAULTS" != cuts ]; then
+        echo "$FAULTS"
+        return
+    fi
+    for path in 0 1 2 3; do
+        echo "qp path=$path/4 at=$((5 + 30 * path))ms every=120ms"
+    done
+    echo "dark path=2/4 at=5ms for=10ms every=50ms"
+    echo "dark at=70ms for=5ms every=300ms"
+}
+
+# counter NAME: its sum over the interfaces that were closed
+counter() {
+    sed 's/"control".*//' "$WORK/stats" 2>/dev/null | grep -oE "\"$1\":[0-9]+" |
+        awk -F: '{ sum += $2 } END { print sum + 0 }'
+}
+
+# What faults did. Where no path went down and came back, the run proves nothing.
+cuts_done() {
+    echo "# path_downs $(counter path_downs), path_ups $(counter path_ups)," \
+        "silences $(counter silences), replayed $(counter replayed)," \
+        "undecided $(counter undecided)"
+    [ "$(counter path_downs)" -gt 0 ] && [ "$(counter path_ups)" -gt 0 ] ||
+        echo "FAIL ${WORK##*/} (no path went down and came back)" \
+            >>"$WORK/verdicts"
 }
 
 # on_devices SLOT DIR SECONDS COMMAND...: where the devices are, with write
@@ -123,12 +176,13 @@ on_devices() {
         arm=(-o ARM=event) # stock UCX counts on it: see test/fabric/README.md
     fi
     if [ "$ON" = rxe ]; then
-        exec "$top/test/rxe/run" --devices "$RAILS" --mem 3072 --timeout "$seconds" \
+        exec "$top/test/rxe/run" --devices "${DEVICES:-$RAILS}" --mem 3072 --timeout "$seconds" \
             --cpu "${CPUS[slot % ${#CPUS[@]}]}" --rw "$dir" -- \
             env "${environment[@]}" "${wrapper[@]}" "$@"
     else
-        exec "$top/contrib/fabric-run" --build "$BUILD" --devices "$RAILS" \
+        exec "$top/contrib/fabric-run" --build "$BUILD" --devices "${DEVICES:-$RAILS}" \
             --violations warn -o VIOLATION_LINES=10k "${arm[@]}" \
+            --faults "$([ "$TL" != vqp ] || fault_script)" \
             --timeout "$seconds" -- \
             env "${environment[@]}" "${wrapper[@]}" "$@"
     fi
@@ -147,7 +201,7 @@ gate_names() {
 list_names() {
     local filter
     case $SUITE.$1 in
-        uct.rc_verbs) filter='rc_verbs/*:ib/test_md*:ib/test_mem*' ;;
+        uct.rc_verbs) filter='rc_verbs/*:ib/test_md*:ib/test_mem*:ib/test_cuda*' ;;
         ucp.rc_verbs) filter='rc/*' ;;
         *) filter="$1/*" ;;
     esac

@@ -113,18 +113,14 @@ plan_gate() {
          !(entry in seen) { seen[entry] = 1; print entry }' "$CONFORMANCE/gate.list"
 }
 
-# What a change must pass. UCT runs in the default configuration, and besides,
-# each part takes as many configurations as its time allows: the turn chooses
-# which, among those that --config names. On Soft-RoCE UCP's sample has tests with
-# socket addresses: the address of a bond may be too long for RDMA CM.
+# What a change must pass. Each part takes as many configurations as its time allows:
+# the turn chooses which, among those that --config names. On Soft-RoCE UCP's sample has
+# tests with socket addresses: the address of a bond may be too long for RDMA CM.
 plan_ci() {
-    local others
-    others=$(configurations | tail -n +2)
-    configurations | head -n 1 | entries uct fabric
-    spread 1 <<<"$others" | entries uct fabric | rotated 1
-    configurations | spread 2 | entries ucp fabric TIME_BOX=75 | rotated 3
-    configurations | spread 3 | entries uct rxe | rotated 1
-    configurations | grep '\.1$' | spread 4 | entries ucp rxe SAMPLE=132 |
+    configurations | spread 1 | entries uct fabric | rotated 1
+    configurations | spread 2 | entries ucp fabric TIME_BOX=60 | rotated 2
+    configurations | spread 3 | entries uct rxe SAMPLE=80 | rotated 1
+    configurations | grep '\.1$' | spread 4 | entries ucp rxe SAMPLE=60 |
         rotated 1
 }
 

@@ -4,6 +4,8 @@
 #   UCX=DIR      the sources, with the edits of edit.sh
 #   CONFIG=DIR   where the config.h is that describes the installed UCX
 #   LIBDIR=DIR   the directory of the installed UCX's libuct_ib
+#   UCXLIB=DIR   of its libraries, where the compiler does not look for them
+#   UCXINC=DIR   of its headers, likewise
 S := $(UCX)/test/gtest
 CXX ?= g++
 CC ?= gcc
@@ -23,7 +25,8 @@ uct := $(addprefix $(S)/uct/, \
 	test_p2p_rma.cc test_peer_failure.cc test_pending.cc test_progress.cc \
 	test_stats.cc test_uct_ep.cc test_uct_perf.cc test_zcopy_comp.cc \
 	v2/test_uct_query.cc uct_p2p_test.cc uct_test.cc)
-ucp := $(wildcard $(S)/ucp/*.cc)
+# test_ucp_device.cc is for GPUs
+ucp := $(filter-out %/test_ucp_device.cc, $(wildcard $(S)/ucp/*.cc))
 # both have tests of ucx_perftest's library
 perf := $(S)/common/test_perf.cc $(wildcard $(UCX)/src/tools/perf/lib/*.c) \
 	$(wildcard $(UCX)/src/tools/perf/lib/*.cc)
@@ -32,8 +35,9 @@ flags := -w -g1 -O0 -DHAVE_CONFIG_H -DUCX_SHARED_LIB '-DCPU_FLAGS=""' \
 	'-DTOP_SRCDIR="$(UCX)"' '-DGTEST_UCM_HOOK_LIB_DIR="/nonexistent"' \
 	-DGTEST_LANG_CXX11=1 -DGTEST_HAS_PTHREAD=1 -I$(CONFIG) -I$(UCX)/src \
 	-I$(UCX)/test -I$(S) -I$(S)/common -I$(S)/common/googletest \
-	-I$(UCX)/src/tools -I$(UCX)/src/tools/perf/lib
-libs := -luct -lucs -lucm -lucp -libverbs -lpthread -ldl -lrt
+	-I$(UCX)/src/tools -I$(UCX)/src/tools/perf/lib $(addprefix -I,$(UCXINC))
+libs := $(foreach dir,$(UCXLIB),-L$(dir) -Wl,-rpath,$(dir)) \
+	-luct -lucs -lucm -lucp -libverbs -lpthread -ldl -lrt
 objects = $(patsubst $(UCX)/%,o/%.o,$(1))
 
 all: gtest_uct gtest_ucp

@@ -228,7 +228,7 @@ TEST_F(barrier_op, has_the_control_that_it_waits_for_reclaimed) {
 TEST_F(barrier_op, waits_for_control_that_overtakes_its_messages) {
     start(2);
     m_paths[0].bytes = m_paths[1].bytes = 1; /* full, but for control */
-    m_tx.cfg.path_cap = 1;
+    m_tx.cfg.path_cap = m_tx.limits.turn_cap = 1;
     am(8);
     barrier(&u[0]);
     want_control();
@@ -236,7 +236,7 @@ TEST_F(barrier_op, waits_for_control_that_overtakes_its_messages) {
     ASSERT_EQ(1u, count(control, VQP_KIND_CONTROL));
     m_paths[0].bytes -= 1;
     m_paths[1].bytes -= 1;
-    m_tx.cfg.path_cap = UINT64_MAX;
+    m_tx.cfg.path_cap = m_tx.limits.turn_cap = UINT64_MAX;
     auto frags = dispatch();
     ASSERT_EQ(1u, count(frags, VQP_KIND_AM));
     ASSERT_NE(control[0].path, frags[0].path);
@@ -448,7 +448,7 @@ TEST_F(barrier_op, of_a_failed_sender_ends_with_its_status) {
     EXPECT_EQ(users({2}), done(VQP_ERR_TIMEOUT));
 }
 
-TEST_F(barrier_op, of_a_failed_sender_does_not_wait_for_control) {
+TEST_F(barrier_op, of_a_failed_sender_ends_when_its_control_is_back) {
     start(2);
     want_control();
     am(8);
@@ -457,13 +457,14 @@ TEST_F(barrier_op, of_a_failed_sender_does_not_wait_for_control) {
     barrier(&u[0]);
     EXPECT_TRUE(done().empty());
     vqp_tx_fail(&m_tx, VQP_ERR_TIMEOUT);
+    EXPECT_TRUE(done().empty());
+    retire(frags[0], VQP_ERR_TIMEOUT);
     EXPECT_EQ(users({0}), done(VQP_ERR_TIMEOUT));
     EXPECT_TRUE(vqp_tx_is_flushed(&m_tx));
-    retire(frags[0], VQP_ERR_TIMEOUT); /* with the mark of the barrier */
     EXPECT_EQ(0u, m_tx.controls);
 }
 
-TEST_F(barrier_op, control_of_an_ended_barrier_does_not_count_for_the_next) {
+TEST_F(barrier_op, of_a_sender_that_has_failed_follows_one_that_waits) {
     start(2);
     want_control();
     am(8);
@@ -471,11 +472,42 @@ TEST_F(barrier_op, control_of_an_ended_barrier_does_not_count_for_the_next) {
     retire(frags[1]);
     barrier(&u[0]);
     vqp_tx_fail(&m_tx, VQP_ERR_TIMEOUT);
-    EXPECT_EQ(users({0}), done(VQP_ERR_TIMEOUT));
     EXPECT_TRUE(vqp_tx_barrier(&m_tx, VQP_OP_BUFFER, &u[1], 1,
                                VQP_ERR_TIMEOUT));
+    EXPECT_TRUE(done().empty());
     retire(frags[0], VQP_ERR_TIMEOUT);
-    EXPECT_EQ(users({1}), done(VQP_ERR_TIMEOUT));
+    EXPECT_EQ(users({0, 1}), done(VQP_ERR_TIMEOUT));
+}
+
+TEST_F(barrier_op, that_probes_ends_with_its_nop) {
+    start(2);
+    EXPECT_TRUE(vqp_tx_barrier(&m_tx, VQP_OP_PROBE, &u[0], 1, VQP_OK));
+    EXPECT_TRUE(done().empty());
+    auto frags = dispatch();
+    ASSERT_EQ(1u, frags.size());
+    EXPECT_EQ(VQP_KIND_NOP, (int)frags[0].kind);
+    barrier(&u[1]);
+    EXPECT_TRUE(dispatch().empty());
+    EXPECT_TRUE(done().empty());
+    retire(frags[0]);
+    EXPECT_EQ(users({0, 1}), done());
+}
+
+TEST_F(barrier_op, that_probes_fails_with_its_nop) {
+    start(2);
+    EXPECT_TRUE(vqp_tx_barrier(&m_tx, VQP_OP_PROBE, &u[0], 1, VQP_OK));
+    auto frags = dispatch();
+    vqp_tx_fail(&m_tx, VQP_ERR_TIMEOUT);
+    EXPECT_TRUE(done().empty());
+    retire(frags[0], VQP_ERR_TIMEOUT);
+    EXPECT_EQ(users({0}), done(VQP_ERR_TIMEOUT));
+}
+
+TEST_F(barrier_op, that_probes_fails_before_it_is_dispatched) {
+    start(2);
+    EXPECT_TRUE(vqp_tx_barrier(&m_tx, VQP_OP_PROBE, &u[0], 1, VQP_OK));
+    vqp_tx_fail(&m_tx, VQP_ERR_TIMEOUT);
+    EXPECT_EQ(users({0}), done(VQP_ERR_TIMEOUT));
 }
 
 TEST_F(barrier_op, does_not_wait_for_ops_that_were_never_posted) {

@@ -12,9 +12,9 @@ extern "C" {
 namespace {
 
 const std::vector<vqp_bond_port_t> PORTS = {
-    {"mlx5_0", 1, 2, 0}, {"mlx5_0", 2, 2, 0}, {"mlx5_1", 1, 2, 0},
-    {"mlx5_2", 1, 2, 1}, {"mlx5_3", 1, 1, 1}, {"mlx5_10", 1, 2, 1},
-    {"rxe0", 1, 2, -1},  {"rxe1", 1, 2, -1},
+    {"mlx5_0", 1, 2, 1, 0}, {"mlx5_0", 2, 2, 1, 0}, {"mlx5_1", 1, 2, 1, 0},
+    {"mlx5_2", 1, 2, 1, 1}, {"mlx5_3", 1, 1, 1, 1}, {"mlx5_10", 1, 2, 1, 1},
+    {"rxe0", 1, 2, 1, -1},  {"rxe1", 1, 2, 1, -1},
 };
 
 class bond : public ::testing::Test {
@@ -73,12 +73,26 @@ TEST_F(bond, one_port_makes_no_bond) {
 
 TEST_F(bond, auto_takes_ports_of_one_node_and_link_layer) {
     EXPECT_EQ("0+1+2 3+5 6+7", parse("auto"));
-    std::vector<vqp_bond_port_t> many(9, {"rxe0", 1, 2, 0});
+    std::vector<vqp_bond_port_t> many(9, {"rxe0", 1, 2, 1, 0});
     EXPECT_EQ("0+1+2+3 4+5+6+7", parse("auto", many));
 }
 
+TEST_F(bond, ports_that_are_not_active_are_left_out) {
+    std::vector<vqp_bond_port_t> ports = PORTS;
+
+    ports[2].is_active = 0; /* mlx5_1:1 */
+    EXPECT_EQ("0", parse("mlx5_0:1,mlx5_1:1", ports)); /* a bond, yet of one rail */
+    EXPECT_EQ("0", parse("mlx5_1,mlx5_0:1", ports));
+    EXPECT_EQ("0+3", parse("mlx5_0:1,mlx5_1:1,mlx5_2", ports));
+    EXPECT_EQ("0+1", parse("mlx5_[01]", ports)); /* as a glob may */
+    EXPECT_EQ("0+1 3+5 6+7", parse("auto", ports));
+    EXPECT_EQ("", parse("mlx5_0:1", ports));
+    EXPECT_EQ("error: no port of 'mlx5_1:1' is active",
+              parse("mlx5_1:1;mlx5_0", ports));
+}
+
 TEST_F(bond, errors_say_what_is_wrong) {
-    EXPECT_EQ("error: 'mlx5_7:1' matches no active port",
+    EXPECT_EQ("error: 'mlx5_7:1' matches no port",
               parse("mlx5_0:1,mlx5_7:1"));
     EXPECT_EQ("error: a device name is empty", parse("mlx5_0:1,"));
     EXPECT_EQ("error: a device name is empty", parse(";"));

@@ -61,6 +61,14 @@ struct Datagram {
     vqp_conn_dest_t      from;
     std::vector<uint8_t> data;
     vqp_wire_type_t      type;
+
+    vqp_wire_header_t header() const
+    {
+        vqp_wire_msg_t msg {};
+
+        EXPECT_EQ(VQP_OK, vqp_wire_decode(data.data(), data.size(), &msg));
+        return msg.hdr;
+    }
 };
 
 class Net {
@@ -73,7 +81,7 @@ public:
     void send(const Datagram &dgram)
     {
         ++sent[dgram.type];
-        if ((filter && filter(dgram)) || deaf.count(dgram.to) ||
+        if ((filter && filter(dgram)) || silent.count(dgram.to) ||
             mute.count(dgram.from.qpn)) {
             return;
         }
@@ -95,7 +103,7 @@ public:
     uint64_t min_delay   = 1000;
     uint64_t jitter      = 0; /* more than the distance of sends: reorder */
     uint32_t next_qpn    = 0x100;
-    std::set<uint32_t>   deaf; /* control queue pairs that nothing reaches */
+    std::set<uint32_t>   silent; /* control queue pairs that nothing reaches */
     std::set<uint32_t>   mute; /* those that send nothing */
     std::function<bool(const Datagram&)>                    filter;
     std::map<std::pair<uint64_t, uint64_t>, Datagram>       queue;
@@ -117,7 +125,8 @@ public:
         config.connect_timeout = 5 * SEC;
         config.close_timeout   = 5 * SEC;
         config.num_rails       = (uint8_t)rails;
-        config.secret          = net.random();
+        config.secret[0]       = net.random();
+        config.secret[1]       = net.random();
         config.max_unproven    = 100;
         config.hash_order      = 2; /* chains */
         config.num_idle        = num_idle;
@@ -257,6 +266,13 @@ public:
         drain();
     }
 
+    /* The queue pairs that were deferred are connected */
+    void connect_qps(Vqp *vqp)
+    {
+        vqp_conn_qps_ready(&vqp->conn, net.now);
+        drain();
+    }
+
     vqp_status_t recv(const Datagram &dgram)
     {
         vqp_conn_dest_t from = dgram.from;
@@ -305,7 +321,7 @@ public:
             ASSERT_EQ(&conn, vqp_conntab_find_cookie(&tab, conn.cookie));
             ASSERT_EQ(conn.identity, conn.peer->id);
             ASSERT_EQ(conn.peer, vqp_conntab_find_peer(&tab, conn.identity));
-            ASSERT_EQ(conn.state == VQP_CONN_ASKED, !!conn.unproven);
+            ASSERT_TRUE((conn.state == VQP_CONN_ASKED) || !conn.unproven);
             unproven += conn.unproven;
             if (conn.peer_cookie != 0) {
                 ASSERT_GE(conn.peer->highest, conn.number);
@@ -352,6 +368,7 @@ public:
     bool                  refuse     = false; /* passive creates */
     bool                  no_memory  = false; /* passive creates */
     bool                  defer_qps  = false; /* the test calls qps_ready */
+    unsigned              wait_qps   = 0; /* so often they can not be connected yet */
     std::set<std::tuple<uint64_t, uint32_t, bool>> created;
     bool                  unique_numbers = true;
     bool                  no_release     = false; /* freed much later */
@@ -381,6 +398,11 @@ private:
             break;
         case VQP_CONNTAB_CONNECT_QPS:
             EXPECT_EQ(0u, vqp->peer_qpn);
+            if (wait_qps > 0) {
+                --wait_qps;
+                vqp_conn_qps_wait(action.conn, net.now);
+                break;
+            }
             note_created(vqp);
             vqp->peer_qpn = action.peer->info.paths[0].qpn;
             if (!defer_qps) {

@@ -134,7 +134,7 @@ protected:
     void silence(Node &first, Node &second, unsigned to_first,
                  unsigned to_second)
     {
-        net.deaf = {first.ud_qpn + to_first, second.ud_qpn + to_second};
+        net.silent = {first.ud_qpn + to_first, second.ud_qpn + to_second};
     }
 
     Node c {net, 16, 2};
@@ -165,8 +165,36 @@ protected:
         return dgram;
     }
 
+    /* As many requests without proof as b takes, and more; nobody gets an answer */
+    void flood()
+    {
+        for (unsigned i = 0; i < 200; ++i) {
+            b.recv(req(a, a, b, 100 + i, 1000 + i));
+        }
+        EXPECT_EQ(b.config.max_unproven, b.tab.num_unproven);
+        net.queue.clear();
+    }
+
+    /* What b demands in answer to the request */
+    Datagram with_proof(Datagram dgram)
+    {
+        vqp_wire_header_t rst {};
+
+        net.queue.clear();
+        EXPECT_EQ(VQP_ERR_NO_RESOURCE, b.recv(dgram));
+        EXPECT_EQ(1u, net.queue.size());
+        for (auto &it : net.queue) {
+            rst = it.second.header();
+        }
+        EXPECT_EQ(VQP_WIRE_FLAG_PROVE, rst.flags);
+        memcpy(&dgram.data[40], &rst.src_cookie, 8);
+        dgram.data[48] = VQP_WIRE_FLAG_PROVE;
+        return dgram;
+    }
+
     /* A RST for @a to's connection */
-    Datagram rst(const Vqp *to, uint64_t src_cookie, uint64_t dst_cookie)
+    Datagram rst(const Vqp *to, uint64_t src_cookie, uint64_t dst_cookie,
+                 uint16_t flags = 0)
     {
         const Node &from = (to->node == &a) ? b : a;
         vqp_wire_header_t hdr {};
@@ -177,6 +205,7 @@ protected:
         hdr.dst_iface  = to->node->id();
         hdr.src_cookie = src_cookie;
         hdr.dst_cookie = dst_cookie;
+        hdr.flags      = flags;
         return message(from, hdr, nullptr);
     }
 
@@ -291,6 +320,148 @@ TEST_F(conn_connect, a_peer_that_never_answers_is_a_timeout)
     EXPECT_TRUE(a.vqps.empty());
 }
 
+/* The first of 200 is answered at once, the last one after twelve times the time-out */
+TEST_F(conn_connect, a_peer_that_answers_others_is_waited_for)
+{
+    std::map<uint64_t, uint64_t> begin; /* of each request, by its cookie */
+    std::vector<Vqp*> vqps;
+
+    net.filter = [&](const Datagram &dgram) {
+        if (dgram.to != b.ud_qpn) {
+            return false;
+        }
+        return net.now < begin.emplace(dgram.header().src_cookie,
+                                       begin.size() * 300 * MSEC).first->second;
+    };
+    for (unsigned i = 0; i < 200; ++i) {
+        vqps.push_back(a.connect(b));
+    }
+    run(net);
+    for (Vqp *vqp : vqps) {
+        expect_paired(vqp, other(vqp));
+    }
+    EXPECT_GT(net.now, 50 * SEC);
+}
+
+TEST_F(conn_connect, a_peer_that_answers_no_more_is_a_timeout)
+{
+    std::vector<Vqp*> vqps;
+
+    vqps.push_back(connected());
+    run(net, 2 * SEC);
+    b.vanish();
+    for (unsigned i = 0; i < 100; ++i) {
+        vqps.push_back(a.connect(b));
+    }
+    EXPECT_GT(vqp_conntab_next_timeout(&a.tab), net.now); /* no timer is late yet */
+    run(net, 5 * SEC - 1);
+    EXPECT_EQ(0u, a.tab.stats.timeouts);
+    run(net, 1);
+    for (unsigned i = 1; i <= 100; ++i) {
+        EXPECT_EQ(VQP_ERR_TIMEOUT, vqps[i]->status) << i;
+    }
+}
+
+/* What does not wait for the peer is not kept for its answers to others */
+TEST_F(conn_connect, answers_to_others_keep_no_side_that_ends)
+{
+    Vqp *vqp = connected();
+
+    net.filter = [&](const Datagram &dgram) { return dgram.type == VQP_WIRE_BYE; };
+    a.close(vqp);
+    run(net, 4 * SEC);
+    vqp = a.connect(b);
+    run(net, SEC);
+    EXPECT_TRUE(vqp->is_live());
+    ASSERT_EQ(1u, a.gone.size());
+    EXPECT_EQ(VQP_ERR_TIMEOUT, a.gone[0].status);
+}
+
+/* Its queue pairs may never be connected, whatever the peer says */
+TEST_F(conn_connect, answers_to_others_keep_no_side_without_its_queue_pairs)
+{
+    a.wait_qps = 1000;
+    Vqp *vqp   = a.connect(b);
+    run(net, 4 * MSEC);
+    a.wait_qps = 0;
+    EXPECT_EQ(VQP_CONN_PEER, vqp->conn.state);
+    net.filter = [&](const Datagram &dgram) { /* it tries with each message */
+        return dgram.header().number == vqp->conn.number;
+    };
+    run(net, 4 * SEC);
+    EXPECT_EQ(0u, vqp->failed);
+    Vqp *second = a.connect(b);
+    run(net, SEC);
+    EXPECT_TRUE(second->is_live());
+    EXPECT_EQ(VQP_ERR_TIMEOUT, vqp->status);
+}
+
+/* The hour is that of who waited, and not more than the time-out */
+TEST_F(conn_connect, who_begins_after_a_stop_gets_no_time_of_it)
+{
+    Vqp *first = a.connect(0x777, b.dests());
+    Vqp *vqp;
+
+    b.vanish();
+    run(net, 100 * MSEC);
+    net.now += 3600 * SEC;
+    vqp      = a.connect(b);
+    a.tick();
+    run(net, 4 * SEC);
+    EXPECT_EQ(0u, first->failed);
+    run(net, SEC - 1);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, first->status);
+    EXPECT_EQ(0u, vqp->failed);
+    run(net, 1);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, vqp->status);
+}
+
+TEST_F(conn_connect, time_in_which_the_process_is_stopped_does_not_count)
+{
+    bool is_lost = true;
+
+    net.filter  = [&](const Datagram&) { return is_lost; };
+    b.defer_qps = true;
+    Vqp *vqp    = a.connect(b);
+    for (unsigned i = 0; i < 5; ++i) {
+        run(net, 500 * MSEC);
+        net.now += 60 * SEC;
+        a.tick();
+    }
+    EXPECT_EQ(0u, vqp->failed);
+    is_lost = false;
+    run(net, SEC);
+    Vqp *peer = &b.vqps.front();
+    EXPECT_EQ(VQP_CONN_PEER, peer->conn.state);
+    net.now += 60 * SEC; /* one that repeats nothing */
+    b.tick();
+    EXPECT_EQ(VQP_CONN_PEER, peer->conn.state);
+    b.connect_qps(peer);
+    run(net);
+    expect_paired(vqp, peer);
+}
+
+/* A side that repeats nothing does not wake up meanwhile either */
+TEST_F(conn_connect, time_in_which_a_passive_side_is_stopped_does_not_count)
+{
+    bool is_lost = true;
+
+    net.filter = [&](const Datagram &dgram) {
+        return is_lost && (dgram.to == a.ud_qpn);
+    };
+    Vqp *vqp = a.connect(b);
+    for (unsigned i = 0; i < 10; ++i) {
+        run(net, 300 * MSEC);
+        net.now += SEC;
+        a.tick();
+        b.tick();
+    }
+    is_lost = false;
+    run(net);
+    expect_paired(vqp, other(vqp));
+    EXPECT_TRUE(b.gone.empty());
+}
+
 TEST_F(conn_connect, a_passive_side_that_never_gets_live_ends_silently)
 {
     net.filter = [&](const Datagram &dgram) { return dgram.to == a.ud_qpn; };
@@ -361,11 +532,31 @@ TEST_F(conn_connect, an_immediate_that_overtakes_the_own_queue_pairs_counts)
     ASSERT_EQ(VQP_CONN_PEER, peer->conn.state);
     vqp_conn_first_imm(&peer->conn, net.now);
     EXPECT_EQ(0u, peer->live);
-    vqp_conn_qps_ready(&peer->conn, net.now);
-    b.drain();
+    b.connect_qps(peer);
     EXPECT_TRUE(peer->is_live());
     run(net);
     expect_paired(vqp, peer);
+}
+
+TEST_F(conn_connect, queue_pairs_that_wait_are_connected_later)
+{
+    a.wait_qps = 3;
+    b.wait_qps = 4;
+    Vqp *vqp = a.connect(b);
+    run(net);
+    expect_paired(vqp, &b.vqps.front());
+    EXPECT_EQ(0u, a.wait_qps + b.wait_qps);
+    EXPECT_LE(total_sent(), 20u); /* at growing intervals */
+}
+
+TEST_F(conn_connect, queue_pairs_that_wait_for_ever_time_out)
+{
+    b.wait_qps = 1000;
+    Vqp *vqp = a.connect(b);
+    run(net);
+    EXPECT_FALSE(vqp->is_live());
+    EXPECT_EQ(VQP_CONN_FAILED, vqp->conn.state);
+    EXPECT_LE(total_sent(), 100u);
 }
 
 TEST_F(conn_connect, slow_queue_pairs_delay_the_answer_only)
@@ -377,8 +568,7 @@ TEST_F(conn_connect, slow_queue_pairs_delay_the_answer_only)
     EXPECT_EQ(VQP_CONN_PEER, peer->conn.state);
     EXPECT_EQ(1u, b.tab.stats.sent); /* REP, not yet have_yours */
     EXPECT_GT(b.tab.stats.duplicates, 0u);
-    vqp_conn_qps_ready(&peer->conn, net.now);
-    b.drain();
+    b.connect_qps(peer);
     run(net);
     expect_paired(vqp, peer);
 }
@@ -536,8 +726,7 @@ TEST_F(conn_connect, queue_pairs_that_are_ready_after_a_failure_change_nothing)
     a.abort(x);
     run(net, 5 * MSEC);
     EXPECT_EQ(VQP_ERR_RESET, y->status);
-    vqp_conn_qps_ready(&y->conn, net.now);
-    b.drain();
+    b.connect_qps(y);
     EXPECT_EQ(VQP_CONN_FAILED, y->conn.state);
 }
 
@@ -573,7 +762,7 @@ TEST_F(conn_connect, states_and_actions_have_names)
     EXPECT_STREQ("unknown", vqp_conntab_action_name(VQP_CONNTAB_ACTION_LAST));
 }
 
-TEST_F(conn_states, each_change_is_told)
+TEST_F(conn_states, each_change_is_reported)
 {
     Vqp *x = connected();
     Vqp *y = b.connect(a);
@@ -592,7 +781,7 @@ TEST_F(conn_states, each_change_is_told)
     EXPECT_EQ("FAILED>CLOSED", take(b));
 }
 
-TEST_F(conn_states, nothing_is_told_to_who_does_not_log)
+TEST_F(conn_states, nothing_is_reported_to_who_does_not_log)
 {
     a.tab.config.log_states = 0;
     connected();
@@ -644,8 +833,7 @@ TEST_F(conn_adopt, a_connecting_passive_side_counts_too)
     run(net, 5 * MSEC);
     Vqp *y = b.connect(a);
     EXPECT_EQ(VQP_CONN_PEER, y->conn.state);
-    vqp_conn_qps_ready(&y->conn, net.now);
-    b.drain();
+    b.connect_qps(y);
     run(net);
     expect_paired(x, y);
 }
@@ -1160,7 +1348,7 @@ TEST_F(conn_rails, an_answer_goes_to_the_rail_that_asked)
 {
     std::vector<uint32_t> to;
 
-    net.deaf   = {d.ud_qpn + RAIL0};
+    net.silent   = {d.ud_qpn + RAIL0};
     net.filter = [&](const Datagram &dgram) {
         if ((dgram.from.qpn >= d.ud_qpn) && (dgram.type == VQP_WIRE_REP)) {
             to.push_back(dgram.to);
@@ -1196,11 +1384,27 @@ TEST_F(conn_rails, answers_to_copies_take_all_rails_in_turn)
     }
 }
 
+/* It is not answered, and so not repeated */
+TEST_F(conn_rails, a_reset_is_sent_to_each_rail)
+{
+    for (unsigned silent : {RAIL0, RAIL1}) {
+        net.silent = {};
+        Vqp *x   = c.connect(d);
+        run(net);
+        EXPECT_TRUE(x->is_live());
+        ASSERT_EQ(1u, d.vqps.size());
+        net.silent = {d.ud_qpn + silent};
+        c.abort(x);
+        run(net, 100 * MSEC);
+        ASSERT_TRUE(d.vqps.empty());
+    }
+}
+
 /* Rails of one side are more than those of the other */
 TEST_F(conn_rails, each_rail_of_either_side_is_tried)
 {
     for (unsigned silent : {RAIL0, RAIL1}) {
-        net.deaf = {c.ud_qpn + silent};
+        net.silent = {c.ud_qpn + silent};
         net.mute = {c.ud_qpn + silent};
         Vqp *x = c.connect(a);
         run(net, 10 * SEC);
@@ -1384,15 +1588,98 @@ TEST_F(conn_forged, a_flood_does_not_keep_an_honest_peer_out)
 {
     Node honest(net);
 
-    for (unsigned i = 0; i < 200; ++i) {
-        b.recv(req(a, a, b, 1 + i, 1000 + i));
-    }
-    net.queue.clear();
+    flood();
     Vqp *x = honest.connect(b);
-    run(net, 2 * SEC); /* less than the time for connecting: it repeats its REQ */
+    run(net, 100 * MSEC);
     EXPECT_TRUE(x->is_live());
-    EXPECT_GT(b.tab.stats.refused, 100u);
-    EXPECT_LT(b.tab.stats.refused, 200u);
+    EXPECT_EQ(1u, b.tab.stats.proven);
+    EXPECT_EQ(b.config.max_unproven, b.tab.num_unproven);
+}
+
+/* A busy process, or one with many interfaces, takes its time to answer */
+TEST_F(conn_forged, a_flood_does_not_push_out_an_honest_peer_that_is_slow)
+{
+    Node honest(net);
+    Vqp *x = honest.connect(b);
+
+    net.filter = [&](const Datagram &dgram) { return dgram.to == b.ud_qpn; };
+    run(net, 100 * MSEC);
+    EXPECT_EQ(1u, b.vqps.size());
+    for (unsigned i = 0; i < 30; ++i) {
+        b.recv(req(a, a, b, 5, 1000 + i));
+        flood();
+        run(net, 100 * MSEC);
+    }
+    net.filter = nullptr;
+    run(net, SEC);
+    EXPECT_TRUE(x->is_live());
+}
+
+TEST_F(conn_forged, a_proof_is_for_one_request_of_its_sender)
+{
+    flood();
+    Datagram good = with_proof(req(a, a, b, 7, 77));
+    EXPECT_EQ(VQP_OK, b.recv(good));
+    EXPECT_EQ(b.config.max_unproven + 1, b.vqps.size());
+    for (const Datagram &other : {req(thief, thief, b, 7, 77), req(a, thief, b, 7, 77),
+                                  req(a, a, b, 8, 77), req(a, a, b, 9, 78)}) {
+        Datagram bad = other;
+
+        std::copy(&good.data[40], &good.data[50], &bad.data[40]);
+        EXPECT_EQ(VQP_ERR_NO_RESOURCE, b.recv(bad));
+    }
+    EXPECT_EQ(b.config.max_unproven + 1, b.vqps.size());
+    EXPECT_EQ(1u, b.tab.stats.proven);
+}
+
+/* It is asked for the right one, and not answered that it is unknown */
+TEST_F(conn_forged, a_wrong_proof_is_as_good_as_none)
+{
+    Vqp *x = a.connect(b);
+
+    EXPECT_EQ(VQP_OK, a.recv(rst(x, 99, x->conn.cookie, VQP_WIRE_FLAG_PROVE)));
+    EXPECT_EQ(99u, x->conn.proof);
+    flood();
+    run(net, 100 * MSEC);
+    EXPECT_TRUE(x->is_live());
+    EXPECT_EQ(1u, b.tab.stats.proven);
+}
+
+TEST_F(conn_forged, a_demand_of_a_proof_ends_nothing)
+{
+    Vqp *x = connected();
+    Vqp *y = a.connect(b);
+
+    EXPECT_EQ(VQP_OK, a.recv(rst(x, x->conn.peer_cookie, x->conn.cookie,
+                                 VQP_WIRE_FLAG_PROVE)));
+    EXPECT_EQ(VQP_OK, a.recv(rst(y, 0, y->conn.cookie, VQP_WIRE_FLAG_PROVE)));
+    EXPECT_EQ(0u, y->conn.proof);
+    EXPECT_EQ(2u, a.tab.stats.ignored);
+    run(net);
+    expect_paired(x, other(x));
+    expect_paired(y, other(y));
+}
+
+/* The same proof again is no reason to send the REQ again at once */
+TEST_F(conn_forged, repeated_demands_of_a_proof_are_not_answered)
+{
+    Vqp *x = a.connect(b);
+
+    net.queue.clear();
+    uint64_t before = a.tab.stats.sent;
+    for (unsigned i = 0; i < 10; ++i) {
+        a.recv(rst(x, 99, x->conn.cookie, VQP_WIRE_FLAG_PROVE));
+    }
+    EXPECT_EQ(before + 1, a.tab.stats.sent);
+}
+
+TEST_F(conn_forged, a_request_with_the_cookie_of_our_side_makes_no_second_one)
+{
+    b.recv(req(a, a, b, 5, 99));
+    ASSERT_EQ(1u, b.vqps.size());
+    EXPECT_EQ(VQP_ERR_RESET,
+              b.recv(req(a, a, b, 5, b.vqps.front().conn.cookie)));
+    EXPECT_EQ(1u, b.vqps.size());
 }
 
 TEST_F(conn_forged, what_is_destroyed_counts_until_it_is_freed)
@@ -1422,6 +1709,25 @@ TEST_F(conn_forged, requests_push_no_record_of_a_peer_out)
         Node stranger(net);
         hub.recv(req(stranger, stranger, hub, 1, 5));
         net.queue.clear();
+        run(net);
+    }
+    EXPECT_EQ(2u, hub.connect(a)->conn.number);
+    EXPECT_EQ(0u, hub.tab.stats.renumbered);
+}
+
+TEST_F(conn_forged, a_peer_that_comes_and_goes_pushes_no_record_out)
+{
+    Node hub(net, 3);
+    Node often(net);
+    Vqp *x = a.connect(hub);
+
+    run(net);
+    a.close(x);
+    run(net);
+    for (unsigned i = 0; i < 10; ++i) {
+        x = often.connect(hub);
+        run(net);
+        often.close(x);
         run(net);
     }
     EXPECT_EQ(2u, hub.connect(a)->conn.number);
@@ -1586,6 +1892,34 @@ TEST_F(conn_stray, path_messages_take_each_rail_in_turn)
     EXPECT_EQ(2u * VQP_MAX_RAILS, a.tab.stats.path_sent);
 }
 
+TEST_F(conn_stray, path_messages_take_all_pairs_of_rails)
+{
+    Vqp *x = connected();
+    vqp_wire_path_down_t down {};
+
+    for (unsigned rails = 1; rails <= VQP_MAX_RAILS; ++rails) {
+        for (unsigned dests = 1; dests <= VQP_MAX_RAILS; ++dests) {
+            std::set<std::pair<unsigned, uint32_t>> pairs;
+
+            a.tab.config.num_rails = (uint8_t)rails;
+            x->conn.num_dests      = (uint8_t)dests;
+            x->conn.path_turn      = 0;
+            for (unsigned i = 0; i < dests; ++i) {
+                x->conn.dests[i].qpn = 100 + i;
+            }
+            for (unsigned i = 0; i < rails * dests; ++i) {
+                vqp_conntab_action_t action;
+
+                ASSERT_EQ(1, vqp_conntab_path_message(
+                                     &x->conn, VQP_WIRE_PATH_DOWN, 0, 0, &down,
+                                     NULL, &action));
+                pairs.insert({action.to.rail, action.to.qpn});
+            }
+            EXPECT_EQ(rails * dests, pairs.size()) << rails << " " << dests;
+        }
+    }
+}
+
 /* A rail that is cut takes its path down: what is said about that path has another
  * way */
 TEST_F(conn_stray, path_messages_avoid_rails_if_there_are_others)
@@ -1603,7 +1937,7 @@ TEST_F(conn_stray, path_messages_avoid_rails_if_there_are_others)
             x->conn.dests[i]  = dests[i];
         }
         for (unsigned i = 0; i < 4 * rails; ++i) {
-            vqp_conn_way_t avoid {i % rails, i % rails};
+            vqp_conn_route_t avoid {i % rails, i % rails};
 
             ASSERT_EQ(1, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN,
                                                   0, 0, &down, &avoid,
@@ -1821,7 +2155,7 @@ TEST_F(conn_memory, both_sides_may_lose_their_records_and_connect_at_once)
 
 TEST_F(conn_memory, sizes_are_what_the_documentation_says)
 {
-    EXPECT_LE(sizeof(vqp_conn_t), 384u);
+    EXPECT_LE(sizeof(vqp_conn_t), 448u);
     EXPECT_LE(sizeof(vqp_peer_t), 64u);
     RecordProperty("sizeof_conn", (int)sizeof(vqp_conn_t));
 }

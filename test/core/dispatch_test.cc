@@ -172,30 +172,45 @@ TEST_F(dispatch, a_frag_may_have_2_gib) {
 
 TEST_F(dispatch, a_probe_is_an_empty_write) {
     start(2);
-    want_probe();
+    probe();
     auto frags = batch();
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(VQP_KIND_NOP, (int)frags[0].kind);
     EXPECT_EQ(VQP_WR_WRITE, frags[0].opcode);
     EXPECT_EQ(0u, frags[0].length);
     EXPECT_EQ(0, frags[0].nsge);
-    EXPECT_EQ(m_rkey, frags[0].rkey);
+    EXPECT_EQ(m_rkeys[0], frags[0].rkey);
     EXPECT_EQ(+RING_ADDR, frags[0].raddr);
     EXPECT_EQ((unsigned)VQP_FRAG_SIGNALED,
               frags[0].flags & VQP_FRAG_SIGNALED);
     EXPECT_TRUE(batch().empty());
+    EXPECT_EQ(1u, vqp_opring_count(&m_tx.rma)); /* a barrier, which waits for it */
     confirm(frags);
     EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
+    EXPECT_TRUE(vqp_opring_is_empty(&m_tx.rma));
 }
 
 TEST_F(dispatch, a_probe_needs_no_frag_of_its_own_if_something_is_in_flight) {
     start(2);
     rma(VQP_KIND_PUT, 8);
-    want_probe();
+    probe();
     auto frags = batch();
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(VQP_KIND_PUT, (int)frags[0].kind);
     EXPECT_FALSE(vqp_tx_has_work(&m_tx));
+    confirm(frags);
+    EXPECT_TRUE(vqp_opring_is_empty(&m_tx.rma));
+}
+
+TEST_F(dispatch, a_probe_without_a_path_waits_for_one) {
+    start(2);
+    m_paths[0].up = m_paths[1].up = 0;
+    probe();
+    EXPECT_TRUE(batch().empty());
+    EXPECT_EQ(1u, vqp_opring_count(&m_tx.rma));
+    m_paths[1].up = 1;
+    confirm(batch());
+    EXPECT_TRUE(vqp_opring_is_empty(&m_tx.rma));
 }
 
 TEST_F(dispatch, opcodes_and_atomics) {
@@ -264,7 +279,7 @@ TEST_F(dispatch, puts_gets_and_nops_take_no_fsns) {
     start(4);
     rma(VQP_KIND_PUT, 4096);
     rma(VQP_KIND_GET, 4096);
-    want_probe();
+    probe();
     for (const vqp_frag_t &frag : batch()) {
         EXPECT_NE(VQP_WR_WRITE_IMM, frag.opcode);
     }

@@ -17,7 +17,8 @@ extern "C" {
 class failkit : public txkit {
 protected:
     static constexpr uint16_t RECVS = 20;
-    static constexpr uint32_t PEER_FIRST = 500, QPN = 77, PSN = 7;
+    static constexpr uint32_t PEER_FIRST = 500, FIRST_QPN = 40, QPN = 77,
+                              PSN = 7;
     static constexpr unsigned MTU_SHIFT = 12;
     static constexpr unsigned HAVE = VQP_WIRE_FLAG_HAVE_YOURS,
                               DRAINED = VQP_WIRE_FLAG_DRAINED,
@@ -35,6 +36,12 @@ protected:
 
     /* Connected; LIVE and with an endpoint */
     void open(unsigned num_paths = 2) {
+        connect(num_paths);
+        live();
+    }
+
+    void connect(unsigned num_paths = 2, uint64_t unresolved = 0) {
+        std::vector<vqp_wire_path_t> own(num_paths), peer(num_paths);
         vqp_config_t config {};
 
         prepare(num_paths);
@@ -44,7 +51,7 @@ protected:
         m_cfg.local_lkeys = m_lkeys;
         m_cfg.ring_rkeys  = m_rkeys;
         for (vqp_path_t &path : m_paths) {
-            path.recv_posted = RECVS;
+            path.recv_posted = (unresolved & (1u << path.index)) ? 0 : RECVS;
             path.mtu_shift   = MTU_SHIFT;
             if (m_two_rails) {
                 path.rail = path.peer_rail = path.index & 1;
@@ -63,9 +70,24 @@ protected:
         config.ring           = m_ring.data();
         config.rx_cells       = m_rx_cells.data();
         config.failover       = m_failover;
+        for (unsigned i = 0; i < num_paths; ++i) {
+            own[i]  = {FIRST_QPN + i, PSN, m_paths[i].rail};
+            peer[i] = {FIRST_QPN + 10 + i, PSN + 1, m_paths[i].peer_rail};
+        }
+        config.own_paths  = own.data();
+        config.peer_paths = peer.data();
+        config.unresolved = unresolved;
         vqp_init(&m_vqp, m_paths.data(), num_paths, 0);
         vqp_connect(&m_vqp, &config);
+        if (m_failover.silence == 0) { /* looks are for tests of them */
+            m_tx.slow &= ~(uint32_t)VQP_TX_QUIET;
+        }
         vqp_open(&m_vqp);
+    }
+
+    void timer() { vqp_on_path_timer(&m_vqp, m_now, 1); }
+
+    void live() {
         vqp_set_live(&m_vqp);
         m_events.clear();
         take();
@@ -367,7 +389,6 @@ protected:
     bool                              m_two_rails = false;
     uint64_t                          m_now = 1000;
     uint32_t                          m_lkeys[2] = {11, 12};
-    uint32_t                          m_rkeys[2] = {22, 23};
     std::vector<std::pair<int, unsigned>> m_events;
     std::vector<char>                 m_ring, m_rx_cells;
     std::vector<uint8_t>              m_map;

@@ -12,14 +12,20 @@ namespace {
 
 class failover : public failkit {
 protected:
-    void timer() { vqp_on_path_timer(&m_vqp, m_now, 1); }
-
     void down(unsigned i = 0, vqp_status_t status = VQP_ERR_TIMEOUT) {
         vqp_path_down(&m_vqp, &m_paths[i], status);
     }
 
     /* All messages that are due */
-    void hush(unsigned i = 0) {
+    /* Time passes, and progress is called */
+    void pass(uint64_t time) {
+        for (; time > 0; time -= std::min<uint64_t>(time, 100)) {
+            m_now += std::min<uint64_t>(time, 100);
+            timer();
+        }
+    }
+
+    void stop_asking(unsigned i = 0) {
         while (said(i).type != VQP_WIRE_TYPE_NONE) {
         }
     }
@@ -74,7 +80,7 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
     rebuild();
     EXPECT_EQ(1u, path().fo.generation);
-    hush();
+    stop_asking();
     EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT));
 
     hear_up(0);
@@ -100,8 +106,110 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     EXPECT_TRUE(event(VQP_EVENT_RESUME));
     (void)next();
     EXPECT_EQ(0u, m_tx.slow & VQP_TX_REPLAY);
+    EXPECT_EQ(0u, vqp_path_next_timeout(&m_vqp)); /* to count what the outage took */
+    timer();
+    m_now += 100000000;
+    timer();
     EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
 }
+
+/* ---- addresses that do not resolve ---- */
+
+TEST_F(failover, path_that_is_not_resolved_at_first_is_connected_later) {
+    vqp_path_msg_t msg;
+
+    connect(2, 1 << 1);
+    EXPECT_EQ(VQP_PATH_CONNECT, state(1));
+    /* Before it is live nothing is sent */
+    take();
+    EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT, 1));
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said(1).type);
+    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+
+    vqp_set_live(&m_vqp);
+    EXPECT_EQ(1u, m_stats.path_downs);
+    EXPECT_EQ(VQP_ERR_UNREACHABLE, path(1).fo.status);
+    EXPECT_FALSE(path(1).up);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT, 1));
+    EXPECT_EQ(FIRST_QPN + 11, path(1).fo.peer_qpn);
+    EXPECT_EQ(PSN + 1, path(1).fo.peer_psn);
+    connected(1, VQP_ERR_UNREACHABLE);
+    EXPECT_EQ(VQP_PATH_CONNECT, state(1));
+    msg = said(1);
+    EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
+    EXPECT_EQ(0u, msg.flags);
+    EXPECT_EQ(0u, msg.generation);
+    EXPECT_EQ(FIRST_QPN + 1, msg.up.qpn);
+
+    m_now += 10;
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT, 1));
+    connected(1);
+    EXPECT_EQ(VQP_PATH_READY, state(1));
+    EXPECT_EQ(HAVE, said(1).flags);
+    hear_up(HAVE, 0, 1);
+    probe(1);
+    EXPECT_EQ(1u, m_stats.path_ups);
+    EXPECT_EQ(1u, m_stats.path_downs);
+}
+
+TEST_F(failover, unresolved_path_of_a_peer_that_has_it_up_gets_an_answer) {
+    open();
+    hear_up(0, 0);
+    EXPECT_EQ(VQP_PATH_UP, state());
+    EXPECT_EQ(HAVE | ANSWER, said().flags);
+    hear_up(0, 0);
+    EXPECT_EQ(FIRST_QPN, said().up.qpn);
+}
+
+TEST_F(failover, unresolved_path_that_the_peer_gives_up_has_executed_nothing) {
+    connect(2, 1 << 1);
+    live();
+    hear_down(0, 0, 1);
+    EXPECT_EQ(VQP_PATH_DRAINED, state(1));
+    EXPECT_EQ(VQP_SOURCE_MSN, path(1).fo.own.source);
+    EXPECT_EQ(0u, path(1).fo.own.count);
+    hear_down(DRAINED | HAVE, 0, 1);
+    EXPECT_EQ(VQP_PATH_DOWN, state(1));
+    EXPECT_EQ(1u, path(1).fo.downs);
+}
+
+TEST_F(failover, path_that_is_rebuilt_before_it_is_live_waits_for_the_peer) {
+    connect();
+    die(0, msn(0));
+    rebuild();
+    vqp_set_live(&m_vqp);
+    EXPECT_EQ(VQP_PATH_CONNECT, state());
+    EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT));
+    hear_up(0);
+    EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    EXPECT_EQ(QPN + 1, path().fo.peer_qpn);
+}
+
+TEST_F(failover, new_queue_pair_is_asked_for_until_the_address_resolves) {
+    open();
+    die(0, msn(0));
+    rebuild();
+    stop_asking();
+    hear_up(0);
+    for (unsigned i = 0; i < 3; ++i) {
+        ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT)) << i;
+        connected(0, VQP_INPROGRESS);
+        EXPECT_EQ(VQP_PATH_CONNECT, state());
+        stop_asking();
+        EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT)) << i;
+        m_now += 35;
+        timer();
+    }
+    EXPECT_EQ(1u, path().fo.generation);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
+    connected();
+    m_now += 35;
+    timer();
+    EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT));
+}
+
+/* ---- both sides ---- */
 
 TEST_F(failover, both_sides_may_give_a_path_up_at_once) {
     open();
@@ -154,7 +262,7 @@ TEST_F(failover, a_path_that_waits_for_the_peer_can_go_down_again) {
     ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
     connected();
     EXPECT_EQ(VQP_PATH_READY, state());
-    hush();
+    stop_asking();
     down();
     EXPECT_EQ(VQP_PATH_QUIESCE, state());
     EXPECT_EQ(1u, said().generation);
@@ -175,7 +283,7 @@ TEST_F(failover, what_was_not_connected_has_executed_nothing) {
     open();
     die(0, msn(0));
     rebuild();
-    hush();
+    stop_asking();
     down();
     EXPECT_EQ(VQP_PATH_DRAINED, state());
     EXPECT_FALSE(event(VQP_EVENT_PATH_QUIESCE));
@@ -201,7 +309,7 @@ TEST_F(failover, messages_of_other_generations_mean_nothing) {
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
 
     drain();
-    hush();
+    stop_asking();
     hear_down(DRAINED | HAVE, 7);
     hear_up(HAVE, 2);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
@@ -215,7 +323,7 @@ TEST_F(failover, the_generation_before_is_told_of_the_new_one) {
     open();
     die(0, msn(0));
     rebuild();
-    hush();
+    stop_asking();
     hear_down(DRAINED, 0);
     EXPECT_EQ(VQP_PATH_CONNECT, state());
     msg = said();
@@ -235,27 +343,27 @@ TEST_F(failover, requests_are_answered_and_answers_are_not) {
         hear_up(flags | HAVE, 0); /* UP: it has not received that */
         EXPECT_EQ(type_up, said().type);
         down();
-        hush();
+        stop_asking();
         hear_down(flags);
         EXPECT_EQ(type_down, said().type);
         EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
         drain();
-        hush();
+        stop_asking();
         hear_down(flags);
         EXPECT_EQ(type_down, said().type);
         hear_down(flags | DRAINED);
         EXPECT_EQ(type_down, said().type);
         hear_down(DRAINED | HAVE | ANSWER);
         EXPECT_EQ(VQP_PATH_DOWN, state());
-        hush();
+        stop_asking();
         hear_down(flags | DRAINED | HAVE);
         EXPECT_EQ(type_down, said().type);
         rebuild();
-        hush();
+        stop_asking();
         hear_up(flags);
         EXPECT_EQ(type_up, said().type);
         connected();
-        hush();
+        stop_asking();
         hear_up(flags);
         EXPECT_EQ(type_up, said().type);
         EXPECT_EQ(VQP_PATH_READY, state());
@@ -265,7 +373,7 @@ TEST_F(failover, requests_are_answered_and_answers_are_not) {
 TEST_F(failover, an_answer_says_that_it_is_one) {
     open();
     down();
-    hush();
+    stop_asking();
     hear_down(0);
     EXPECT_EQ(ANSWER, said().flags);
     hear_down(DRAINED);
@@ -278,7 +386,7 @@ TEST_F(failover, the_request_that_ends_the_wait_is_answered) {
 
     open();
     drain();
-    hush();
+    stop_asking();
     hear_down(DRAINED | HAVE);
     EXPECT_EQ(VQP_PATH_DOWN, state());
     msg = said();
@@ -291,7 +399,7 @@ TEST_F(failover, a_peer_that_is_ready_hears_that_we_are) {
     open();
     die(0, msn(0));
     rebuild();
-    hush();
+    stop_asking();
     m_now += 10;
     timer(); /* it is just to be repeated */
     hear_up(HAVE);
@@ -383,7 +491,7 @@ TEST_F(failover, a_path_that_is_probed_may_be_given_up_by_the_peer) {
     hear_up(HAVE);
     ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
     connected();
-    hush();
+    stop_asking();
     hear_up(0); /* it asks again: our answer was lost */
     EXPECT_EQ(VQP_WIRE_PATH_UP, said().type);
     EXPECT_EQ(VQP_PATH_PROBE, state());
@@ -415,7 +523,7 @@ TEST_F(failover, the_next_generation_has_both_counts_when_it_is_down) {
 TEST_F(failover, nonsense_is_ignored) {
     open();
     hear_down(0);
-    hush();
+    stop_asking();
     vqp_path_msg_t msg {};
     msg.type      = VQP_WIRE_PATH_DOWN;
     msg.down.path = 2;
@@ -425,7 +533,7 @@ TEST_F(failover, nonsense_is_ignored) {
     open();
     die(0, msn(0));
     rebuild();
-    hush();
+    stop_asking();
     msg         = {};
     msg.type    = VQP_WIRE_PATH_UP;
     msg.generation = 1;
@@ -491,7 +599,7 @@ TEST_F(failover, a_connect_that_fails_takes_the_path_down) {
     rebuild();
     hear_up(0);
     ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
-    hush();
+    stop_asking();
     connected(0, VQP_ERR_IO);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
     EXPECT_EQ(VQP_ERR_IO, path().fo.status);
@@ -506,7 +614,7 @@ TEST_F(failover, the_peers_connect_that_fails_takes_the_path_down) {
     open();
     die(0, msn(0));
     rebuild();
-    hush();
+    stop_asking();
     hear_down(DRAINED, 1);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
     EXPECT_EQ(DRAINED, said().flags & DRAINED);
@@ -544,13 +652,11 @@ TEST_F(failover, an_outage_that_lasts_fails_the_vqp) {
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
     down(1);
     timer();
-    hush(0);
-    hush(1);
-    m_now += m_failover.outage - 1;
-    timer();
+    stop_asking(0);
+    stop_asking(1);
+    pass(m_failover.outage - 1);
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
-    ++m_now;
-    timer();
+    pass(1);
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
     EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
     EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
@@ -560,14 +666,87 @@ TEST_F(failover, a_peer_that_speaks_is_waited_for) {
     open(1);
     down();
     timer();
-    m_now += m_failover.outage - 1;
+    pass(m_failover.outage - 1);
     hear_down(0);
-    m_now += m_failover.outage - 1;
-    timer();
+    pass(m_failover.outage - 1);
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
     ++m_now;
     EXPECT_LE(vqp_path_next_timeout(&m_vqp), m_now);
     timer();
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+}
+
+/* It can not say more, and may do so for as long as it likes */
+TEST_F(failover, a_peer_that_computes_is_waited_for) {
+    open(1);
+    down();
+    timer();
+    stop_asking();
+    for (unsigned i = 0; i < 10; ++i) {
+        m_now += m_failover.outage - 1;
+        hear_down(ANSWER | VQP_WIRE_FLAG_BUSY);
+        timer();
+        ASSERT_FALSE(vqp_is_failed(&m_vqp));
+    }
+    pass(m_failover.outage);
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+}
+
+/* It is an answer to what it names, and says nothing of the path */
+TEST_F(failover, a_peer_that_computes_changes_nothing) {
+    open();
+    hear_down(ANSWER | VQP_WIRE_FLAG_BUSY);
+    EXPECT_EQ(VQP_PATH_UP, state());
+    die(0, msn(0));
+    rebuild();
+    while (said().type != VQP_WIRE_TYPE_NONE) {
+    }
+    hear_down(ANSWER | VQP_WIRE_FLAG_BUSY | HAVE, 1);
+    EXPECT_EQ(VQP_PATH_CONNECT, state());
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+}
+
+TEST_F(failover, a_busy_answer_names_the_path_and_answers_no_answer) {
+    vqp_path_msg_t msg {}, answer;
+
+    msg.type       = VQP_WIRE_PATH_UP;
+    msg.generation = 7;
+    msg.up.path    = 3;
+    EXPECT_TRUE(vqp_path_busy_answer(&msg, &answer));
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, answer.type);
+    EXPECT_EQ(ANSWER | VQP_WIRE_FLAG_BUSY, answer.flags);
+    EXPECT_EQ(7u, answer.generation);
+    EXPECT_EQ(3, answer.down.path);
+    msg.flags = ANSWER;
+    EXPECT_FALSE(vqp_path_busy_answer(&msg, &answer));
+}
+
+/* The program computes: no path can come back meanwhile */
+TEST_F(failover, time_without_progress_is_no_outage) {
+    open(1);
+    down();
+    timer();
+    pass(m_failover.outage / 2);
+    m_now += 10 * m_failover.outage;
+    timer();
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    pass(m_failover.outage / 2 - m_failover.hold_max - 1);
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    pass(1);
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+}
+
+/* What the peer has said before, and nobody has looked at, is handled first */
+TEST_F(failover, a_message_after_time_without_progress_begins_anew) {
+    open(1);
+    down();
+    timer();
+    m_now += 10 * m_failover.outage;
+    hear_down(0);
+    timer();
+    pass(m_failover.outage - 1);
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    pass(1);
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
 }
 
@@ -598,6 +777,64 @@ TEST_F(failover, a_path_that_is_up_and_replays_is_no_outage) {
 }
 
 /* ---- without failover ---- */
+
+TEST_F(failover, a_doubt_about_a_put_fails_the_vqp_that_has_to_be_exact) {
+    int user;
+
+    m_failover.is_exact = 1;
+    open();
+    puts(0, 1, &user);
+    drain();
+    hear_down(DRAINED | HAVE, 0, 0, imm(0));
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+    EXPECT_EQ(VQP_ERR_LOST, m_vqp.status);
+    EXPECT_EQ((ends_t{{&user, VQP_ERR_LOST}}), ends());
+}
+
+TEST_F(failover, a_doubt_about_a_posted_atomic_fails_the_vqp_that_has_to_be_exact) {
+    m_failover.is_exact = 1;
+    open();
+    only(0, [&] { EXPECT_TRUE(rma(VQP_KIND_FADD, 8)); });
+    drain();
+    hear_down(DRAINED | HAVE, 0, 0, imm(0));
+    EXPECT_EQ(VQP_ERR_LOST, m_vqp.status);
+}
+
+TEST_F(failover, messages_and_gets_leave_no_doubt) {
+    m_failover.is_exact = 1;
+    open();
+    (void)send_am(100);
+    only(1, [&] { EXPECT_TRUE(rma(VQP_KIND_GET, 64)); });
+    for (unsigned i = 0; i < 2; ++i) {
+        drain(i);
+        hear_down(DRAINED | HAVE, 0, i, imm(0));
+        EXPECT_EQ(VQP_PATH_DOWN, state(i));
+    }
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+}
+
+TEST_F(failover, an_exact_count_leaves_no_doubt) {
+    m_failover.is_exact = 1;
+    open();
+    puts(0, 2, nullptr);
+    die(0, psn(1));
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+}
+
+TEST_F(failover, what_was_not_posted_leaves_no_doubt) {
+    vqp_frag_t frag;
+
+    m_failover.is_exact = 1;
+    open();
+    frag = puts(0, 1, nullptr)[0];
+    EXPECT_TRUE(vqp_path_on_post_error(&m_vqp, &path(), frag.slot));
+    quiesce();
+    flush_sends();
+    flush_recvs();
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+    hear_down(DRAINED | HAVE, 0, 0, imm(0));
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+}
 
 TEST_F(failover, without_it_the_vqp_fails_with_its_path) {
     m_failover.is_on = 0;
@@ -638,7 +875,7 @@ TEST_F(failover, a_peer_that_has_closed_does_not_come_back) {
     ASSERT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
     down(0, VQP_ERR_IO);
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
-    EXPECT_EQ(VQP_ERR_IO, m_vqp.status);
+    EXPECT_EQ(VQP_ERR_RESET, m_vqp.status);
 
     open();
     down();
@@ -661,7 +898,7 @@ public:
 
         vqp_on_path_timer(&m_vqp, m_now, 1);
         (void)next();
-        if ((state() == VQP_PATH_PROBE) && path().fo.has_nop &&
+        if ((state() == VQP_PATH_PROBE) && path().fo.has_probe &&
             (rng() % 2 == 0)) {
             confirm_all(0);
         }

@@ -115,14 +115,7 @@ TEST_F(replay, of_atomics_waits_for_a_path_to_the_same_rail) {
     m_two_rails = true;
     open(2);
     only(1, [&] {
-        vqp_op_t *op = begin(VQP_KIND_FADD, &u[0], VQP_OP_SIGNAL);
-
-        op->length     = 8;
-        op->frag_shift = 3;
-        op->amo.result = nullptr;
-        op->amo.rail   = 1;
-        op->rma.rkeys  = m_rkeys;
-        vqp_tx_rma_commit(&m_tx, op);
+        fadd(nullptr, &u[0], VQP_OP_SIGNAL, 1);
     });
     die(1, msn(0));
     EXPECT_TRUE(next().empty());
@@ -289,6 +282,58 @@ TEST_F(replay, of_a_fence_keeps_its_place) {
             same(frag, is[1], 0);
         }
     }
+    confirm_all(0);
+    EXPECT_EQ(3u, done().size());
+}
+
+/* On one path the fence flag of a frag orders what follows it, too: it remains
+ * when that frag does not go again */
+TEST_F(replay, of_a_get_is_before_what_a_lost_atomic_kept_behind_it) {
+    open(1);
+    ASSERT_TRUE(rma(VQP_KIND_GET, 64, &u[0]));
+    vqp_tx_fence(&m_tx);
+    ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &u[1]));
+    ASSERT_EQ(2u, next().size());
+    die(0, {VQP_SOURCE_IMM, 0, 0});
+    EXPECT_EQ((ends_t {{&u[1], VQP_ERR_LOST}}), ends());
+    ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &u[2]));
+    revive();
+    auto is = next();
+    ASSERT_EQ(3u, is.size());
+    EXPECT_EQ(VQP_KIND_GET, (int)is[0].kind);
+    EXPECT_EQ(VQP_KIND_NOP, (int)is[1].kind);
+    EXPECT_TRUE(is[1].flags & VQP_FRAG_FENCE);
+    EXPECT_EQ(VQP_KIND_FADD, (int)is[2].kind);
+    /* and once more, if the nop is lost */
+    die(0, {VQP_SOURCE_IMM, 0, 0});
+    revive(0);
+    is = next();
+    ASSERT_EQ(2u, is.size());
+    EXPECT_EQ(VQP_KIND_GET, (int)is[0].kind);
+    EXPECT_TRUE(is[1].flags & VQP_FRAG_FENCE);
+    confirm_all(0);
+    EXPECT_EQ((ends_t {{&u[2], VQP_ERR_LOST}, {&u[0], VQP_OK}}), ends());
+}
+
+TEST_F(replay, of_a_get_is_before_what_a_message_kept_behind_it) {
+    open(1);
+    ASSERT_TRUE(rma(VQP_KIND_GET, 64, &u[0]));
+    vqp_tx_fence(&m_tx);
+    ASSERT_TRUE(am(8, &u[1]));
+    auto was = next();
+    ASSERT_EQ(2u, was.size());
+    EXPECT_TRUE(was[1].flags & VQP_FRAG_FENCE);
+    die(0, msn(99, 99)); /* the count is unknown */
+    EXPECT_EQ(1, vqp_tx_credit(&m_tx, m_tx.fc.ring_peer + 16,
+                               vqp_imm_fsn(was[1].imm) + 1));
+    ASSERT_TRUE(rma(VQP_KIND_PUT, 64, &u[2]));
+    revive();
+    auto is = next();
+    ASSERT_EQ(3u, is.size());
+    EXPECT_EQ(VQP_KIND_GET, (int)is[0].kind);
+    EXPECT_EQ(VQP_KIND_NOP, (int)is[1].kind);
+    EXPECT_TRUE(is[1].flags & VQP_FRAG_FENCE);
+    EXPECT_EQ(VQP_KIND_PUT, (int)is[2].kind);
     confirm_all(0);
     EXPECT_EQ(3u, done().size());
 }
@@ -702,6 +747,26 @@ TEST_F(replay, a_vqp_that_fails_after_a_failed_post_ends_all_ops) {
                            {&u[1], VQP_ERR_TIMEOUT}}), all) << has_nop;
         EXPECT_EQ(0u, vqp_path_outstanding(&path())) << has_nop;
     }
+}
+
+/* The device refuses it: another path does not help. */
+TEST_F(replay, of_a_frag_that_can_not_be_posted_again_fails_the_vqp) {
+    open(2);
+    auto frags = puts(0, 1, u);
+    for (unsigned i = 0; i < 2; ++i) {
+        ASSERT_EQ(1u, frags.size());
+        EXPECT_EQ(1u, on_path(frags, i));
+        EXPECT_FALSE(vqp_is_failed(&m_vqp));
+        frags[0].flags |= VQP_FRAG_UNPOSTED;
+        vqp_post_failed(&m_vqp, frags.data(), 1);
+        if (i == 0) {
+            die(0, msn(0));
+            frags = next();
+        }
+    }
+    EXPECT_TRUE(vqp_is_failed(&m_vqp));
+    EXPECT_EQ(VQP_ERR_IO, m_vqp.status);
+    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_IO}}), ends());
 }
 
 TEST_F(replay, an_operation_error_is_not_replayed) {

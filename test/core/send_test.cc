@@ -155,7 +155,7 @@ public:
 
         ASSERT_EQ(a.seq, b.seq);
         ASSERT_EQ(a.slow, b.slow);
-        ASSERT_EQ(a.next_path, b.next_path);
+        ASSERT_EQ(a.paths.next, b.paths.next);
         ASSERT_EQ(a.fc.fsn_next, b.fc.fsn_next);
         ASSERT_EQ(a.fc.fsn_reserved, b.fc.fsn_reserved);
         ASSERT_EQ(a.fc.ring_head, b.fc.ring_head);

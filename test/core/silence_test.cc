@@ -13,7 +13,7 @@ namespace {
 
 class silence : public failkit {
 protected:
-    static constexpr uint64_t TIME = 400000, STEP = TIME / 4;
+    static constexpr uint64_t TIME = 400000, STEP = TIME / 4, MSEC = 1000000;
 
     silence() { m_failover.silence = TIME; }
 
@@ -89,7 +89,7 @@ TEST_F(silence, a_path_that_is_still_while_another_moves_is_given_up) {
     others_move(1);
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
     EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
-    EXPECT_EQ(TIME, path().fo.silent);
+    EXPECT_EQ(TIME, path().fo.why_silent);
     EXPECT_EQ(1u, m_stats.silences);
     EXPECT_EQ(1u, m_stats.path_downs);
     EXPECT_EQ(VQP_PATH_UP, state(1));
@@ -133,17 +133,44 @@ TEST_F(silence, ops_that_follow_each_other_do_not_begin_it_again) {
     EXPECT_FALSE(vqp_take_watch_event(&m_vqp));
 }
 
-TEST_F(silence, is_off_with_one_path_without_failover_and_without_a_time) {
-    open(1);
-    EXPECT_EQ(0u, m_tx.slow);
-    m_failover.silence = 0;
-    open(2);
-    EXPECT_EQ(0u, m_tx.slow);
-    m_failover.silence = TIME;
-    m_failover.is_on   = 0;
+TEST_F(silence, is_off_without_failover) {
+    m_failover.is_on = 0;
     open(2);
     EXPECT_EQ(0u, m_tx.slow);
     signaled(0);
+    EXPECT_TRUE(is_quiet());
+}
+
+/* There are looks, to see whether the peer is there */
+TEST_F(silence, gives_up_nothing_without_a_time) {
+    m_failover.silence = 0;
+    open(2);
+    m_tx.slow |= VQP_TX_QUIET;
+    signaled(0);
+    for (unsigned i = 0; i < 1000; ++i) {
+        moves(1);
+        look(MSEC);
+    }
+    EXPECT_EQ(VQP_PATH_UP, state());
+    confirm_all(0);
+    for (unsigned i = 0; (i < 100) && !is_quiet(); ++i) {
+        look(MSEC);
+    }
+    EXPECT_TRUE(is_quiet());
+}
+
+/* What is unsignaled looks like a peer that does not answer */
+TEST_F(silence, of_one_path_brings_a_nop) {
+    open(1);
+    unsignaled(0);
+    for (unsigned i = 0; (i < 100) && next().empty(); ++i) {
+        look(MSEC);
+    }
+    EXPECT_TRUE(vqp_path_awaits_cqe(&path()));
+    confirm_all(0);
+    for (unsigned i = 0; (i < 100) && !is_quiet(); ++i) {
+        look(MSEC);
+    }
     EXPECT_TRUE(is_quiet());
 }
 
@@ -197,7 +224,7 @@ TEST_F(silence, a_path_that_moves_now_and_then_is_not_silent) {
     }
 }
 
-/* Nobody calls progress: completions lie in the queue */
+/* Nobody calls progress: completions wait in the queue */
 TEST_F(silence, time_without_a_look_does_not_count) {
     start();
     moves(1);
@@ -243,6 +270,22 @@ TEST_F(silence, a_measured_path_has_the_time_that_its_rate_says) {
     path().bytes -= 65536;
     others_move(10);
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
+/* The process got no CPU while it was measured. RC reports an error after seconds */
+TEST_F(silence, a_rate_that_can_not_be_does_not_keep_a_broken_path) {
+    m_failover.silence = 10000000;
+    open(2);
+    signaled(0);
+    look(2500000);
+    vqp_rate_set(&path().rate, UINT32_MAX, m_now);
+    path().bytes += 1 << 20;
+    for (unsigned i = 0; i < 440; ++i) {
+        moves(1);
+        look(2500000);
+    }
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    path().bytes -= 1 << 20;
 }
 
 /* A completion of an unsignaled frag is not to come. */
@@ -377,6 +420,23 @@ TEST_F(silence, a_path_given_up_that_works_at_once_makes_patient) {
     EXPECT_LT(m_vqp.silence.patience, 2 * TIME);
 }
 
+/* It loses a packet now and then: the probe comes through, and the vqp stops at each
+ * loss as long as it is patient */
+TEST_F(silence, a_path_given_up_again_and_again_is_not_waited_for_longer) {
+    start();
+    for (unsigned i = 0; i < 5; ++i) {
+        EXPECT_LE(m_vqp.silence.patience, 2 * TIME);
+        (void)looks_until_down();
+        silent_path_reaches_probe(i);
+        probe();
+        look();
+        ASSERT_EQ(VQP_PATH_UP, state(0));
+        signaled(0);
+    }
+    EXPECT_LE(m_vqp.silence.patience, 2 * TIME);
+    EXPECT_GT(m_vqp.silence.patience, TIME);
+}
+
 /* The verdict was right. Nothing is to be learned of it, nor of the probe's. */
 TEST_F(silence, a_path_given_up_that_does_not_work_does_not_make_patient) {
     start();
@@ -457,7 +517,7 @@ TEST_F(silence, a_probe_without_an_answer_is_no_sign_of_life) {
     EXPECT_EQ(0u, m_stats.silences);
 }
 
-/* What comes back from a queue pair in ERR is no sign of life */
+/* What comes back from a queue pair in ERR is no sign that it works */
 TEST_F(silence, a_path_that_is_given_up_is_no_sibling) {
     start();
     signaled(1);

@@ -79,7 +79,7 @@ TEST_F(trim, packets_are_counted_by_the_psn) {
     for (uint32_t before : {0u, 0xfffffcu}) {
         for (const auto &c : cases) {
             open(1);
-            path().fo.packets = before; /* as after a long life */
+            path().fo.packets = before; /* as after long use */
             post(VQP_KIND_PUT, 10000, &u[0]);
             post(VQP_KIND_PUT, 4096, &u[1]);
             post(VQP_KIND_PUT, 4097, &u[2]);
@@ -110,7 +110,7 @@ TEST_F(trim, a_get_takes_a_psn_for_each_packet_of_its_answer) {
 
 TEST_F(trim, counts_of_24_bits_wrap) {
     open(1);
-    path().fo.wrs = 0xffffff; /* as after a long life */
+    path().fo.wrs = 0xffffff; /* as after long use */
     puts(0, 4, u);
     die(0, msn(2));
     EXPECT_EQ((users_t {&u[0], &u[1], &u[2]}), done());

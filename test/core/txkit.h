@@ -70,7 +70,7 @@ protected:
         m_cfg.local_lkeys = &m_lkey;
         m_cfg.ring_raddr  = RING_ADDR;
         m_cfg.cells_raddr = CELLS_ADDR;
-        m_cfg.ring_rkeys  = &m_rkey;
+        m_cfg.ring_rkeys  = m_rkeys;
         m_cfg.cells       = (vqp_cell_t*)m_cells.data();
         m_cfg.amo_results = m_results.data();
     }
@@ -91,7 +91,10 @@ protected:
     /* Calls of the owner of the sender */
     void want_control() { m_tx.slow |= VQP_TX_CONTROL; }
 
-    void want_probe() { m_tx.slow |= VQP_TX_PROBE; }
+    void probe()
+    {
+        ASSERT_TRUE(vqp_tx_barrier(&m_tx, VQP_OP_PROBE, nullptr, 0, VQP_OK));
+    }
 
     /* A put or get from one piece */
     bool rma(vqp_kind_t kind, uint64_t length, void *user = nullptr,
@@ -118,7 +121,7 @@ protected:
     }
 
     bool fadd(uint64_t *result, void *user = nullptr,
-              uint16_t flags = VQP_OP_SIGNAL) {
+              uint16_t flags = VQP_OP_SIGNAL, uint8_t rail = 0) {
         vqp_op_t *op = begin(VQP_KIND_FADD, user, flags);
 
         if (op == nullptr) {
@@ -128,6 +131,7 @@ protected:
         op->frag_shift      = 3;
         op->amo.compare_add = 1;
         op->amo.result      = result;
+        op->amo.rail        = rail;
         vqp_tx_rma_commit(&m_tx, op);
         return true;
     }
@@ -144,7 +148,7 @@ protected:
             op->flags     = flags;
             op->length    = 0;
             op->raddr     = HEAP_ADDR;
-            op->rma.rkeys     = &m_rkey;
+            op->rma.rkeys = m_rkeys;
             op->user      = user;
             op->user_kind = user != nullptr;
         }
@@ -247,7 +251,7 @@ protected:
     vqp_t                                    m_vqp {};
     vqp_tx_t                                &m_tx    = m_vqp.tx;
     vqp_stats_t                             &m_stats = m_vqp.stats;
-    uint32_t                                 m_lkey = 11, m_rkey = 22;
+    uint32_t                                 m_lkey = 11, m_rkeys[2] = {22, 23};
     vqp_batch_t                              m_batch;
     std::list<std::vector<vqp_sge_t>>        m_sges; /* of batches before */
     std::vector<vqp_path_t>                  m_paths;

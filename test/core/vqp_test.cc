@@ -913,7 +913,6 @@ TEST_F(vqp, a_passive_one_checks_its_peer_after_silence) {
     vqp_on_tick(&m_vqp, 150, 100);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
     vqp_on_tick(&m_vqp, 200, 100);
-    EXPECT_TRUE(vqp_has_output(&m_vqp));
     EXPECT_TRUE(next().empty()); /* the first one is still in flight */
 }
 

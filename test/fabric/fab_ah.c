@@ -11,6 +11,7 @@
 
 #include "fab_config.h"
 #include "fab_ctx.h"
+#include "fab_fault.h"
 #include "fab_gid.h"
 
 void fab_route(uint32_t dev, const struct ibv_ah_attr *attr,
@@ -58,9 +59,14 @@ struct ibv_ah *fab_ah_create(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     uint32_t dev = fab_context_dev(pd->context);
     struct fab_ah_handle *handle;
-    int ret;
+    int ret, late;
 
     ret = fab_av_check(dev, attr);
+    if (((ret == 0) || (ret == EHOSTUNREACH)) &&
+        (fab_config.link == FAB_LINK_ETHERNET)) {
+        late = fab_fault_resolve(dev); /* it has waited */
+        ret  = (late != 0) ? late : ret;
+    }
     if (ret != 0) {
         errno = ret;
         return NULL;

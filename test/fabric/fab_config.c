@@ -2,6 +2,7 @@
  * Parsing and printing of the options. May call libc.
  */
 #include "fab_config.h"
+#include "fab_profile.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,26 +29,25 @@ typedef struct fab_config_option {
     const char           *name;
     enum fab_config_kind kind;
     size_t               offset;
-    const char           *str;   /* default of text, names of a set */
-    uint64_t             def[2]; /* by profile */
+    const char           *str; /* default of text, names of a set */
+    uint64_t             def;  /* of a set, the index of the name */
     uint64_t             min;
     uint64_t             max;
     const char           *help;
 } fab_config_option_t;
 
 #define FAB_CONFIG_STR_OPTION(_field, _name, _default, _help) \
-    {#_name, FAB_CONFIG_STR, offsetof(fab_config_t, _field), _default, \
-     {0, 0}, 0, 0, _help},
-#define FAB_CONFIG_SET_OPTION(_field, _name, _names, _default, _rxe, _help) \
-    {#_name, FAB_CONFIG_SET, offsetof(fab_config_t, _field), _names, \
-     {_default, _rxe}, 0, 0, _help},
-#define FAB_CONFIG_NUM_OPTION(_field, _name, _kind, _min, _max, _default, \
-                              _rxe, _help) \
-    {#_name, FAB_CONFIG_##_kind, offsetof(fab_config_t, _field), NULL, \
-     {_default, _rxe}, _min, _max, _help},
+    {#_name, FAB_CONFIG_STR, offsetof(fab_config_t, _field), _default, 0, 0, 0, \
+     _help},
+#define FAB_CONFIG_SET_OPTION(_field, _name, _names, _default, _help) \
+    {#_name, FAB_CONFIG_SET, offsetof(fab_config_t, _field), _names, _default, \
+     0, 0, _help},
+#define FAB_CONFIG_NUM_OPTION(_field, _name, _kind, _min, _max, _default, _help) \
+    {#_name, FAB_CONFIG_##_kind, offsetof(fab_config_t, _field), NULL, _default, \
+     _min, _max, _help},
 #define FAB_CONFIG_LST_OPTION(_field, _name, _kind, _max, _default, _help) \
-    {#_name, FAB_CONFIG_LIST_##_kind, offsetof(fab_config_t, _field), \
-     _default, {0, 0}, 0, _max, _help},
+    {#_name, FAB_CONFIG_LIST_##_kind, offsetof(fab_config_t, _field), _default, \
+     0, 0, _max, _help},
 
 static const fab_config_option_t fab_config_options[] = {
     FAB_CONFIG_TABLE(FAB_CONFIG_STR_OPTION, FAB_CONFIG_SET_OPTION,
@@ -56,6 +56,22 @@ static const fab_config_option_t fab_config_options[] = {
 
 #define FAB_CONFIG_OPTIONS \
     (sizeof(fab_config_options) / sizeof(fab_config_options[0]))
+
+#define FAB_CONFIG_DEFAULTS \
+    (sizeof(fab_config_defaults) / sizeof(fab_config_defaults[0]))
+
+typedef struct fab_config_default {
+    enum fab_profile profile;
+    const char       *name;  /* of an option */
+    const char       *value;
+} fab_config_default_t;
+
+#define FAB_CONFIG_DEFAULT(_profile, _name, _value) \
+    {FAB_PROFILE_##_profile, #_name, _value},
+
+static const fab_config_default_t fab_config_defaults[] = {
+    FAB_PROFILE_DEFAULTS(FAB_CONFIG_DEFAULT)
+};
 
 typedef struct fab_config_suffix {
     const char *text;
@@ -213,12 +229,25 @@ static int fab_config_parse_list(const fab_config_option_t *option,
     return -1;
 }
 
-static const char *fab_config_getenv(const fab_config_option_t *option)
+/* Of the environment, or the profile's; NULL: the default of the table */
+static const char *fab_config_value(const fab_config_t *config,
+                                    const fab_config_option_t *option)
 {
+    const fab_config_default_t *each;
+    const char *value;
     char name[64];
+    size_t i;
 
     snprintf(name, sizeof(name), FAB_CONFIG_PREFIX "%s", option->name);
-    return getenv(name);
+    value = getenv(name);
+    for (i = 0; (value == NULL) && (i < FAB_CONFIG_DEFAULTS); ++i) {
+        each = &fab_config_defaults[i];
+        if ((each->profile == config->profile) &&
+            !strcmp(each->name, option->name)) {
+            value = each->value;
+        }
+    }
+    return value;
 }
 
 /* What the option may be, for a message or the help */
@@ -251,7 +280,7 @@ static int fab_config_set(fab_config_t *config,
                           size_t error_size)
 {
     void *field       = (char*)config + option->offset;
-    const char *value = fab_config_getenv(option);
+    const char *value = fab_config_value(config, option);
     char range[128];
     int ret = 0;
 
@@ -260,14 +289,14 @@ static int fab_config_set(fab_config_t *config,
         *(const char**)field = (value != NULL) ? value : option->str;
         break;
     case FAB_CONFIG_SET:
-        *(unsigned*)field = option->def[config->profile];
+        *(unsigned*)field = (unsigned)option->def;
         if (value != NULL) {
             ret = fab_config_parse_set(option, value, field);
         }
         break;
     case FAB_CONFIG_COUNT:
     case FAB_CONFIG_TIME:
-        *(uint64_t*)field = option->def[config->profile];
+        *(uint64_t*)field = option->def;
         if (value != NULL) {
             ret = fab_config_parse_num(option, value, field);
         }
@@ -406,6 +435,31 @@ static void fab_config_print_value(FILE *out, const fab_config_option_t *option,
         fprintf(out, "%s", ((const struct fab_config_list*)field)->text);
         break;
     }
+}
+
+int fab_config_text(const char *name, char *value, size_t size)
+{
+    const fab_config_option_t *option;
+    FILE *out;
+    size_t i;
+
+    for (i = 0; i < FAB_CONFIG_OPTIONS; ++i) {
+        option = &fab_config_options[i];
+        if (strcmp(option->name, name)) {
+            continue;
+        }
+
+        out = fmemopen(value, size, "w");
+        if (out == NULL) {
+            return ENOENT;
+        }
+        fab_config_print_value(out, option,
+                               (const char*)&fab_config + option->offset);
+        fclose(out);
+        return 0;
+    }
+
+    return ENOENT;
 }
 
 /* Help, in lines that begin with a # and have at most 78 characters */

@@ -13,6 +13,7 @@
 #define FAB_CONFIG_MAX_DEVICES 16
 #define FAB_CONFIG_MAX_PORTS   4
 #define FAB_CONFIG_MAX_GIDS    256
+#define FAB_CONFIG_MAX_LINKS   64
 
 /** Longest list of values */
 #define FAB_CONFIG_MAX_LIST 64
@@ -29,7 +30,24 @@ enum fab_clock {
 
 enum fab_profile {
     FAB_PROFILE_CONNECTX,
-    FAB_PROFILE_RXE
+    FAB_PROFILE_RXE,
+    FAB_PROFILE_IRDMA,
+    FAB_PROFILE_BNXT,
+    FAB_PROFILE_SMALL,
+    FAB_PROFILE_EFA
+};
+
+enum fab_purge {
+    FAB_PURGE_YES,
+    FAB_PURGE_NO
+};
+
+/* What a query of an RC queue pair returns as rq_psn */
+enum fab_rq_psn {
+    FAB_RQ_PSN_EXACT,
+    FAB_RQ_PSN_STALE,
+    FAB_RQ_PSN_GARBAGE,
+    FAB_RQ_PSN_ABSENT
 };
 
 enum fab_link {
@@ -85,32 +103,32 @@ struct fab_config_list {
 /*
  * The table. STR(field, NAME, default, help): the variable is
  * VQP_FABRIC_<NAME>, its field a string.
- * SET(field, NAME, names, default, default of the rxe profile, help): one of
- * the names, its field the index of it.
- * NUM(field, NAME, kind, min, max, default, default of the rxe profile, help):
- * kind COUNT takes k, m and g for powers of 1024; kind TIME is in ns and takes
- * ns, us, ms and s.
+ * SET(field, NAME, names, default, help): one of the names, its field the index of
+ * it.
+ * NUM(field, NAME, kind, min, max, default, help): kind COUNT takes k, m and g for
+ * powers of 1024; kind TIME is in ns and takes ns, us, ms and s.
  * LST(field, NAME, kind, max, default, help): several of them with commas
  * between, each a number or a range LOW-HIGH.
  */
 #define FAB_CONFIG_TABLE(STR, SET, NUM, LST) \
-    SET(profile, PROFILE, "connectx|rxe", 0, 1, \
-        "whose limits and habits are the defaults of the options below") \
+    SET(profile, PROFILE, "connectx|rxe|irdma|bnxt|small|efa", 0, \
+        "whose limits and habits are the defaults of the options below; " \
+        "small has low limits of every kind, efa no RC queue pairs") \
     STR(world, WORLD, "", \
         "name of the fabric: processes of one user that share it reach each " \
         "other (empty: one for the user)") \
-    SET(mode, MODE, "immediate|timed", 0, 0, \
+    SET(mode, MODE, "immediate|timed", 0, \
         "immediate: a post executes at once; timed: each RC queue pair is a " \
         "path with DELAY, JITTER and PATH_RATE, and queue pairs overtake each " \
         "other. Paths are numbered from 0 in each process and device, and a " \
         "list has the value of path 0, 1 ...; at its end it begins anew. A " \
         "range (2us-50us) is drawn for each path by the seed") \
-    SET(clock, CLOCK, "real|virtual", 0, 0, \
+    SET(clock, CLOCK, "real|virtual", 0, \
         "virtual: time, as all of the process sees it, goes on by STEP with " \
         "each poll and each post, and by nothing else; for one process") \
-    NUM(step, STEP, TIME, 1, 1000000, 100, 100, \
+    NUM(step, STEP, TIME, 1, 1000000, 100, \
         "virtual clock: what a poll takes, and a post") \
-    NUM(seed, SEED, COUNT, 0, UINT64_MAX, 1, 1, \
+    NUM(seed, SEED, COUNT, 0, UINT64_MAX, 1, \
         "of the delays, of the garbage in undefined fields and of faults") \
     LST(delay, DELAY, TIME, 10000000000, "1us", \
         "timed: the way to the peer of one packet, without its transmission, " \
@@ -119,77 +137,87 @@ struct fab_config_list {
         "timed: at most so much is added to the delay of a WR, by path") \
     LST(path_mbps, PATH_RATE, COUNT, UINT32_MAX, "0", \
         "timed: Mb/s of a queue pair, by path (0: what the port has)") \
+    NUM(links, LINKS, COUNT, 0, FAB_CONFIG_MAX_LINKS, 0, \
+        "timed: links between a device and the others. A queue pair takes one " \
+        "by a hash of its flow label, and all on a link share its rate: that " \
+        "of PATH_RATE, which goes by link then (0: each has a way of its own)") \
     LST(port_mbps, PORT_RATE, COUNT, UINT32_MAX, "0", \
         "timed: Mb/s that the queue pairs of a port share, by port, through " \
         "all devices (0: its speed x width)") \
     LST(port_delay, PORT_DELAY, TIME, 10000000000, "0", \
         "timed: added to the delay of what leaves a port, by port") \
-    NUM(devices, DEVICES, COUNT, 0, FAB_CONFIG_MAX_DEVICES, 1, 1, \
+    NUM(devices, DEVICES, COUNT, 0, FAB_CONFIG_MAX_DEVICES, 1, \
         "number of devices: fab0, fab1, ...") \
-    NUM(ports, PORTS, COUNT, 1, FAB_CONFIG_MAX_PORTS, 1, 1, \
+    NUM(ports, PORTS, COUNT, 1, FAB_CONFIG_MAX_PORTS, 1, \
         "ports of each device") \
-    SET(link, LINK, "ethernet|infiniband", 0, 0, \
+    SET(link, LINK, "ethernet|infiniband", 0, \
         "link layer; ethernet is RoCEv2") \
-    SET(speed, SPEED, "sdr|ddr|qdr|fdr|edr|hdr|ndr", 5, 2, \
+    SET(speed, SPEED, "sdr|ddr|qdr|fdr|edr|hdr|ndr", 5, \
         "of a lane; hdr is 50 Gb/s") \
-    NUM(width, WIDTH, COUNT, 1, 12, 4, 1, "lanes of a port: 1, 2, 4, 8, 12") \
-    NUM(mtu, MTU, COUNT, 256, 4096, 4096, 4096, \
+    NUM(width, WIDTH, COUNT, 1, 12, 4, "lanes of a port: 1, 2, 4, 8, 12") \
+    NUM(mtu, MTU, COUNT, 256, 4096, 4096, \
         "active MTU of the ports: 256, 512, 1024, 2048 or 4096") \
     STR(gids, GIDS, "v2/ll,v2/ip", \
         "GID table of an Ethernet port: v1 or v2, a slash, and ll (the " \
         "link-local address), ip (10.88.PORT.DEVICE+1) or an address; - is " \
         "an empty entry") \
-    NUM(gid_tbl_len, GID_TBL_LEN, COUNT, 1, FAB_CONFIG_MAX_GIDS, 16, 16, \
+    NUM(gid_tbl_len, GID_TBL_LEN, COUNT, 1, FAB_CONFIG_MAX_GIDS, 16, \
         "length of the GID table, with its empty entries") \
     STR(ndev, NDEV, "lo", "network interface that RoCE GIDs belong to") \
-    NUM(numa_node, NUMA_NODE, COUNT, 0, 1023, 0, 0, "of the devices") \
-    NUM(max_sge, MAX_SGE, COUNT, 1, 32, 30, 32, \
+    NUM(numa_node, NUMA_NODE, COUNT, 0, 1023, 0, "of the devices") \
+    NUM(max_sge, MAX_SGE, COUNT, 1, 32, 30, \
         "scatter-gather entries of a WR of a queue pair") \
-    NUM(max_inline, MAX_INLINE, COUNT, 0, 4096, 956, 512, \
+    NUM(max_inline, MAX_INLINE, COUNT, 0, 4096, 956, \
         "most bytes of inline data that a queue pair is given") \
-    NUM(max_rd_atomic, MAX_RD_ATOMIC, COUNT, 0, 128, 16, 128, \
+    NUM(max_rd_atomic, MAX_RD_ATOMIC, COUNT, 0, 128, 16, \
         "READs and atomics that a queue pair has under way") \
-    NUM(max_qp, MAX_QP, COUNT, 1, 1048560, 131072, 1048560, \
+    NUM(max_qp, MAX_QP, COUNT, 1, 1048560, 131072, \
         "queue pairs of a device") \
-    NUM(max_qp_wr, MAX_QP_WR, COUNT, 1, 1048576, 32768, 1048576, \
+    NUM(max_qp_wr, MAX_QP_WR, COUNT, 1, 1048576, 32768, \
         "WRs of a send or receive queue") \
-    NUM(max_cq, MAX_CQ, COUNT, 1, 16777216, 16777216, 1048576, \
+    NUM(max_cq, MAX_CQ, COUNT, 1, 16777216, 16777216, \
         "completion queues of a device") \
-    NUM(max_cqe, MAX_CQE, COUNT, 1, 4194303, 4194303, 32767, \
+    NUM(max_cqe, MAX_CQE, COUNT, 1, 4194303, 4194303, \
         "entries of a completion queue") \
-    NUM(max_srq, MAX_SRQ, COUNT, 0, 8388608, 8388608, 917503, \
+    NUM(max_srq, MAX_SRQ, COUNT, 0, 8388608, 8388608, \
         "shared receive queues of a device; 0: it has none") \
-    NUM(max_srq_wr, MAX_SRQ_WR, COUNT, 1, 1048576, 32767, 1048576, \
+    NUM(max_srq_wr, MAX_SRQ_WR, COUNT, 1, 1048576, 32767, \
         "WRs of a shared receive queue") \
-    NUM(max_srq_sge, MAX_SRQ_SGE, COUNT, 1, 32, 31, 27, \
+    NUM(max_srq_sge, MAX_SRQ_SGE, COUNT, 1, 32, 31, \
         "scatter-gather entries of such a WR") \
-    NUM(max_mr, MAX_MR, COUNT, 1, 16777216, 16777216, 524287, \
+    NUM(max_mr, MAX_MR, COUNT, 1, 16777216, 16777216, \
         "memory regions of a device") \
-    NUM(max_msg, MAX_MSG, COUNT, 4096, 1073741824, 1073741824, 8388608, \
+    NUM(max_msg, MAX_MSG, COUNT, 4096, 1073741824, 1073741824, \
         "bytes of a message") \
-    SET(atomics, ATOMICS, "none|hca|glob", 1, 1, \
+    SET(atomics, ATOMICS, "none|hca|glob", 1, \
         "what atomics are atomic with: not offered, those of the same " \
         "device, everything") \
-    SET(arm, ARM, "silent|event", 0, 0, \
+    SET(arm, ARM, "silent|event", 0, \
         "what arming a CQ does that has completions already: nothing, which " \
         "is all that verbs promise, and so with Soft-RoCE; or an event at " \
         "once, as a ConnectX, which stock UCX counts on") \
-    SET(retry7, RETRY7, "finite|endless", 0, 1, \
+    SET(retry7, RETRY7, "finite|endless", 0, \
         "whether a retry count of 7 is seven retries or no end of them") \
+    SET(rq_psn, RQ_PSN, "exact|stale|garbage|absent", 0, \
+        "rq_psn of ibv_query_qp, for RC: what the responder has executed; what " \
+        "modify has set; any number; or the query of a queue pair in ERR fails") \
+    SET(purge, PURGE, "yes|no", 0, \
+        "whether completions of a queue pair vanish from its CQs, unpolled, " \
+        "when it is destroyed or moved to RESET") \
     STR(role, ROLE, "", \
         "what the process is called in scripts of faults: kill role=NAME") \
     STR(faults, FAULTS, "", "script of faults (fab_fault.h)") \
     STR(violations, VIOLATIONS, "warn", \
         "misuse of verbs by the caller: off; warn: a line each; fail: and " \
         "status 86 at the end of the process; abort: at the first") \
-    NUM(violation_lines, VIOLATION_LINES, COUNT, 1, UINT32_MAX, 20, 20, \
+    NUM(violation_lines, VIOLATION_LINES, COUNT, 1, UINT32_MAX, 20, \
         "lines of violations for each rule that a process prints at most") \
-    NUM(yield, YIELD, COUNT, 0, UINT32_MAX, 256, 256, \
+    NUM(yield, YIELD, COUNT, 0, UINT32_MAX, 256, \
         "empty polls in a row after which a thread gives its CPU away, so " \
         "that processes that poll can share one; 0: never") \
     STR(dir, DIR, "/dev/shm", \
         "where the memory of a world and its sysfs tree are kept") \
-    NUM(verbose, VERBOSE, COUNT, 0, 2, 0, 0, \
+    NUM(verbose, VERBOSE, COUNT, 0, 2, 0, \
         "1: devices, errors of QPs, what faults do; 2: each verb")
 
 #define FAB_CONFIG_STR_FIELD(_field, ...) const char *_field;
@@ -219,6 +247,9 @@ int fab_config_parse(fab_config_t *config, char *error, size_t error_size);
 
 /** Print name, value now, default and help of each option. */
 void fab_config_print(FILE *out);
+
+/** The value of the option @a name, as it is printed. @return 0 or ENOENT. */
+int fab_config_text(const char *name, char *value, size_t size);
 
 /** Mb/s of a port: what path and port rates of 0 stand for. */
 uint64_t fab_config_link_mbps(const fab_config_t *config);

@@ -7,6 +7,7 @@
 #include "fab_ctx.h"
 #include "fab_device.h"
 #include "fab_fault.h"
+#include "fab_path.h"
 #include "fab_violations.h"
 #include "fab_qp.h"
 
@@ -192,7 +193,9 @@ static int control_qp_path(const char *device, uint32_t qpn,
     qp = fab_qp_slot((uint32_t)dev, qpn);
     fab_lock_take(&qp->sq_lock);
     path->number = qp->path;
-    path->mbps   = qp->sq.mbps;
+    path->link   = qp->link;
+    path->mbps   = (fab_path_wire(qp) != NULL) ? fab_path_wire(qp)->mbps :
+                                                 qp->sq.mbps;
     path->delay  = qp->sq.delay;
     path->jitter = qp->sq.jitter;
     fab_lock_drop(&qp->sq_lock);
@@ -285,9 +288,11 @@ static const vqp_fabric_t control_table = {
     .faults           = fab_fault_set,
     .act              = fab_fault_do,
     .fault_hits       = fab_fault_hits,
+    .stalled          = fab_fault_stalled,
     .calls            = control_calls,
     .qp_error         = control_qp_error,
     .port             = fab_port_set,
+    .device           = fab_device_set,
     .event            = control_event,
     .qp_event         = control_qp_event,
     .objects          = control_objects,
@@ -298,7 +303,8 @@ static const vqp_fabric_t control_table = {
     .set_violations   = fab_violations_set,
     .violations       = fab_violations_count,
     .violations_reset = fab_violations_reset,
-    .violation_text   = fab_violations_last
+    .violation_text   = fab_violations_last,
+    .option           = fab_config_text
 };
 
 /* Found by its name: vqp_fabric() in fabric.h */

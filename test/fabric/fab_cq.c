@@ -237,6 +237,10 @@ int fab_cq_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
     }
 
     fab_engine_poll();
+    if (fab_context_dead(ibv->context) != 0) {
+        return 0; /* nothing comes any more */
+    }
+
     if (fab_cq_level(cq) != 0) {
         count = fab_cq_take(cq, num_entries, wc);
         if (fab_violations_on()) {
@@ -245,7 +249,7 @@ int fab_cq_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
     } else if (fab_config.yield != 0) {
         fab_cq_idle();
     }
-    if (__builtin_expect(fab_fault_on, 0)) {
+    if (fab_fault_is_on()) {
         return fab_fault_polled(ibv, wc, count, num_entries);
     }
     fab_cq_scrub(wc, count);
@@ -279,6 +283,7 @@ int fab_cq_req_notify(struct ibv_cq *ibv, int solicited_only)
     int ret           = fab_fault_call(FAB_CALL_REQ_NOTIFY_CQ);
     int raise         = 0;
 
+    ret = (ret != 0) ? ret : fab_context_dead(ibv->context);
     if (ret != 0) {
         return ret;
     }

@@ -9,6 +9,8 @@
 #include "fab_chan.h"
 #include "fab_world.h"
 
+#include <errno.h>
+
 enum {
     FAB_CTX_EVENTS = 256 /* that wait to be fetched; more are lost, with a line */
 };
@@ -45,6 +47,18 @@ void fab_async_raise(fab_off_t ctx, enum ibv_event_type type,
  */
 fab_off_t fab_context_ctx(struct ibv_context *context);
 unsigned fab_context_dev(struct ibv_context *context);
+
+/* Bits of the devices that have failed for good, in this process */
+extern uint32_t fab_dead_devs;
+
+/** @return EIO if the device of the context has failed for good, else 0. */
+static inline int fab_context_dead(struct ibv_context *context)
+{
+    uint32_t dead = __atomic_load_n(&fab_dead_devs, __ATOMIC_RELAXED);
+
+    return __builtin_expect(dead != 0, 0) &&
+           (dead & (1u << fab_context_dev(context))) ? EIO : 0;
+}
 
 /** Name of a device by its number; a static string. */
 const char *fab_dev_name(unsigned dev);

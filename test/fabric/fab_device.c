@@ -6,6 +6,7 @@
 #include "fab_async.h"
 #include "fab_control.h"
 #include "fab_cq.h"
+#include "fab_ctx.h"
 #include "fab_exec.h"
 #include "fab_fault.h"
 #include "fab_gid.h"
@@ -25,6 +26,8 @@
 
 /* What stands where a provider of libibverbs has its operations */
 static const char fab_device_ops[] = "fabric";
+
+uint32_t fab_dead_devs;
 
 static struct fab_device fab_devices[FAB_CONFIG_MAX_DEVICES];
 static char fab_device_names[FAB_CONFIG_MAX_DEVICES][8];
@@ -54,6 +57,7 @@ void fab_device_init(void)
 
 static void fab_device_setup_list(const char *root)
 {
+    int has_rc = (fab_config.profile != FAB_PROFILE_EFA);
     struct fab_device *device;
     unsigned i;
 
@@ -62,8 +66,9 @@ static void fab_device_setup_list(const char *root)
         device->ops   = fab_device_ops;
         device->index = i;
 
-        device->ibv.node_type      = IBV_NODE_CA;
-        device->ibv.transport_type = IBV_TRANSPORT_IB;
+        device->ibv.node_type      = has_rc ? IBV_NODE_CA : IBV_NODE_UNSPECIFIED;
+        device->ibv.transport_type = has_rc ? IBV_TRANSPORT_IB :
+                                              IBV_TRANSPORT_UNSPECIFIED;
         snprintf(device->ibv.name, sizeof(device->ibv.name), "%s",
                  fab_dev_name(i));
         snprintf(device->ibv.dev_name, sizeof(device->ibv.dev_name), "uverbs%u",
@@ -378,6 +383,7 @@ int fab_device_query_port(struct ibv_context *context, uint8_t port,
     int err;
 
     err = fab_fault_call(FAB_CALL_QUERY_PORT);
+    err = (err != 0) ? err : fab_context_dead(context);
     if (err != 0) {
         return err;
     }
@@ -390,6 +396,33 @@ int fab_device_query_port(struct ibv_context *context, uint8_t port,
     memset(attr, 0, size);
     memcpy(attr, &all, (size < sizeof(all)) ? size : sizeof(all));
     return 0;
+}
+
+int fab_device_set(const char *device, int works)
+{
+    unsigned port;
+    int index, ret;
+
+    fab_init();
+    index = fab_device_find(device);
+    ret   = (index < 0) ? ENODEV : fab_world_attach();
+    if (ret != 0) {
+        return ret;
+    }
+
+    fab_verbose(1, "%s %s", device, works ? "works" : "has failed");
+    if (works) {
+        __atomic_fetch_and(&fab_dead_devs, ~(1u << index), __ATOMIC_ACQ_REL);
+    } else {
+        __atomic_fetch_or(&fab_dead_devs, 1u << index, __ATOMIC_ACQ_REL);
+        fab_async_raise_port((uint32_t)index, 0, IBV_EVENT_DEVICE_FATAL);
+    }
+
+    for (port = 1; (port <= fab_config.ports) && (ret == 0); ++port) {
+        ret = fab_port_set(device, port, works);
+    }
+
+    return ret;
 }
 
 int fab_port_set(const char *device, unsigned port, int up)

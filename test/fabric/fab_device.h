@@ -65,6 +65,9 @@ int fab_device_query(struct ibv_context *context,
 int fab_device_query_port(struct ibv_context *context, uint8_t port,
                           struct ibv_port_attr *attr, size_t size);
 
+/** A device fails for good, or works again: see "device" in fabric.h. */
+int fab_device_set(const char *device, int works);
+
 /**
  * Take a port down or up for the whole world: events, state, sysfs.
  *

@@ -135,10 +135,11 @@ static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
                           const struct ibv_sge *sge, uint32_t length,
                           struct fab_exec_result *result)
 {
+    uint32_t path = (qp->type == IBV_QPT_RC) ? qp->path : UINT32_MAX;
     fab_wr_fault_t fault;
 
     result->end = FAB_EXEC_LOST;
-    if (!fab_fault_wr(qp->dev, qp->qpn, wr->opcode, &fault)) {
+    if (!fab_fault_wr(qp->dev, qp->qpn, path, wr->opcode, &fault)) {
         return 0;
     }
 
@@ -189,7 +190,7 @@ void fab_exec_wr(struct fab_qp *qp, const struct ibv_send_wr *wr,
     struct fab_port *port = &fab_world->devs[qp->dev]
                                      .ports[qp->attr.port_num - 1];
 
-    if (__builtin_expect(fab_fault_on, 0) &&
+    if (fab_fault_is_on() &&
         fab_exec_fault(qp, wr, sge, length, result)) {
         return;
     }
@@ -264,6 +265,24 @@ static void fab_exec_unacked_end(struct fab_qp *qp)
     fab_qp_fail_locked(qp);
 }
 
+/* Whether this WR has to wait for an answer that was lost: behind a READ or an
+ * atomic with the fence flag, and beyond the depth of READs */
+static int fab_exec_waits_for_answer(const struct fab_qp *qp,
+                                     const struct fab_swr *swr)
+{
+    const struct fab_sq *sq = &qp->sq;
+    uint32_t depth          = qp->attr.max_rd_atomic;
+    uint32_t reads          = 0;
+    uint32_t i;
+
+    for (i = sq->done; i != sq->exec; ++i) {
+        reads += fab_wr_is_read(&fab_sq_slot(sq, i)->wr) ? 1 : 0;
+    }
+
+    return ((swr->wr.send_flags & IBV_SEND_FENCE) && (reads > 0)) ||
+           (fab_wr_is_read(&swr->wr) && (depth > 0) && (reads >= depth));
+}
+
 void fab_exec_unacked_next(struct fab_qp *qp, struct fab_exec_result *result)
 {
     struct fab_sq *sq = &qp->sq;
@@ -272,6 +291,9 @@ void fab_exec_unacked_next(struct fab_qp *qp, struct fab_exec_result *result)
     while ((sq->unacked_left > 0) && (sq->exec != sq->head) &&
            (qp->state == IBV_QPS_RTS)) {
         swr = fab_sq_slot(sq, sq->exec);
+        if (fab_exec_waits_for_answer(qp, swr)) {
+            return; /* it never leaves: the QP fails by the retries */
+        }
         fab_exec_unanswered(qp, &swr->wr, swr->sge, swr->length, result);
         if ((result->end != FAB_EXEC_DONE) ||
             (result->status != IBV_WC_SUCCESS)) {

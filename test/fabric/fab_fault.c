@@ -35,12 +35,15 @@ static struct {
     int              count; /* rules */
     fab_fault_rule_t rules[FAB_SCRIPT_MAX_RULES];
     fault_state_t    states[FAB_SCRIPT_MAX_RULES];
+    uint64_t         since; /* ns: when they came into force */
     uint64_t         seed;
     uint64_t         random;
     uint64_t         hits;
     uint64_t         calls[FAB_NUM_CALLS + 1];
     fault_again_t    again[FAULT_MAX_AGAIN];
     unsigned         num_again;
+    unsigned         script;  /* counts scripts; atomic */
+    unsigned         stalled; /* calls that wait in a rule; atomic */
 } fault = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* xorshift64*: never 0 */
@@ -90,6 +93,29 @@ static bool fault_qp_matches(const fab_fault_rule_t *rule, uint32_t dev,
     return fault_matches(rule->dev, dev) && fault_matches(rule->qpn, qpn);
 }
 
+/* Is it the time of a dark rule? From the clock of the fabric, so that it holds
+ * for the virtual one too */
+static bool fault_is_dark(const fab_fault_rule_t *rule)
+{
+    uint64_t passed = fab_now() - fault.since;
+
+    if (passed < rule->at) {
+        return false;
+    }
+
+    passed -= rule->at;
+    return ((rule->every == 0) ? passed : (passed % rule->every)) < rule->until;
+}
+
+static bool fault_path_matches(const fab_fault_rule_t *rule, uint32_t path)
+{
+    if ((rule->path == FAB_SCRIPT_ANY) || (path == UINT32_MAX)) {
+        return rule->path == FAB_SCRIPT_ANY;
+    }
+
+    return rule->path == ((rule->modulo == 0) ? path : (path % rule->modulo));
+}
+
 int fab_fault_call_on(enum fab_call call)
 {
     const fab_fault_rule_t *rule;
@@ -110,6 +136,53 @@ int fab_fault_call_on(enum fab_call call)
     pthread_mutex_unlock(&fault.lock);
     if (error != 0) {
         fab_verbose(1, "fault: ibv_%s fails: %s", fab_fault_call_name(call),
+                    strerror(error));
+    }
+
+    return error;
+}
+
+/* Block the call for so long, or until another script is in force */
+static void fault_stall(uint64_t ns, unsigned script)
+{
+    const useconds_t step = 1000; /* us */
+    uint64_t left         = ns / 1000;
+
+    __atomic_fetch_add(&fault.stalled, 1, __ATOMIC_ACQ_REL);
+    for (; (left > 0) &&
+           (__atomic_load_n(&fault.script, __ATOMIC_ACQUIRE) == script);
+         left -= (left < step) ? left : step) {
+        usleep((left < step) ? (useconds_t)left : step);
+    }
+    __atomic_fetch_sub(&fault.stalled, 1, __ATOMIC_ACQ_REL);
+}
+
+unsigned fab_fault_stalled(void)
+{
+    return __atomic_load_n(&fault.stalled, __ATOMIC_ACQUIRE);
+}
+
+int fab_fault_resolve_on(uint32_t dev)
+{
+    uint64_t stall = 0;
+    int error      = 0;
+    unsigned script;
+    int i;
+
+    pthread_mutex_lock(&fault.lock);
+    for (i = 0; (i < fault.count) && (error == 0); ++i) {
+        if ((fault.rules[i].kind == FAB_FAULT_RESOLVE) &&
+            fault_matches(fault.rules[i].dev, dev) && fault_hit(i)) {
+            error = fault.rules[i].error;
+            stall = fault.rules[i].stall;
+        }
+    }
+
+    script = fault.script;
+    pthread_mutex_unlock(&fault.lock);
+    if (error != 0) {
+        fault_stall(stall, script);
+        fab_verbose(1, "fault: fab%u: an address does not resolve: %s", dev,
                     strerror(error));
     }
 
@@ -166,8 +239,8 @@ static uint32_t fault_amount(const fab_fault_rule_t *rule)
     return (rule->amount > UINT32_MAX) ? UINT32_MAX : (uint32_t)rule->amount;
 }
 
-bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
-                     fab_wr_fault_t *result)
+bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, uint32_t path,
+                     enum ibv_wr_opcode op, fab_wr_fault_t *result)
 {
     fab_fault_kind_t kind = FAB_NUM_FAULT_KINDS;
     bool hit              = false;
@@ -188,6 +261,12 @@ bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
             result->more = fault_amount(rule);
             break;
         case FAB_FAULT_LOSE:
+            result->kind = FAB_WR_FAULT_LOST;
+            break;
+        case FAB_FAULT_DARK:
+            if (!fault_path_matches(rule, path) || !fault_is_dark(rule)) {
+                continue;
+            }
             result->kind = FAB_WR_FAULT_LOST;
             break;
         case FAB_FAULT_RNR:
@@ -370,6 +449,7 @@ static void fault_install(const fab_fault_rule_t *rules, int count)
     memset(fault.calls, 0, sizeof(fault.calls));
     memcpy(fault.rules, rules, (size_t)count * sizeof(*rules));
     fault.count     = count;
+    fault.since     = fab_now();
     fault.hits      = 0;
     fault.num_again = 0;
     fault.random    = fault.seed;
@@ -382,6 +462,7 @@ static void fault_install(const fab_fault_rule_t *rules, int count)
 
     fault.random = (fault.random + 1) * 0x9e3779b97f4a7c15ull;
     fault.random = (fault.random == 0) ? 1 : fault.random;
+    __atomic_fetch_add(&fault.script, 1, __ATOMIC_ACQ_REL);
     __atomic_store_n(&fab_fault_on, count > 0, __ATOMIC_RELEASE);
 }
 

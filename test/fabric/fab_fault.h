@@ -9,6 +9,11 @@
  *   call         a call of a verb fails
  *                verb=NAME    without "ibv_", one of FAB_CALLS; any if left out
  *                errno=E      a name or a number; ENOMEM if left out
+ *   resolve      the address of a peer does not resolve: ibv_create_ah fails, and
+ *                ibv_modify_qp to RTR, of the device dev=, or any. Ethernet only
+ *                errno=E      ETIMEDOUT if left out
+ *                stall=TIME   of the machine's clock, that the call takes before; 0
+ *                             if left out. Another script ends it
  *   chain        ibv_post_send accepts the first WRs of a chain and refuses the
  *                next one: *bad_wr is that one. Only chains of more WRs count
  *                after=K      so many are accepted; 0 if left out
@@ -28,10 +33,15 @@
  *                             fails with the K-th, or when its retries have run
  *                             out: this send with the status, the others
  *                             flushed. "all": by the retries only. 0 if left
- *                             out: the QP fails at once. RC only
+ *                             out: the QP fails at once. RC only. A send that
+ *                             waits for an answer that was lost (fence flag,
+ *                             depth of READs) is not executed, nor those behind
  *   lose         a send gets no answer, this time, and is not executed: the
  *                QP's time-out and retries follow. Each attempt counts. op= as
  *                for wr. A datagram is sent with success, and does not arrive
+ *   dark         sends get no answer at=TIME, for=TIME, as for lose; for ever if
+ *                for= is left out. path=N or path=N/M as for rate: the sends of
+ *                these RC QPs only; without path= and qpn= also datagrams
  *   rnr          a send that consumes a receive finds none, this time
  *   withhold     a completion that was there is never seen by ibv_poll_cq
  *   duplicate    ibv_poll_cq returns a completion twice
@@ -43,14 +53,16 @@
  *   garbage      an error completion has garbage in all fields that the
  *                specification leaves undefined: all but wr_id, status, qp_num
  *                and vendor_err. status= as for withhold
- *   qp           a QP goes to ERR, at=TIME
+ *   qp           a QP goes to ERR, at=TIME. With path=N or path=N/M, as for
+ *                rate: the connected RC QPs of this process with that number
  *   port         a port goes down, at=TIME, and up again, for=TIME; never if
  *                for= is left out; dev=, port=N (1)
  *   rate         (timed mode) paths of this process, or a port of the world,
  *                have another rate, at=TIME, to=Mb/s; with for=TIME only for
  *                so long, then the configured one. port=N, or path=N, or
  *                path=N/M: all with number N modulo M; dev=, qpn=; all if left
- *                out. Numbers are those of the lists of fabric-run --options
+ *                out. Numbers are those of the lists of fabric-run --options:
+ *                with LINKS those of links
  *   delay        the same for the delay, to=TIME
  *   kill         the process ends by SIGKILL: at=TIME, or when a send of its
  *                own is about to execute, counted as for wr (op=, dev=, qpn=).
@@ -63,7 +75,8 @@
  *
  * The kinds of a QP or a completion take dev=NAME and qpn=N, and are about any
  * device and QP if these are left out.
- * When: all but qp, port, rate and delay count what they match, in this process.
+ * When: all but dark, qp, port, rate and delay count what they match, in this
+ * process.
  *   nth=N    the first that is hit; 1 if left out
  *   count=N  how many in a row are hit, from there on; 1 if left out, or "all"
  *   every=N  the next run of hits begins N after the last began
@@ -77,6 +90,7 @@
  *   chain after=2; unacked nth=50 more=5; duplicate xor=0x10000 as=WR_FLUSH_ERR
  *   rnr p=0.1; garbage count=all; port dev=fab0 at=5ms for=20ms
  *   rate at=500ms dev=fab1 port=1 to=5000; rate at=1s path=2/4 to=1000
+ *   dark path=0/4 at=0s for=20ms every=50ms; qp path=1/4 at=1ms every=30ms
  *
  * Without a script, a hook is one load and one branch that is never taken.
  */
@@ -147,17 +161,23 @@ typedef struct fab_wr_fault {
 } fab_wr_fault_t;
 
 /* Nonzero while a script with rules is in force. Read by the hooks only. */
-extern int fab_fault_on;
+extern int fab_fault_on; /* atomic */
+
+static inline int fab_fault_is_on(void)
+{
+    return __builtin_expect(__atomic_load_n(&fab_fault_on, __ATOMIC_RELAXED), 0);
+}
 
 /* The part of this thread's message at which a kill rule ends the process: 0: none */
 extern __thread uint32_t fab_fault_kill_part;
 
 /* The parts of the hooks that run while it is */
 int fab_fault_call_on(enum fab_call call);
+int fab_fault_resolve_on(uint32_t dev);
 struct ibv_send_wr *fab_fault_chain_on(uint32_t dev, uint32_t qpn,
                                        struct ibv_send_wr *wr, int *error);
-bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, enum ibv_wr_opcode op,
-                     fab_wr_fault_t *fault);
+bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, uint32_t path,
+                     enum ibv_wr_opcode op, fab_wr_fault_t *fault);
 int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
                         int max);
 
@@ -168,7 +188,17 @@ int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
  */
 static inline int fab_fault_call(enum fab_call call)
 {
-    return __builtin_expect(fab_fault_on, 0) ? fab_fault_call_on(call) : 0;
+    return fab_fault_is_on() ? fab_fault_call_on(call) : 0;
+}
+
+/**
+ * Asked when the address of a peer is resolved. May block.
+ *
+ * @return 0, or the errno of what does not resolve.
+ */
+static inline int fab_fault_resolve(uint32_t dev)
+{
+    return fab_fault_is_on() ? fab_fault_resolve_on(dev) : 0;
 }
 
 /**
@@ -181,7 +211,7 @@ static inline int fab_fault_call(enum fab_call call)
 static inline struct ibv_send_wr *
 fab_fault_chain(uint32_t dev, uint32_t qpn, struct ibv_send_wr *wr, int *error)
 {
-    return __builtin_expect(fab_fault_on, 0) ?
+    return fab_fault_is_on() ?
                    fab_fault_chain_on(dev, qpn, wr, error) : NULL;
 }
 
@@ -191,14 +221,15 @@ fab_fault_chain(uint32_t dev, uint32_t qpn, struct ibv_send_wr *wr, int *error)
  * receive.
  *
  * @param dev    Index of the device of the QP.
+ * @param path   Number of its path; UINT32_MAX: it has none.
  * @param fault  Set if the answer is true.
  * @return Whether something is wrong with it.
  */
-static inline bool fab_fault_wr(uint32_t dev, uint32_t qpn,
+static inline bool fab_fault_wr(uint32_t dev, uint32_t qpn, uint32_t path,
                                 enum ibv_wr_opcode op, fab_wr_fault_t *fault)
 {
-    return __builtin_expect(fab_fault_on, 0) &&
-           fab_fault_wr_on(dev, qpn, op, fault);
+    return fab_fault_is_on() &&
+           fab_fault_wr_on(dev, qpn, path, op, fault);
 }
 
 /** Told in the middle of a message: a kill rule with part=1 ends the process. */
@@ -220,7 +251,7 @@ static inline void fab_fault_middle(void)
 static inline int fab_fault_polled(struct ibv_cq *cq, struct ibv_wc *wc,
                                    int count, int max)
 {
-    return __builtin_expect(fab_fault_on, 0) ?
+    return fab_fault_is_on() ?
                    fab_fault_polled_on(cq, wc, count, max) : count;
 }
 
@@ -249,6 +280,9 @@ int fab_fault_do(const char *script, char *error, size_t size);
 /* Faults made, without garbage, and calls of one verb (FAB_NUM_CALLS: of all), since the script
  * came into force; calls are counted only while one with rules is. */
 uint64_t fab_fault_hits(void);
+
+/** Calls that a rule with stall= holds up now. */
+unsigned fab_fault_stalled(void);
 uint64_t fab_fault_calls(enum fab_call call);
 
 /* Names of verbs are without "ibv_"; FAB_NUM_CALLS if there is no such verb */

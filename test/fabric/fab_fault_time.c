@@ -30,6 +30,20 @@ static struct {
     uint64_t        hits;
 } timed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static int time_qp(const fab_fault_rule_t *rule)
+{
+    const struct fab_path_select select = {
+        .dev    = rule->dev,
+        .qpn    = rule->qpn,
+        .number = rule->path,
+        .modulo = rule->modulo
+    };
+
+    return (rule->path == FAB_SCRIPT_ANY) ?
+                   fab_control_qp_error(rule->dev, rule->qpn) :
+                   fab_path_break(&select);
+}
+
 static int time_change(const fab_fault_rule_t *rule, bool undo)
 {
     const struct fab_path_select select = {
@@ -67,7 +81,7 @@ int fab_fault_time_act(const fab_fault_rule_t *rule, bool undo)
     if (rule->kind == FAB_FAULT_KILL) {
         fab_fault_kill(rule, 0);
     } else if (rule->kind == FAB_FAULT_QP) {
-        rc = fab_control_qp_error(rule->dev, rule->qpn);
+        rc = time_qp(rule);
     } else if (rule->kind == FAB_FAULT_PORT) {
         rc = fab_control_port(rule->dev, rule->port, undo);
     } else {
@@ -203,7 +217,9 @@ int fab_fault_time_set(const fab_fault_rule_t *rules, int count)
     time_clear();
     timed.hits  = 0;
     for (i = 0; i < count; ++i) {
-        if (rules[i].at != FAB_SCRIPT_NEVER) {
+        /* dark rules are asked for each send */
+        if ((rules[i].at != FAB_SCRIPT_NEVER) &&
+            (rules[i].kind != FAB_FAULT_DARK)) {
             timer       = &timed.rules[timed.count++];
             timer->rule = rules[i];
             timer->next = now + rules[i].at;

@@ -85,7 +85,7 @@ void fab_path_release(const struct fab_qp *qp)
     uint32_t word = qp->path / PATH_WORD;
     uint64_t *taken;
 
-    if ((qp->type != IBV_QPT_RC) || (fab_config.mode != FAB_MODE_TIMED)) {
+    if (qp->type != IBV_QPT_RC) {
         return;
     }
 
@@ -133,16 +133,39 @@ static uint64_t fab_port_configured(uint32_t n, enum fab_path_field field)
 
 void fab_path_init(struct fab_qp *qp)
 {
+    qp->path = (qp->type == IBV_QPT_RC) ? fab_path_take(qp->dev) : 0;
     if (fab_config.mode != FAB_MODE_TIMED) {
         return;
     }
 
-    qp->path       = (qp->type == IBV_QPT_RC) ? fab_path_take(qp->dev) : 0;
-    qp->sq.mbps    = fab_path_configured(qp, FAB_PATH_MBPS);
+    qp->sq.mbps    = (fab_config.links > 0) ?
+                             0 : fab_path_configured(qp, FAB_PATH_MBPS);
     qp->sq.delay   = fab_path_configured(qp, FAB_PATH_DELAY);
     qp->sq.jitter  = fab_path_value(&fab_config.jitter, qp->path,
                                     qp->dev + (2 * FAB_MAX_DEVS));
     qp->sq.random  = fab_config.seed ^ ((uint64_t)qp->qpn << 20) ^ qp->dev;
+}
+
+/* Flows without a label differ by their queue pair */
+void fab_path_route(struct fab_qp *qp)
+{
+    uint64_t flow = qp->attr.ah_attr.grh.flow_label;
+
+    flow = (flow != 0) ? flow : (((uint64_t)qp->qpn << 20) + qp->dev);
+    if (fab_config.links > 0) {
+        qp->link = (uint32_t)(fab_path_random(&flow) % fab_config.links);
+    }
+}
+
+struct fab_wire *fab_path_wire(const struct fab_qp *qp)
+{
+    return ((fab_config.links == 0) || (qp->type != IBV_QPT_RC)) ?
+                   NULL : &fab_world->devs[qp->dev].links[qp->link];
+}
+
+static uint64_t fab_link_configured(uint32_t dev, uint32_t n)
+{
+    return fab_path_value(&fab_config.path_mbps, n, dev);
 }
 
 /* They count through all devices: 0 and 1 are those of fab0 if it has two */
@@ -152,6 +175,9 @@ void fab_path_init_ports(struct fab_world *world)
     uint32_t i, n;
 
     for (i = 0; i < fab_config.devices; ++i) {
+        for (n = 0; n < fab_config.links; ++n) {
+            world->devs[i].links[n].mbps = fab_link_configured(i, n);
+        }
         for (n = 0; n < fab_config.ports; ++n) {
             port        = &world->devs[i].ports[n];
             port->index = (i * (uint32_t)fab_config.ports) + n;
@@ -179,15 +205,39 @@ static void fab_path_change_port(struct fab_port *port,
                      __ATOMIC_RELAXED);
 }
 
+static int fab_path_is_number(const struct fab_path_select *select, uint32_t n)
+{
+    return (select->number == UINT32_MAX) ||
+           (((select->modulo == 0) ? n : (n % select->modulo)) ==
+            select->number);
+}
+
 static int fab_path_matches(const struct fab_qp *qp,
                             const struct fab_path_select *select)
 {
-    uint32_t number = (select->modulo == 0) ? qp->path :
-                                              (qp->path % select->modulo);
-
     return (qp->proc == fab_world_self) && (qp->type == IBV_QPT_RC) &&
            ((select->qpn == UINT32_MAX) || (qp->qpn == select->qpn)) &&
-           ((select->number == UINT32_MAX) || (number == select->number));
+           fab_path_is_number(select, qp->path);
+}
+
+/* Rates of links; @return how many there were */
+static unsigned fab_path_change_links(uint32_t dev,
+                                      const struct fab_path_select *select,
+                                      const uint64_t *value)
+{
+    unsigned count = 0;
+    uint32_t n;
+
+    for (n = 0; n < fab_config.links; ++n) {
+        if (fab_path_is_number(select, n)) {
+            __atomic_store_n(&fab_world->devs[dev].links[n].mbps,
+                             (value != NULL) ? *value :
+                                               fab_link_configured(dev, n),
+                             __ATOMIC_RELAXED);
+            ++count;
+        }
+    }
+    return count;
 }
 
 /* @return how many there were */
@@ -247,8 +297,50 @@ int fab_path_change(const struct fab_path_select *select,
             fab_path_change_port(&fab_world->devs[dev].ports[select->port - 1],
                                  field, value);
             ++count;
+        } else if ((fab_config.links > 0) && (field == FAB_PATH_MBPS)) {
+            count += fab_path_change_links(dev, select, value);
         } else {
             count += fab_path_change_dev(dev, select, field, value);
+        }
+    }
+    return (count > 0) ? 0 : ENOENT;
+}
+
+/* @return how many there were. fab_qp_to_error takes the locks. */
+static unsigned fab_path_break_dev(uint32_t dev,
+                                   const struct fab_path_select *select)
+{
+    unsigned count = 0;
+    struct fab_qp *qp;
+    uint32_t slot;
+
+    for (slot = 0; (slot <= fab_world->devs[dev].high_slot) &&
+                   (fab_world->devs[dev].num_qps > 0); ++slot) {
+        qp = fab_qp_slot(dev, slot);
+        if ((qp->qpn != 0) && fab_path_matches(qp, select) &&
+            ((qp->state == IBV_QPS_RTR) || (qp->state == IBV_QPS_RTS))) {
+            fab_qp_to_error(qp);
+            ++count;
+        }
+    }
+    return count;
+}
+
+int fab_path_break(const struct fab_path_select *select)
+{
+    unsigned count = 0;
+    uint32_t dev;
+
+    if (fab_world == NULL) {
+        return ENOENT;
+    }
+    if ((select->dev != UINT32_MAX) && (select->dev >= fab_config.devices)) {
+        return ENODEV;
+    }
+
+    for (dev = 0; dev < fab_config.devices; ++dev) {
+        if ((select->dev == UINT32_MAX) || (select->dev == dev)) {
+            count += fab_path_break_dev(dev, select);
         }
     }
     return (count > 0) ? 0 : ENOENT;

@@ -1,8 +1,8 @@
 /*
- * Paths (timed mode): what the way of a queue pair and the wire of a port are
- * like, as configured, and as changed while a program runs. Each RC queue pair
- * is a path; its number is the lowest that no other RC queue pair of its
- * process and device has.
+ * Paths: each RC queue pair is one; its number is the lowest that no other RC
+ * queue pair of its process and device has. In timed mode: what the way of a
+ * queue pair and the wire of a port are like, as configured, and as changed
+ * while a program runs.
  */
 #ifndef FAB_PATH_H
 #define FAB_PATH_H
@@ -27,10 +27,16 @@ enum fab_path_field {
  * process. */
 void fab_path_init(struct fab_qp *qp);
 
+/** Its address vector is set: with LINKS, find its link. With its locks held. */
+void fab_path_route(struct fab_qp *qp);
+
+/** The link of the QP; NULL without LINKS. */
+struct fab_wire *fab_path_wire(const struct fab_qp *qp);
+
 /** Its number is free again. In its process. */
 void fab_path_release(const struct fab_qp *qp);
 
-/** The wires of all ports as configured: for a new world. */
+/** The wires of all ports, and the links, as configured: for a new world. */
 void fab_path_init_ports(struct fab_world *world);
 
 /**
@@ -43,6 +49,13 @@ void fab_path_init_ports(struct fab_world *world);
  */
 int fab_path_change(const struct fab_path_select *select,
                     enum fab_path_field field, const uint64_t *value);
+
+/**
+ * Move connected RC QPs of this process (RTR, RTS) to ERR.
+ *
+ * @return As fab_path_change.
+ */
+int fab_path_break(const struct fab_path_select *select);
 
 /** Mb/s of a port. */
 uint64_t fab_path_port_mbps(const struct fab_port *port);

@@ -4,6 +4,7 @@
  * and the hooks.
  */
 #include "fab_exec.h"
+#include "fab_ctx.h"
 
 #include <errno.h>
 #include <string.h>
@@ -170,6 +171,7 @@ int fab_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
     const struct ibv_send_wr *refused;
     int error                     = 0;
 
+    ret = (ret != 0) ? ret : fab_context_dead(ibv->context);
     if (ret != 0) {
         *bad_wr = wr;
         return ret;
@@ -210,6 +212,7 @@ int fab_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
     struct fab_qp *qp = fab_qp_of(ibv);
     int ret           = fab_fault_call(FAB_CALL_POST_RECV);
 
+    ret = (ret != 0) ? ret : fab_context_dead(ibv->context);
     if ((ret == 0) && ((qp->state == IBV_QPS_RESET) || (qp->rq.ring == 0))) {
         ret = EINVAL;
     }

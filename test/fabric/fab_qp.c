@@ -1,7 +1,7 @@
 /*
- * Queue pairs: made, changed, queried, destroyed. May call libc, fab_world,
- * fab_cq, fab_rq, fab_gid, fab_path, the engine and the hooks. Errors and
- * flushes are in fab_qp_error.c.
+ * Queue pairs: made, changed, destroyed. May call libc, fab_world, fab_cq, fab_rq,
+ * fab_gid, fab_path, the engine and the hooks. Queries are in fab_qp_query.c, errors
+ * and flushes in fab_qp_error.c.
  */
 #include "fab_qp.h"
 
@@ -12,6 +12,7 @@
 #include "fab_async.h"
 #include "fab_cq.h"
 #include "fab_engine.h"
+#include "fab_fault.h"
 #include "fab_late.h"
 #include "fab_violations.h"
 #include "fab_mr.h"
@@ -33,7 +34,9 @@ static int fab_qp_check_cap(const struct ibv_qp_init_attr *attr)
 {
     const struct ibv_qp_cap *cap = &attr->cap;
 
-    if ((attr->qp_type != IBV_QPT_RC) && (attr->qp_type != IBV_QPT_UD)) {
+    if ((attr->qp_type != IBV_QPT_UD) &&
+        ((attr->qp_type != IBV_QPT_RC) ||
+         (fab_config.profile == FAB_PROFILE_EFA))) {
         return EOPNOTSUPP;
     }
 
@@ -303,6 +306,7 @@ static void fab_qp_set_attr(struct fab_qp *qp, const struct ibv_qp_attr *attr,
     SET(IBV_QP_MIN_RNR_TIMER, min_rnr_timer)
     SET(IBV_QP_PATH_MIG_STATE, path_mig_state)
     SET(IBV_QP_DEST_QPN, dest_qp_num)
+    SET(IBV_QP_RQ_PSN, rq_psn)
 #undef SET
 
     qp->access   = qp->attr.qp_access_flags;
@@ -316,6 +320,7 @@ static void fab_qp_set_attr(struct fab_qp *qp, const struct ibv_qp_attr *attr,
     }
     if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) {
         fab_route(qp->dev, &qp->attr.ah_attr, &qp->peer_dev, &qp->peer_port);
+        fab_path_route(qp);
         qp->peer = (qp->peer_dev == ~0u) ?
                            0 : fab_off(fab_qp_slot(qp->peer_dev, qp->dest_qpn));
     }
@@ -328,7 +333,7 @@ static void fab_qp_reset(struct fab_qp *qp)
     qp->rq.tail  = qp->rq.head;
     qp->rq.freed = qp->rq.head;
     fab_lock_drop(&qp->rq.post_lock);
-    if (fab_config.profile == FAB_PROFILE_CONNECTX) {
+    if (fab_config.purge == FAB_PURGE_YES) {
         fab_cq_purge(fab_ptr(struct fab_cq, qp->send_cq), qp);
         fab_cq_purge(fab_ptr(struct fab_cq, qp->recv_cq), qp);
     }
@@ -355,6 +360,13 @@ int fab_qp_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
     struct fab_qp *qp = fab_qp_of(ibv);
     enum ibv_qp_state from, to;
     int ret;
+
+    if ((attr_mask & IBV_QP_AV) && (fab_config.link == FAB_LINK_ETHERNET)) {
+        ret = fab_fault_resolve(qp->dev);
+        if (ret != 0) {
+            return ret;
+        }
+    }
 
     fab_lock_take(&qp->sq_lock);
     fab_lock_take(&qp->rq_lock);
@@ -394,35 +406,6 @@ int fab_qp_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
         }
     }
     return ret;
-}
-
-int fab_qp_query(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
-                 struct ibv_qp_init_attr *init_attr)
-{
-    struct fab_qp *qp = fab_qp_of(ibv);
-
-    fab_lock_take(&qp->sq_lock);
-    fab_lock_take(&qp->rq_lock);
-    *attr              = qp->attr;
-    attr->qp_state     = (enum ibv_qp_state)qp->state;
-    attr->cur_qp_state = attr->qp_state;
-    attr->rq_psn       = qp->rq_psn;
-    attr->sq_psn       = qp->sq.psn;
-    attr->cap          = qp->cap;
-    fab_lock_drop(&qp->rq_lock);
-    fab_lock_drop(&qp->sq_lock);
-
-    if (attr_mask & IBV_QP_STATE) { /* without its mask bit the old one stays */
-        ibv->state = attr->qp_state;
-    }
-    init_attr->qp_context  = ibv->qp_context;
-    init_attr->send_cq     = ibv->send_cq;
-    init_attr->recv_cq     = ibv->recv_cq;
-    init_attr->srq         = ibv->srq;
-    init_attr->cap         = qp->cap;
-    init_attr->qp_type     = ibv->qp_type;
-    init_attr->sq_sig_all  = qp->sq_sig_all;
-    return 0;
 }
 
 int fab_qp_destroy(struct ibv_qp *ibv)

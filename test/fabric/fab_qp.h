@@ -1,5 +1,5 @@
 /*
- * Queue pairs: the object, its state machine, its flush. A QP lives in the
+ * Queue pairs: the object, its state machine, its flush. A QP is in the
  * table of its device in the world, at the slot of its number, and never moves:
  * a peer may look at it at any time, takes the lock and then checks qpn.
  *
@@ -73,7 +73,8 @@ struct fab_qp {
     uint8_t         flush; /* in ERR, and not yet flushed */
     uint32_t        pd;
     uint32_t        taken; /* the slot is in use; the device's lock */
-    uint32_t        path;  /* number of the path (timed mode) */
+    uint32_t        path;  /* number of the path (RC) */
+    uint32_t        link;  /* that it takes, with LINKS */
     fab_off_t       send_cq;
     fab_off_t       recv_cq;
     fab_off_t       srq;

@@ -141,7 +141,7 @@ void fab_qp_flush_locked(struct fab_qp *qp)
     fab_lock_take(&qp->rq_lock);
     fab_qp_flush_rq(qp);
     if ((qp->srq != 0) && !qp->last_wqe &&
-        (fab_config.profile == FAB_PROFILE_CONNECTX)) {
+        (fab_config.profile != FAB_PROFILE_RXE)) {
         qp->last_wqe = 1;
         fab_async_raise(qp->ctx, IBV_EVENT_QP_LAST_WQE_REACHED, qp->user);
     }

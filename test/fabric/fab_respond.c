@@ -47,7 +47,7 @@ static void fab_respond_break(struct fab_qp *peer,
     peer->flush    = 1;
     result->broken = peer;
     fab_done(result, status);
-    if (fab_config.profile == FAB_PROFILE_CONNECTX) {
+    if (fab_config.profile != FAB_PROFILE_RXE) {
         fab_async_raise(peer->ctx, event, peer->user);
     }
 }

@@ -151,7 +151,7 @@ int fab_srq_modify(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 
     fab_lock_take(&srq->lock);
     srq->limit = attr->srq_limit;
-    if (fab_config.profile == FAB_PROFILE_CONNECTX) {
+    if (fab_config.profile != FAB_PROFILE_RXE) {
         fab_srq_check_limit(srq);
     }
     fab_lock_drop(&srq->lock);

@@ -181,7 +181,7 @@ bool fab_fault_is_change(fab_fault_kind_t kind)
 static bool script_is_timed(const fab_fault_rule_t *rule)
 {
     return (rule->kind == FAB_FAULT_QP) || (rule->kind == FAB_FAULT_PORT) ||
-           fab_fault_is_change(rule->kind);
+           (rule->kind == FAB_FAULT_DARK) || fab_fault_is_change(rule->kind);
 }
 
 static bool script_count(const char *word, uint64_t *value)
@@ -232,15 +232,16 @@ static bool script_path(const char *word, fab_fault_rule_t *rule)
 #define K(_kind)  (1u << FAB_FAULT_##_kind)
 #define K_WR      (K(WR) | K(UNACKED) | K(RNR) | K(LOSE) | K(KILL))
 #define K_CQE     (K(WITHHOLD) | K(DUPLICATE) | K(GARBAGE))
-#define K_COUNTED (K(CALL) | K(CHAIN) | K_WR | K_CQE)
+#define K_COUNTED (K(CALL) | K(RESOLVE) | K(CHAIN) | K_WR | K_CQE)
 #define K_CHANGE  (K(RATE) | K(DELAY))
-#define K_TIMED   (K(QP) | K(PORT) | K(KILL) | K_CHANGE)
+#define K_TIMED   (K(QP) | K(PORT) | K(KILL) | K(DARK) | K_CHANGE)
 
 static uint32_t script_key_kinds(const char *key)
 {
     static const script_name_t kinds[] = {
         {"verb", K(CALL)},
-        {"errno", K(CALL) | K(CHAIN)},
+        {"errno", K(CALL) | K(RESOLVE) | K(CHAIN)},
+        {"stall", K(RESOLVE)},
         {"after", K(CHAIN)},
         {"more", K(UNACKED)},
         {"part", K(WR) | K(KILL)},
@@ -249,13 +250,13 @@ static uint32_t script_key_kinds(const char *key)
         {"status", K(WR) | K(UNACKED) | K_CQE},
         {"op", K_WR},
         {"dir", K_CQE},
-        {"dev", K(CHAIN) | K_WR | K_CQE | K_TIMED},
-        {"qpn", K(CHAIN) | K_WR | K_CQE | K(QP) | K_CHANGE},
+        {"dev", K(RESOLVE) | K(CHAIN) | K_WR | K_CQE | K_TIMED},
+        {"qpn", K(CHAIN) | K_WR | K_CQE | K(QP) | K(DARK) | K_CHANGE},
         {"port", K(PORT) | K_CHANGE},
-        {"path", K_CHANGE},
+        {"path", K(QP) | K(DARK) | K_CHANGE},
         {"to", K_CHANGE},
         {"at", K_TIMED},
-        {"for", K(PORT) | K_CHANGE},
+        {"for", K(PORT) | K(DARK) | K_CHANGE},
         {"nth", K_COUNTED},
         {"count", K_COUNTED},
         {"p", K_COUNTED},
@@ -325,6 +326,8 @@ static bool script_set(fab_fault_rule_t *rule, const char *key,
         return (rule->kind == FAB_FAULT_DELAY) ?
                        script_time(word, &rule->value) :
                        script_number(word, &rule->value);
+    } else if (!strcmp(key, "stall")) {
+        return script_time(word, &rule->stall);
     } else if (!strcmp(key, "at")) {
         return script_time(word, &rule->at);
     } else if (!strcmp(key, "for")) {
@@ -359,9 +362,9 @@ static void script_defaults(fab_fault_rule_t *rule, fab_fault_kind_t kind)
     rule->status = ((kind == FAB_FAULT_WR) || (kind == FAB_FAULT_UNACKED)) ?
                            (uint32_t)IBV_WC_RETRY_EXC_ERR : FAB_SCRIPT_ANY;
     rule->as     = FAB_SCRIPT_ANY;
-    rule->error  = ENOMEM;
+    rule->error  = (kind == FAB_FAULT_RESOLVE) ? ETIMEDOUT : ENOMEM;
     rule->nth    = 1;
-    rule->count  = 1;
+    rule->count  = (kind == FAB_FAULT_DARK) ? FAB_SCRIPT_ALL : 1;
     rule->at     = FAB_SCRIPT_NEVER;
     rule->until  = FAB_SCRIPT_NEVER;
 }
@@ -451,7 +454,8 @@ static bool script_rule(script_reader_t *reader, fab_fault_rule_t *rule,
         }
     }
 
-    if (reader->now && !script_is_timed(rule)) {
+    if (reader->now &&
+        (!script_is_timed(rule) || (rule->kind == FAB_FAULT_DARK))) {
         return script_fail(reader, "not to be done at once",
                            fab_fault_kind_name(rule->kind));
     }

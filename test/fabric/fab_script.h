@@ -15,11 +15,13 @@
 
 #define FAB_FAULT_KINDS(_X) \
     _X(CALL, call) \
+    _X(RESOLVE, resolve) \
     _X(CHAIN, chain) \
     _X(WR, wr) \
     _X(UNACKED, unacked) \
     _X(RNR, rnr) \
     _X(LOSE, lose) \
+    _X(DARK, dark) \
     _X(WITHHOLD, withhold) \
     _X(DUPLICATE, duplicate) \
     _X(GARBAGE, garbage) \
@@ -63,6 +65,7 @@ typedef struct fab_fault_rule {
     uint64_t           value; /* of seed=; to=, in Mb/s or ns */
     uint64_t           amount; /* of after=, more=, part= */
     uint64_t           bits;   /* of xor= */
+    uint64_t           stall;  /* ns */
     uint32_t           as;     /* enum ibv_wc_status, of a duplicate */
 } fab_fault_rule_t;
 

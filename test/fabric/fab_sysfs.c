@@ -264,7 +264,9 @@ static void fab_sysfs_make_device(fab_sysfs_maker_t *maker, unsigned device)
              (unsigned)(guid >> 48), (unsigned)(guid >> 32) & 0xffff,
              (unsigned)(guid >> 16) & 0xffff, (unsigned)guid & 0xffff);
     fab_sysfs_dir(maker, "%s", dir);
-    fab_sysfs_file(maker, "node_type", "1: CA");
+    fab_sysfs_file(maker, "node_type",
+                   (fab_config.profile == FAB_PROFILE_EFA) ? "7: unspecified" :
+                                                             "1: CA");
     fab_sysfs_file(maker, "node_guid", "%s", text);
     fab_sysfs_file(maker, "sys_image_guid", "%s", text);
     fab_sysfs_file(maker, "node_desc", "fabric %s", name);

@@ -1,6 +1,6 @@
 /*
  * The files of sysfs that libraries read beside verbs, as a directory tree of
- * the fabric's own: below ROOT lie sys/class/infiniband, .../infiniband_verbs,
+ * the fabric's own: below ROOT are sys/class/infiniband, .../infiniband_verbs,
  * what their links lead to, and dev/infiniband. It is made when somebody asks
  * for a path in it, is the same for all processes of a world with the same
  * configuration, and goes with the world. May call libc.

@@ -25,20 +25,40 @@ static uint64_t fab_timed_max(uint64_t a, uint64_t b)
     return (a > b) ? a : b;
 }
 
-/* Reserve the port from when it is free, @return when the sending begins */
-static uint64_t fab_timed_port(struct fab_port *port, uint64_t from,
-                               uint64_t length)
+/* Reserve a wire from when it is free, @return when the sending begins */
+static uint64_t fab_timed_reserve(uint64_t *busy_till, uint64_t mbps,
+                                  uint64_t from, uint64_t length)
 {
-    uint64_t wire = fab_timed_wire(length, fab_path_port_mbps(port));
-    uint64_t busy = __atomic_load_n(&port->busy_till, __ATOMIC_RELAXED);
+    uint64_t wire = fab_timed_wire(length, mbps);
+    uint64_t busy = __atomic_load_n(busy_till, __ATOMIC_RELAXED);
     uint64_t start;
 
     do {
         start = fab_timed_max(busy, from);
-    } while (!__atomic_compare_exchange_n(&port->busy_till, &busy,
-                                          start + wire, 0, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(busy_till, &busy, start + wire, 0,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return start;
+}
+
+static uint64_t fab_timed_port(struct fab_port *port, uint64_t from,
+                               uint64_t length)
+{
+    return fab_timed_reserve(&port->busy_till, fab_path_port_mbps(port), from,
+                             length);
+}
+
+/* When what leaves the port at @a from has left the queue pair: it has a wire of its
+   own, or one of LINKS, which others take too */
+static uint64_t fab_timed_way(struct fab_qp *qp, uint64_t from, uint64_t length)
+{
+    struct fab_wire *link = fab_path_wire(qp);
+    uint64_t mbps         = qp->sq.mbps;
+
+    if (link != NULL) {
+        mbps = __atomic_load_n(&link->mbps, __ATOMIC_RELAXED);
+        from = fab_timed_reserve(&link->busy_till, mbps, from, length);
+    }
+    return from + fab_timed_wire(length, mbps);
 }
 
 static struct fab_port *fab_timed_here(const struct fab_qp *qp)
@@ -97,7 +117,7 @@ static void fab_timed_depart(struct fab_qp *qp, uint64_t ready)
     uint64_t due;
 
     swr->due_send = fab_timed_port(from, ready, swr->length);
-    sq->wire_free = swr->due_send + fab_timed_wire(swr->length, sq->mbps);
+    sq->wire_free = fab_timed_way(qp, swr->due_send, swr->length);
     if (sq->jitter != 0) {
         jitter = fab_path_random(&sq->random) % (sq->jitter + 1);
     }

@@ -6,6 +6,7 @@
 #include "fab_async.h"
 #include "fab_config.h"
 #include "fab_cq.h"
+#include "fab_ctx.h"
 #include "fab_mr.h"
 #include "fab_qp.h"
 #include "fab_rq.h"
@@ -32,6 +33,17 @@ int fab_verbs_enter(enum fab_call call)
     return err;
 }
 
+int fab_verbs_enter_on(struct ibv_context *context, enum fab_call call)
+{
+    int err = fab_verbs_enter(call);
+
+    if ((err == 0) && (fab_context_dead(context) != 0)) {
+        errno = err = EIO;
+    }
+
+    return err;
+}
+
 /* ---- memory ---- */
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -53,7 +65,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
                                 uint64_t iova, unsigned int access)
 {
-    if (fab_verbs_enter(FAB_CALL_REG_MR) != 0) {
+    if (fab_verbs_enter_on(pd->context, FAB_CALL_REG_MR) != 0) {
         return NULL;
     }
 
@@ -162,7 +174,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe,
                              void *cq_context, struct ibv_comp_channel *channel,
                              int comp_vector)
 {
-    if (fab_verbs_enter(FAB_CALL_CREATE_CQ) != 0) {
+    if (fab_verbs_enter_on(context, FAB_CALL_CREATE_CQ) != 0) {
         return NULL;
     }
 
@@ -172,7 +184,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe,
 
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-    int err = fab_verbs_enter(FAB_CALL_RESIZE_CQ);
+    int err = fab_verbs_enter_on(cq->context, FAB_CALL_RESIZE_CQ);
 
     return (err != 0) ? err : fab_cq_resize(cq, cqe);
 }
@@ -233,7 +245,7 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-    if (fab_verbs_enter(FAB_CALL_CREATE_QP) != 0) {
+    if (fab_verbs_enter_on(pd->context, FAB_CALL_CREATE_QP) != 0) {
         return NULL;
     }
 
@@ -242,7 +254,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
-    int err = fab_verbs_enter(FAB_CALL_MODIFY_QP);
+    int err = fab_verbs_enter_on(qp->context, FAB_CALL_MODIFY_QP);
 
     return (err != 0) ? err : fab_qp_modify(qp, attr, attr_mask);
 }
@@ -250,7 +262,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
                  struct ibv_qp_init_attr *init_attr)
 {
-    int err = fab_verbs_enter(FAB_CALL_QUERY_QP);
+    int err = fab_verbs_enter_on(qp->context, FAB_CALL_QUERY_QP);
 
     return (err != 0) ? err : fab_qp_query(qp, attr, attr_mask, init_attr);
 }

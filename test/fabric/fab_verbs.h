@@ -16,6 +16,9 @@
  * fail, in errno too. */
 int fab_verbs_enter(enum fab_call call);
 
+/** The same for a verb that needs the device: EIO if that has failed for good. */
+int fab_verbs_enter_on(struct ibv_context *context, enum fab_call call);
+
 /** At the end of a verb that makes an object, and of one that destroys it: for
  * the count of them. @return the second argument. */
 static inline void *fab_verbs_made(enum fab_object object, void *made)

@@ -279,7 +279,7 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num,
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-    if (fab_verbs_enter(FAB_CALL_CREATE_AH) != 0) {
+    if (fab_verbs_enter_on(pd->context, FAB_CALL_CREATE_AH) != 0) {
         return NULL;
     }
 

@@ -4,6 +4,7 @@
  * CQs.
  */
 #include "fab_watch.h"
+#include "fab_ctx.h"
 #include "fab_cq.h"
 #include "fab_violations.h"
 #include "fab_qp.h"
@@ -269,8 +270,9 @@ bool fab_watch_is_over(const fab_watch_qp_t *book)
 {
     const struct fab_qp *qp = fab_qp_of(book->qp);
 
-    return (__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) &&
-           !__atomic_load_n(&qp->flush, __ATOMIC_ACQUIRE);
+    return (fab_context_dead(book->qp->context) != 0) ||
+           ((__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) &&
+            !__atomic_load_n(&qp->flush, __ATOMIC_ACQUIRE));
 }
 
 void fab_violations_dereg_mr(const struct ibv_mr *mr)

@@ -46,7 +46,7 @@ fab_watch_qp_t *fab_watch_qp_get(const struct ibv_context *context,
 void fab_watch_qp_put(fab_watch_qp_t *book);
 
 /**
- * Whether the QP is in ERR and through with it: nothing touches the memory of
+ * Whether the QP is in ERR and through with it: nothing uses the memory of
  * its requests any more, whether or not their completions were polled.
  */
 bool fab_watch_is_over(const fab_watch_qp_t *book);

@@ -48,6 +48,12 @@ struct fab_port {
     uint64_t bytes;
 };
 
+/* Between a device and the others, with LINKS (fab_path.h) */
+struct fab_wire {
+    uint64_t mbps;      /* 0: the port's */
+    uint64_t busy_till; /* ns, as that of a port */
+};
+
 struct fab_dev {
     struct fab_lock lock;     /* of next_qpn and the slots' allocation */
     uint32_t        next_qpn;
@@ -56,6 +62,7 @@ struct fab_dev {
     uint32_t        high_slot; /* the last one ever used */
     uint32_t        pad;
     struct fab_port ports[FAB_MAX_PORTS]; /* [port number - 1] */
+    struct fab_wire links[FAB_CONFIG_MAX_LINKS];
     fab_off_t       qps;      /* struct fab_qp[FAB_QP_SLOTS] */
     struct fab_lock ctx_lock; /* of the list of contexts */
     fab_off_t       ctxs;     /* struct fab_ctx, linked by next */

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VQP_FABRIC_VERSION 4
+#define VQP_FABRIC_VERSION 5
 
 /* What this process has open */
 typedef struct vqp_fabric_objects {
@@ -42,6 +42,7 @@ typedef struct vqp_fabric_traffic {
 /* What the way of a queue pair is like now (timed mode) */
 typedef struct vqp_fabric_path {
     unsigned number; /* of the path: see fabric-run --options */
+    unsigned link;   /* that it takes, with the option LINKS */
     uint64_t mbps;   /* 0: the port's */
     uint64_t delay;  /* ns */
     uint64_t jitter; /* ns: at most so much more */
@@ -71,6 +72,9 @@ typedef struct vqp_fabric {
     /* Faults made since faults(); garbage in undefined fields is none */
     uint64_t (*fault_hits)(void);
 
+    /* Calls that a rule with stall= holds up now */
+    unsigned (*stalled)(void);
+
     /**
      * Calls of a verb, by its name without "ibv_", or of all if NULL, since
      * faults(); those that a fault failed are counted too.
@@ -89,6 +93,15 @@ typedef struct vqp_fabric {
      * @return 0, ENODEV or EINVAL.
      */
     int (*port)(const char *device, unsigned port, int up);
+
+    /**
+     * Let a device fail for good: its ports are down for every process, and in this
+     * process it raises IBV_EVENT_DEVICE_FATAL, brings no more completions, and
+     * fails the verbs that need it with EIO. Objects can still be destroyed.
+     * With @a works it is as good as new; all that was open on it must be closed.
+     * @return 0 or ENODEV.
+     */
+    int (*device)(const char *device, int works);
 
     /**
      * Raise an asynchronous event, an enum ibv_event_type, on a context of this
@@ -142,6 +155,12 @@ typedef struct vqp_fabric {
 
     /* The last violation in words, "" if there was none. The text is copied. */
     void (*violation_text)(char *text, size_t size);
+
+    /**
+     * The value of an option, as fabric-run --options prints it: "stale" for "RQ_PSN".
+     * @return 0, or ENOENT: there is no such option.
+     */
+    int (*option)(const char *name, char *value, size_t size);
 } vqp_fabric_t;
 
 typedef const vqp_fabric_t *(*vqp_fabric_func_t)(void);

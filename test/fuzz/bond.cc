@@ -27,6 +27,7 @@ static std::vector<vqp_bond_port_t> draw_ports(Input &in)
         ports[i].num  = (uint8_t)(1 + i);
         ports[i].link = (bits & 4) ? VQP_LINK_IB : VQP_LINK_ETH;
         ports[i].numa = ((bits >> 3) & 3) - 1;
+        ports[i].is_active = !(bits & 32);
     }
     return ports;
 }
@@ -35,12 +36,15 @@ static void check_bond(const vqp_bond_t &bond, bool is_auto,
                        const std::vector<vqp_bond_port_t> &ports,
                        std::set<unsigned> *used)
 {
-    FUZZ_CHECK((bond.num_rails >= 2) && (bond.num_rails <= VQP_MAX_RAILS));
+    FUZZ_CHECK((bond.num_rails >= 1) && (bond.num_rails <= VQP_MAX_RAILS));
+    FUZZ_CHECK(bond.num_rails + bond.num_down >= 2);
+    FUZZ_CHECK(!is_auto || (bond.num_down == 0));
     for (unsigned i = 0; i < bond.num_rails; ++i) {
         FUZZ_CHECK(bond.rails[i] < ports.size());
         FUZZ_CHECK(used->insert(bond.rails[i]).second);
         const vqp_bond_port_t &first = ports[bond.rails[0]];
         const vqp_bond_port_t &port  = ports[bond.rails[i]];
+        FUZZ_CHECK(port.is_active);
         FUZZ_CHECK(port.link == first.link);
         FUZZ_CHECK(!is_auto || (port.numa == first.numa));
     }

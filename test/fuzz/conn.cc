@@ -201,6 +201,10 @@ private:
         hdr.type   = (vqp_wire_type_t)(1 + (what & 7));
         hdr.flags  = m_in.u8();
         hdr.serial = m_in.u8();
+        if ((hdr.type == VQP_WIRE_REQ) && (hdr.flags & VQP_WIRE_FLAG_PROVE) &&
+            (hdr.serial & 1)) {
+            hdr.dst_cookie = m_owner.proof(hdr, info);
+        }
         if (hdr.type < VQP_WIRE_PATH_DOWN) {
             len = vqp_wire_encode(&hdr, &info, data);
         } else {

@@ -14,7 +14,8 @@ Owner::Owner(bool strict) : m_strict(strict)
     m_config.close_timeout   = 1000 * MSEC;
     m_config.num_rails       = 2;
     m_config.max_unproven    = 6;
-    m_config.secret          = 0x5eed;
+    m_config.secret[0]       = 0x5eed;
+    m_config.secret[1]       = 0xace;
     m_config.hash_order      = 1; /* chains */
     m_config.num_idle        = strict ? 16 : 2;
     m_mem.reset(new uint64_t[vqp_conntab_mem_size(&m_config) / 8 + 1]);
@@ -213,6 +214,16 @@ vqp_conn_dest_t Owner::sender(const vqp_wire_msg_t &msg, bool is_valid) const
     return from;
 }
 
+uint64_t Owner::proof(const vqp_wire_header_t &hdr,
+                      const vqp_wire_info_t &info) const
+{
+    vqp_conn_dest_t rails[VQP_MAX_RAILS];
+    unsigned num = vqp_conntab_rails(&m_tab, &info, rails);
+
+    return vqp_conntab_proof(&m_tab, vqp_conntab_identity(&m_tab, hdr.src_iface,
+                                                          rails, num), &hdr);
+}
+
 /* A second datagram before the work of the first is taken: it may be dropped */
 void Owner::recv_undrained(const uint8_t *data, size_t len)
 {
@@ -311,7 +322,9 @@ void Owner::create_passive(const vqp_wire_msg_t *req)
     status = vqp_conn_accept(&m_tab, &vqp->conn, &accept_params, req, m_now);
     FUZZ_CHECK(status == VQP_OK);
     FUZZ_CHECK(vqp->conn.passive && !vqp->conn.owned);
-    FUZZ_CHECK((vqp->conn.state == VQP_CONN_ASKED) && vqp->conn.unproven);
+    FUZZ_CHECK(vqp->conn.state == VQP_CONN_ASKED);
+    FUZZ_CHECK(vqp->conn.unproven == !m_tab.rx_proven);
+    FUZZ_CHECK(m_tab.num_unproven <= m_config.max_unproven);
 }
 
 void Owner::check_send(const vqp_conntab_action_t &action)
@@ -429,7 +442,7 @@ void Owner::check_conn(const Vqp *vqp) const
     FUZZ_CHECK(conn.peer == vqp_conntab_find_peer(&m_tab, conn.identity));
     FUZZ_CHECK(conn.peer->id == conn.identity);
     FUZZ_CHECK((conn.peer_cookie == 0) || (conn.peer->highest >= conn.number));
-    FUZZ_CHECK((conn.state == VQP_CONN_ASKED) == !!conn.unproven);
+    FUZZ_CHECK((conn.state == VQP_CONN_ASKED) || !conn.unproven);
     FUZZ_CHECK((conn.peer_next == nullptr) ||
                ((conn.peer_next->number >= conn.number) &&
                 (conn.peer_next->peer_prev == &conn)));

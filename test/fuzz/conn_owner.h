@@ -2,7 +2,7 @@
  * An interface under attack: a table of connections, and the owner that the
  * contract of conntab.h requires. Each action that breaks the contract ends the
  * process; what the table has forgotten is freed, so that a sanitizer sees it
- * touched again.
+ * used again.
  */
 #ifndef VQP_TEST_FUZZ_CONN_OWNER_H
 #define VQP_TEST_FUZZ_CONN_OWNER_H
@@ -47,6 +47,8 @@ public:
     void first_imm(Vqp *vqp);
     void recv(const uint8_t *data, size_t len);
     void recv_undrained(const uint8_t *data, size_t len);
+    /* The one that a REQ with that header and body has to bring */
+    uint64_t proof(const vqp_wire_header_t &hdr, const vqp_wire_info_t &info) const;
     void pass(uint64_t ns);
     void wind_up(); /* silence, then the end: all must go */
 

@@ -1,5 +1,5 @@
 /*
- * What the reorder window does, as a plain set of numbers that do not wrap.
+ * What the reorder window does, as a set of numbers that do not wrap.
  * The targets compare it with the window itself.
  */
 #ifndef VQP_TEST_FUZZ_WINDOW_MODEL_H

@@ -8,6 +8,7 @@
  * Prints a line per case and "N passed, N failed"; exit status 1 on failure.
  */
 #include "vqp_mpi_check.h"
+#include "vqp_pattern.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,34 +42,14 @@ void vqp_mpi_fail(vqp_mpi_t *mpi, const char *format, ...)
     fputc('\n', stderr);
 }
 
-/* The mixing step of splitmix64: every bit of x moves every bit of the result */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
 uint64_t vqp_mpi_draw(vqp_mpi_t *mpi, uint64_t limit)
 {
-    mpi->random += 0x9e3779b97f4a7c15ull;
-    return mix(mpi->random) % limit;
+    return vqp_draw(&mpi->random, limit);
 }
 
 size_t vqp_mpi_draw_size(vqp_mpi_t *mpi)
 {
-    uint64_t limit = 2;
-    int orders     = 1;
-
-    while (limit < mpi->max_size) {
-        limit *= 2;
-        ++orders;
-    }
-    limit = 2ull << vqp_mpi_draw(mpi, orders);
-    if (limit > mpi->max_size) {
-        limit = mpi->max_size;
-    }
-    return vqp_mpi_draw(mpi, limit + 1);
+    return vqp_draw_size(&mpi->random, mpi->max_size);
 }
 
 void *vqp_mpi_alloc(size_t length)
@@ -82,49 +63,22 @@ void *vqp_mpi_alloc(size_t length)
     return buffer;
 }
 
-/* Word i of a message; the bytes of the last, shorter one are its first */
-static uint64_t pattern(uint64_t key, size_t i)
-{
-    return (key + i) * 0x9e3779b97f4a7c15ull;
-}
-
-static uint64_t pattern_key(const vqp_mpi_t *mpi, int src, int dst, int id)
-{
-    return mix(mpi->seed ^ mix(((uint64_t)src << 48) ^ ((uint64_t)dst << 32) ^
-                               (uint32_t)id));
-}
-
 void vqp_mpi_fill(const vqp_mpi_t *mpi, void *buffer, size_t length, int src,
                   int dst, int id)
 {
-    uint64_t key = pattern_key(mpi, src, dst, id);
-    uint64_t word;
-    size_t i;
-
-    for (i = 0; i < length / 8; ++i) {
-        word = pattern(key, i);
-        memcpy((char*)buffer + i * 8, &word, 8);
-    }
-    word = pattern(key, i);
-    memcpy((char*)buffer + i * 8, &word, length % 8);
+    vqp_pattern_fill(vqp_pattern_key(mpi->seed, src, dst, id), buffer, length);
 }
 
 void vqp_mpi_check(vqp_mpi_t *mpi, const void *buffer, size_t length, int src,
                    int dst, int id)
 {
-    uint64_t key = pattern_key(mpi, src, dst, id);
-    uint64_t word;
-    size_t i, n;
+    uint64_t key = vqp_pattern_key(mpi->seed, src, dst, id);
+    size_t wrong = vqp_pattern_check(key, buffer, length);
 
-    for (i = 0; i * 8 < length; ++i) {
-        n    = length - i * 8 < 8 ? length - i * 8 : 8;
-        word = pattern(key, i);
-        if (memcmp((const char*)buffer + i * 8, &word, n) != 0) {
-            vqp_mpi_fail(mpi,
-                         "message %d from %d to %d, %zu bytes: wrong data at "
-                         "byte %zu", id, src, dst, length, i * 8);
-            return;
-        }
+    if (wrong < length) {
+        vqp_mpi_fail(mpi,
+                     "message %d from %d to %d, %zu bytes: wrong data at byte "
+                     "%zu", id, src, dst, length, wrong);
     }
 }
 

@@ -329,7 +329,7 @@ static void run(const char *only)
             }
         }
         if (!small_frags && ((only == NULL) || !strcmp(only, "idle"))) {
-            /* vqp looks at the clock for a while after it had paths to pace */
+            /* vqp looks at the clock for a while after it had paths to measure */
             idle("progress just after traffic");
             settle();
             idle("progress");

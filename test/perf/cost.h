@@ -14,7 +14,7 @@ enum { COST_MAX_LENGTH = 65536 };
 
 typedef struct cost_config {
     const char    *name;
-    const char    *tl;       /* NULL: plain verbs */
+    const char    *tl;       /* NULL: bare verbs */
     const char    *options;  /* of the interface */
     unsigned      paths;
     perf_side_t   a, b;      /* a sends to b */
@@ -30,7 +30,7 @@ typedef struct cost_operation {
     unsigned     parts;      /* frags; what has one path posts so many */
     int          is_message; /* arrives at the other side's handler */
     int          completes;  /* with a completion each */
-    unsigned     bare_flags; /* of the same work requests in plain verbs */
+    unsigned     bare_flags; /* of the same work requests in bare verbs */
     int          has_bare;
 } cost_operation_t;
 

@@ -14,7 +14,8 @@ perf_with() {
         UCX_TLS=${PERF_BASE_TLS:-rc_v,self} UCX_IB_GID_INDEX=$RXE_GID \
             UCX_UD_VERBS_ETH_DGID_CHECK=n "$@" ;;
     vqp-*)
-        UCX_TLS=vqp UCX_VQP_NUM_PATHS=${config#vqp-} \
+        UCX_VQP_FAILOVER=${UCX_VQP_FAILOVER:-n} \
+            UCX_TLS=vqp UCX_VQP_NUM_PATHS=${config#vqp-} \
             "$PERF_BUILD/contrib/vqp-run" "$@" ;;
     esac
 }

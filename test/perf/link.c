@@ -11,6 +11,7 @@ static const char *const cut_names[] = {
     [PERF_CUT_LOST]       = "lost",
     [PERF_CUT_UNANSWERED] = "unanswered",
     [PERF_CUT_BOTH]       = "both",
+    [PERF_CUT_LOSSY]      = "lossy",
     [PERF_CUT_ERROR]      = "error"
 };
 
@@ -72,6 +73,9 @@ void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
         snprintf(script, sizeof(script),
                  "lose dev=%s count=all; lose dev=%s count=all", link->from,
                  link->to);
+        break;
+    case PERF_CUT_LOSSY:
+        snprintf(script, sizeof(script), "lose dev=%s p=0.01", link->from);
         break;
     default:
         perf_check(fabric()->qp_error(link->from, link->qpn) == 0,

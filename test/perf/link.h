@@ -13,6 +13,7 @@ typedef enum perf_cut {
     PERF_CUT_UNANSWERED, /* what is sent is executed, acknowledgements are lost;
                             what the peer sends is lost */
     PERF_CUT_BOTH,       /* what either end sends is lost */
+    PERF_CUT_LOSSY,      /* one in a hundred of the packets that are sent is lost */
     PERF_CUT_ERROR,      /* the link stays, but the sender's queue pair fails */
     PERF_CUT_NUM
 } perf_cut_t;

@@ -15,6 +15,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <memory>
+#include <set>
 #include <sstream>
 
 static const char usage[] =
@@ -33,6 +35,8 @@ static const char usage[] =
 "  --size N,...   bytes, with k or m [1m]\n"
 "  --window N     operations at a time [1]\n"
 "  --seconds S    of measuring, for each figure [1]\n"
+"  --links N      first connect again and again until the paths take N links of the\n"
+"                 software fabric (its option LINKS) [0: do not]\n"
 "  --nap US       sleep so long when there was nothing to do [0: do not]\n"
 "  --shift CMD    what changes the rates: on the software fabric an action of its\n"
 "                 fault scripts (test/fabric/fab_fault.h), else a shell command\n";
@@ -41,6 +45,7 @@ static struct {
     std::string         from, to, op = "put", shift;
     std::vector<size_t> sizes   = {1 << 20};
     unsigned            window  = 1;
+    unsigned            links   = 0;
     double              seconds = 1;
     double              nap     = 0; /* us */
 } opts;
@@ -239,6 +244,42 @@ static void connect(world &w)
     w.ways.clear();
 }
 
+/* How many links the sender's queue pairs take */
+static size_t count_links(const world &w)
+{
+    std::vector<uint32_t> qpns(64);
+    std::set<unsigned> links;
+    int count = vqp_fabric()->qps(w.a.name.c_str(), qpns.data(),
+                                  (unsigned)qpns.size());
+
+    for (int i = 0; i < std::min(count, (int)qpns.size()); ++i) {
+        vqp_fabric_path_t path = {};
+
+        if (vqp_fabric()->qp_path(w.a.name.c_str(), qpns[i], &path) == 0) {
+            links.insert(path.link);
+        }
+    }
+    return links.size();
+}
+
+/* Connected, with --links on so many of them: flow labels are random */
+static std::unique_ptr<world> open_world(size_t size)
+{
+    std::unique_ptr<world> w;
+
+    if ((opts.links > 0) && (vqp_fabric() == nullptr)) {
+        die("--links is for the software fabric");
+    }
+    do {
+        w.reset();
+        w = std::make_unique<world>(
+                opts.from.empty() ? devices().front() : opts.from,
+                opts.to.empty() ? devices().back() : opts.to, size);
+        connect(*w);
+    } while ((opts.links > 0) && (count_links(*w) != opts.links));
+    return w;
+}
+
 /* Operations per second, from the end of one to the end of a later one */
 static double rate_of(world &w, stream &s, double seconds)
 {
@@ -379,6 +420,7 @@ static const char *parse(int argc, char **argv)
         {"op", 1, nullptr, 'o'},     {"size", 1, nullptr, 's'},
         {"window", 1, nullptr, 'w'}, {"seconds", 1, nullptr, 'S'},
         {"shift", 1, nullptr, 'x'},  {"nap", 1, nullptr, 'n'},
+        {"links", 1, nullptr, 'l'},
         {nullptr, 0, nullptr, 0}};
     int c;
 
@@ -392,6 +434,7 @@ static const char *parse(int argc, char **argv)
         case 'S': opts.seconds = atof(optarg); break;
         case 'x': opts.shift = optarg; break;
         case 'n': opts.nap = atof(optarg); break;
+        case 'l': opts.links = (unsigned)atoi(optarg); break;
         default: fputs(usage, stderr); exit(2);
         }
     }
@@ -430,13 +473,11 @@ int main(int argc, char **argv)
         die("there is no test " + name);
     }
 
-    world w(opts.from.empty() ? devices().front() : opts.from,
-            opts.to.empty() ? devices().back() : opts.to,
-            *std::max_element(opts.sizes.begin(), opts.sizes.end()));
-    connect(w);
+    std::unique_ptr<world> w =
+            open_world(*std::max_element(opts.sizes.begin(), opts.sizes.end()));
     for (size_t size : opts.sizes) {
         printf("%zu", size);
-        test->run(w, size);
+        test->run(*w, size);
         putchar('\n');
         fflush(stdout);
     }

@@ -89,7 +89,7 @@ unsigned perf_progress(perf_side_t *a, perf_side_t *b);
 void perf_flush(perf_side_t *a, perf_side_t *b, uct_ep_h ep);
 
 /**
- * Register memory, of pages that are touched.
+ * Register memory, of pages that are written once.
  *
  * @param length  Bytes, rounded up to pages.
  */

@@ -23,7 +23,7 @@ std::vector<uint16_t> vqp::in_flight(vqp_path_t &path)
     std::vector<uint16_t> slots;
 
     for (uint16_t pos = path.fo.replay; pos != path.fo.replay_end; ++pos) {
-        if (vqp_path_at(&path, pos)->kind != VQP_KIND_FREE) {
+        if (vqp_path_at(&path, pos)->kind != VQP_KIND_DONE) {
             slots.push_back(pos);
         }
     }
@@ -36,7 +36,7 @@ std::vector<uint16_t> vqp::in_flight(vqp_path_t &path)
 /* Bytes, READs and frags in flight, path by path */
 void vqp::audit_paths()
 {
-    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
+    for (unsigned i = 0; i < core.tx.paths.count; ++i) {
         vqp_path_t &path = paths[i];
         uint64_t bytes   = 0;
         unsigned reads = 0, rma = 0;
@@ -85,13 +85,13 @@ void vqp::audit_ops()
     std::vector<unsigned> am(core.tx.am.mask + 1), rma(core.tx.rma.mask + 1);
     unsigned controls = 0;
 
-    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
+    for (unsigned i = 0; i < core.tx.paths.count; ++i) {
         for (uint16_t pos : in_flight(paths[i])) {
             const vqp_inflight_t *entry = vqp_path_at(&paths[i], pos);
             uint16_t name               = entry->op;
 
+            controls += entry->kind == VQP_KIND_CONTROL;
             if (name == VQP_OP_NONE) {
-                controls += entry->kind == VQP_KIND_CONTROL;
                 continue;
             }
             ++((name & VQP_OP_AM) ? am[name & ~VQP_OP_AM] : rma[name]);
@@ -113,13 +113,7 @@ void vqp::audit_ops()
             const vqp_op_t *op = vqp_opring_at(ring, pos);
             unsigned found     = count[pos & ring->mask];
 
-            if ((ring == &core.tx.am) && core.tx.announce.tail_held &&
-                (pos == core.tx.am.post)) {
-                ++found; /* for the immediates that it owes */
-            }
-
-            if ((op->kind != VQP_KIND_FREE) && (op->kind != VQP_KIND_BARRIER) &&
-                (op->pending != found)) {
+            if ((op->kind != VQP_KIND_FREE) && (op->pending != found)) {
                 broke("frags of an op in flight", op->pending, found);
             }
             if ((op->kind == VQP_KIND_FREE) && (found != 0)) {
@@ -145,21 +139,21 @@ void vqp::audit_fsns()
             continue;
         }
         if (op->flags & VQP_OP_TAIL) {
-            reserved += (core.tx.announce.tail_held && is_current) ?
+            reserved += (core.tx.announce.tail_ready && is_current) ?
                                 (uint32_t)__builtin_popcountl(
                                         core.tx.announce.tail_paths) :
                                 (uint32_t)std::min<uint64_t>(
                                         (op->length + size - 1) / size,
-                                        core.tx.num_paths);
+                                        core.tx.paths.count);
         } else {
             reserved += (op->flags & VQP_OP_SPRAY) ? (op->offset == 0) :
                                                      (uint32_t)frags;
         }
-        if ((op->flags & VQP_OP_FENCE) && (core.tx.num_paths > 1)) {
+        if ((op->flags & VQP_OP_FENCE) && (core.tx.paths.count > 1)) {
             reserved += (core.tx.fence.started && is_current) ?
                                 (uint32_t)__builtin_popcountl(
                                         core.tx.fence.paths) :
-                                core.tx.num_paths;
+                                core.tx.paths.count;
         }
     }
 

@@ -133,7 +133,7 @@ void qp::post(const vqp_frag_t &frag)
 {
     const params &p  = m_world.base;
     uint64_t slow    = (m_path == p.slow_path) ? 10 : 1;
-    op *owner        = (frag.op == nullptr) ? nullptr : (op*)frag.op->user;
+    op *owner        = owner_of(frag);
     uint64_t now     = m_world.now;
 
     check_frag(frag);
@@ -376,7 +376,7 @@ void qp::run()
         qp *to = peer();
         if ((to == nullptr) || (to->state != CONNECTED)) {
             if ((to != nullptr) && (to->state == INIT) &&
-                !m_owner.sent->tainted) {
+                !to->is_unresolved && !m_owner.sent->tainted) {
                 m_world.fail("handshake", "a frag reaches a queue pair that is "
                                           "not connected yet");
             }

@@ -76,6 +76,7 @@ public:
     uint32_t qpn;
     states   state    = INIT;
     unsigned receives = 0;
+    bool     is_unresolved = false; /* its owner could not connect it at once */
 
 private:
     qp *peer();

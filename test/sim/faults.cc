@@ -3,12 +3,18 @@
 #include "node.h"
 #include "world.h"
 
+#include <iterator>
+
+extern "C" {
+#include "core/move.h"
+}
+
 namespace sim {
 
 namespace {
 
 enum {
-    KILL, POST_FAIL, FLAP, PARK, ABORT, BYZANTINE, CRASH, CALM
+    KILL, POST_FAIL, FLAP, PARK, ABORT, BYZANTINE, CRASH, CALM, MOVE, STOP
 };
 
 } /* namespace */
@@ -26,6 +32,12 @@ void world::plan_faults()
         for (uint64_t i = 0; i < counts[kind]; ++i) {
             at(now + fault.below(base.fault_time), EV_FAULT, 0, kind);
         }
+    }
+    for (uint64_t i = 0; i < base.moves; ++i) {
+        at(now + move.below(base.fault_time), EV_FAULT, 0, MOVE);
+    }
+    for (uint64_t i = 0; i < base.stops; ++i) {
+        at(now + stop.below(base.fault_time), EV_FAULT, 0, STOP);
     }
     /* what goes wrong at random ends some time, too */
     at(now + base.fault_time * 4 + 2000000000, EV_FAULT, 0, CALM);
@@ -66,7 +78,7 @@ void world::unpark(uint32_t id, unsigned path)
 void world::send_byzantine(vqp &v)
 {
     vqp *from     = partner(v);
-    unsigned path = (unsigned)fault.below(v.core.tx.num_paths);
+    unsigned path = (unsigned)fault.below(v.core.tx.paths.count);
     uint32_t imm  = (uint32_t)fault.next();
 
     if (from == nullptr) {
@@ -99,7 +111,7 @@ void world::send_byzantine(vqp &v)
         }
         break;
     default: /* credit of any kind */
-        for (uint64_t i = 0; i < v.core.tx.num_paths; ++i) {
+        for (uint64_t i = 0; i < v.core.tx.paths.count; ++i) {
             vqp_cell_t *cell = (vqp_cell_t*)(v.core.rx.cells +
                                              i * VQP_CELL_STRIDE);
 
@@ -112,8 +124,45 @@ void world::send_byzantine(vqp &v)
     }
 }
 
+/* As if it were slow: nothing may fail for it, or be sent again */
+void world::move_path()
+{
+    auto it = vqps.begin();
+
+    if (vqps.empty()) {
+        return;
+    }
+    std::advance(it, move.below(vqps.size()));
+
+    vqp &v           = *it->second;
+    vqp_path_t &path = v.paths[move.below(v.num_paths)];
+
+    if (v.is_connected() && v.core.failover.is_on &&
+        (v.core.state == VQP_STATE_LIVE) && (path.index < v.core.tx.paths.count) &&
+        (path.fo.state == VQP_PATH_UP)) {
+        trace("%s: path %u is to be moved", v.name().c_str(), path.index);
+        vqp_path_ask_to_move(&v.core, &path);
+        v.schedule();
+    }
+}
+
 void world::disturb(uint64_t which)
 {
+    if (which == MOVE) {
+        if (!m_calm) {
+            move_path();
+        }
+        return;
+    }
+
+    if (which == STOP) {
+        /* no connection may fail for it */
+        m_stopped = now + stop.below(10000000000);
+        trace("all processes stand still until %.3f us",
+              (double)(m_stopped - 1000000000) * 1e-3);
+        return;
+    }
+
     uint64_t until = now + fault.below(fault.below(2) ? 10 * base.delay :
                                                         2000000);
     unsigned path;
@@ -137,7 +186,7 @@ void world::disturb(uint64_t which)
         return;
     }
 
-    path = (unsigned)fault.below(v->core.tx.num_paths);
+    path = (unsigned)fault.below(v->core.tx.paths.count);
     is_path = v->core.failover.is_on && (base.outage >= 1000000000) && ((which == KILL) || (which == POST_FAIL));
     if ((which != FLAP) && (which != PARK) && !is_path) {
         hard_fault();

@@ -26,6 +26,7 @@ struct options {
     bool        trace    = false;
     bool        coverage = false;
     bool        go_on    = false; /* after a failure */
+    int         point    = -1;    /* the coverage point that is searched for */
     std::string config;
     std::string seeds_file;
 };
@@ -84,8 +85,13 @@ int usage(int status)
             "repeated\n"
             "  --trace        print every event\n"
             "  --coverage     print the coverage points with their counts; one "
-            "that was\n"
-            "                 never reached is a failure\n"
+            "that the\n"
+            "                 seeds of the file, or without one all runs, did not "
+            "reach is\n"
+            "                 a failure\n"
+            "  --reach POINT  stop at the first run that reaches this coverage "
+            "point, and\n"
+            "                 print its line for the file of seeds\n"
             "  --go-on        do not stop at the first failure\n"
             "  --list-params  scenarios and parameters\n");
     return status;
@@ -130,6 +136,17 @@ bool run_one(const options &opts, uint64_t seed, const std::string &config,
     return good;
 }
 
+/* @return whether the run of @a seed was the first to reach the point. */
+bool reached(const options &opts, uint64_t seed)
+{
+    if ((opts.point < 0) || (sim::coverage_count(opts.point) == 0)) {
+        return false;
+    }
+    printf("%lu %s   # %s\n", (unsigned long)seed, opts.config.c_str(),
+           sim::coverage_name(opts.point));
+    return true;
+}
+
 void run_range(const options &opts, totals *sum)
 {
     double end    = clock_now() + opts.seconds;
@@ -138,6 +155,9 @@ void run_range(const options &opts, totals *sum)
     for (uint64_t i = 0; (opts.seconds > 0) ? (clock_now() < end) : (i < runs);
          ++i) {
         if (!run_one(opts, opts.seed + i, opts.config, sum) && !opts.go_on) {
+            return;
+        }
+        if (reached(opts, opts.seed + i)) {
             return;
         }
     }
@@ -189,6 +209,15 @@ void run_file(const options &opts, totals *sum)
     }
 }
 
+/* Of the kept seeds alone, if there are some: what they reach is the same each
+ * time, what new seeds reach is not */
+void judge_coverage(const options &opts, totals *sum)
+{
+    if (opts.coverage) {
+        ++(sim::print_coverage() ? sum->passed : sum->failed);
+    }
+}
+
 void add_config(options *opts, const std::string &text)
 {
     opts->config += (opts->config.empty() ? "" : ",") + text;
@@ -201,7 +230,8 @@ int parse(int argc, char **argv, options *opts)
         std::string name  = argv[i];
         bool has_value    = (name == "--seed") || (name == "--runs") ||
                             (name == "--seconds") || (name == "--seeds") ||
-                            (name == "--senders") || (name == "--config");
+                            (name == "--senders") || (name == "--config") ||
+                            (name == "--reach");
         const char *value = has_value ? argv[++i] : "";
 
         if (value == nullptr) {
@@ -218,6 +248,12 @@ int parse(int argc, char **argv, options *opts)
             add_config(opts, std::string("senders=") + value);
         } else if (name == "--config") {
             add_config(opts, value);
+        } else if (name == "--reach") {
+            opts->point = sim::coverage_point(value);
+            if (opts->point < 0) {
+                fprintf(stderr, "vqp_sim: no coverage point %s\n", value);
+                return 2;
+            }
         } else if (name == "--trace") {
             opts->trace = true;
         } else if (name == "--coverage") {
@@ -256,6 +292,7 @@ int main(int argc, char **argv)
 
     if (!opts.seeds_file.empty()) {
         run_file(opts, &sum);
+        judge_coverage(opts, &sum);
     }
     if (opts.seeds_file.empty() || (opts.seconds > 0) || (opts.runs > 0)) {
         printf("seed %lu, commit %s%s%s\n", (unsigned long)opts.seed,
@@ -278,8 +315,8 @@ int main(int argc, char **argv)
         printf("FAIL numbers wrap in too few runs\n");
         ++sum.failed;
     }
-    if (opts.coverage) {
-        ++(sim::print_coverage() ? sum.passed : sum.failed);
+    if (opts.seeds_file.empty()) {
+        judge_coverage(opts, &sum);
     }
     printf("%lu passed, %lu failed, 0 skipped\n", (unsigned long)sum.passed,
            (unsigned long)sum.failed);

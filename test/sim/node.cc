@@ -33,8 +33,9 @@ node::~node() = default;
 
 void node::init_table()
 {
-    config.iface_id = w.work.next() | 1;
-    config.secret   = w.work.next();
+    config.iface_id  = w.work.next() | 1;
+    config.secret[0] = w.work.next();
+    config.secret[1] = ~config.secret[0];
     m_mem.assign(vqp_conntab_mem_size(&config) / 8 + 1, 0);
     if (vqp_conntab_init(&table, &config, m_mem.data()) != VQP_OK) {
         w.fail("contract", "the table refuses its configuration");
@@ -44,6 +45,7 @@ void node::init_table()
 void node::restart()
 {
     w.trace("node %u: process dies", index);
+    m_absent = w.now + w.base.gone;
     for (auto &v : vqps) {
         v->sent->broken = v->sent->crashed = true;
         if (v->received() != nullptr) {
@@ -89,6 +91,7 @@ vqp_conn_dest_t node::address(unsigned rail) const
 {
     vqp_conn_dest_t addr {};
 
+    addr.gid[14] = (uint8_t)(index / 2); /* two on each host */
     addr.gid[15] = (uint8_t)(1 + rail);
     addr.qpn     = ud_qpn;
     addr.rail    = (uint8_t)rail;
@@ -174,13 +177,18 @@ void node::connect_qps(vqp &v, const vqp_wire_info_t &peer)
 {
     vqp_status_t status;
 
-    note_created(v);
     if (v.is_failed()) { /* canceled or destroyed while it connected */
         vqp_conn_fail(&v.slot.conn, v.core.status, w.now);
         return;
     }
 
     status = v.connect(peer);
+    if (status == VQP_INPROGRESS) {
+        vqp_conn_qps_wait(&v.slot.conn, w.now);
+        return;
+    }
+
+    note_created(v);
     if (status == VQP_OK) {
         vqp_conn_qps_ready(&v.slot.conn, w.now);
     } else {
@@ -317,6 +325,9 @@ void node::on_tick()
 
 void node::on_datagram(const datagram &d)
 {
+    if (w.now < m_absent) {
+        return;
+    }
     vqp_conntab_recv(&table, &d.from, d.data.data(), d.data.size(), w.now);
     run_actions();
 }

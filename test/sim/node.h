@@ -95,6 +95,7 @@ private:
     bool                                           m_awake     = false;
     bool                                           m_in_action = false;
     uint64_t                                       m_tick      = UINT64_MAX;
+    uint64_t m_absent = 0; /* the process that has died is not back before */
     std::set<std::tuple<uint64_t, uint32_t, bool>> m_created;
     static const uint64_t DEFER = 100000; /* ns */
 

@@ -60,6 +60,7 @@ struct op {
     unsigned          again     = 0;      /* of the frags: to be posted again */
     unsigned          confirmed = 0;
     bool              may_fail  = false;  /* nobody knows whether it was executed */
+    bool              probes    = false;  /* a barrier of the core's own */
     bool              announced = false;  /* AM: its last immediate is posted */
     uint32_t          fsn       = 0;      /* of that */
 
@@ -71,12 +72,19 @@ struct op {
     bool is_complete() const
     {
         if (kind == VQP_KIND_BARRIER) {
-            return reported > 0;
+            return probes || (reported > 0);
         }
         return (frags > 0) && (frags == confirmed) && (posted == total) &&
                ((kind != VQP_KIND_AM) || announced);
     }
 };
+
+/* Whose frag it is; none for control, nops, and the frags that a barrier waits for */
+static inline op *owner_of(const vqp_frag_t &frag)
+{
+    return ((frag.op == nullptr) || (frag.op->kind == VQP_KIND_BARRIER)) ?
+                   nullptr : (op*)frag.op->user;
+}
 
 class channel {
 public:
@@ -89,6 +97,8 @@ public:
     void accept_effect(op *o);
     void fence();
     op *flush();
+    /* The core has accepted a barrier of its own, which probes the peer */
+    void probe();
     void report(op *o, const vqp_done_t &done, bool failed);
     void cancel(op *o);
 
@@ -135,6 +145,7 @@ public:
     size_t           fenced_ams = 0;
 
 private:
+    uint32_t number_of_oldest(const vqp_tx_t &tx) const;
     struct am {
         op      *owner;
         uint32_t length;

@@ -28,7 +28,7 @@ struct named_config {
 const named_config scenarios[] = {
     {"clean", "cancel=0,garble=0,refuse=0,no_memory=0,ud_loss=0,ud_dup=0,"
               "flaps=0,parks=0,kills=0,post_fails=0,aborts=0,byzantine=0,crashes=0,"
-              "gap_timeout=0,probe=0,"
+              "stops=0,gap_timeout=0,probe=0,qp_fails=0,"
               "dup_imm=0,stale_cqe=0,ud_jitter=1000",
      "no fault at all"},
     {"many_to_one", "clean,senders=100,batches=1000,batch=4,paths=4,eps=1,"
@@ -44,6 +44,11 @@ const named_config scenarios[] = {
     {"holes", "paths,paths=3,kills=0,post_fails=0,flaps=30,silence=200000,"
               "delay=20000,poll=2000,fault_time=200000000,think=200000",
      "paths that fall silent, without an error"},
+    {"slow", "deferred,flaps=0,paths=4,failover=1,silence=2000000,slow=1000000,"
+             "batches=400,cap=262144",
+     "a path that stays slow, whatever flow it is"},
+    {"moves", "paths,kills=0,post_fails=0,moves=40,rma=60,amo=60",
+     "paths that work and are moved while much is under way"},
     {"outage", "paths,outage=3000000,ud_loss=70,kills=30",
      "paths that do not come back in time"},
     {"handshake", "batches=1,batch=2,nodes=3,eps=6,sessions=6,kills=0,byzantine=0,"
@@ -64,8 +69,8 @@ const named_config scenarios[] = {
              "gap_timeout=500000000,think=10000,hasty=0",
      "paths that stand still for seconds, and connections that do not wait for "
      "them"},
-    {"starved", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=2,reads=1,"
-                "paths=4,imms=8,rx_batch=4,min_shift=6,rma=30,big=11",
+    {"scarce", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=2,reads=1,"
+               "paths=4,imms=8,rx_batch=4,min_shift=6,rma=30,big=11",
      "every resource as small as can be"},
 };
 
@@ -194,8 +199,16 @@ void params::draw_failover(rng random)
     failover = random.below(2);
     source   = random.pick<uint64_t>({0, 1, 1, 2, 2, 3});
     qp_fails = random.pick<uint64_t>({0, 0, 10, 40});
+    if (garble > 0) {
+        qp_fails = 0; /* the damaged flag of a peer that rebuilds no paths */
+    }
     outage   = 5 * SEC;
     silence  = random.pick<uint64_t>({0, 0, 0, 0, 20 * USEC, 2 * MSEC});
+    exact    = random.below(2);
+    moves    = random.pick<uint64_t>({0, 0, 0, 1, 10});
+    slow     = random.pick<uint64_t>({0, 100 * USEC});
+    busy     = random.pick<uint64_t>({0, 0, 20});
+    gone     = random.pick<uint64_t>({0, 10 * SEC});
 }
 
 params params::draw(rng &random)

@@ -57,14 +57,20 @@ namespace sim {
     _(aborts, "connections that their owner aborts or fails") \
     _(byzantine, "malformed immediates, records and credit of a peer") \
     _(crashes, "processes that die and come back") \
+    _(gone, "ns until these come back") \
     _(gap_timeout, "ns until a missing immediate fails a connection; 0: never") \
     _(probe, "ns until a passive side probes its peer; 0: never") \
     _(fault_time, "ns in which all these faults happen") \
     _(failover, "1: a path that fails is given up and rebuilt") \
     _(source, "of executed counts: 0 immediates, 1 PSN, 2 MSN, 3 a PSN that can not be one") \
+    _(exact, "1: a connection fails if it is unknown what was executed") \
     _(qp_fails, "percent of rebuilds, or of moves to ERR, that fail") \
     _(outage, "ns without a path until a connection fails") \
     _(silence, "ns that a path may be silent while others are not; 0: for ever") \
+    _(slow, "ns that a path may be much slower than others; 0: for ever") \
+    _(moves, "times that a path is moved to another flow") \
+    _(stops, "times that all processes stand still for up to 10 s") \
+    _(busy, "percent of path messages that find the peer computing") \
     _(heap, "KiB of each node's memory for puts and gets") \
     _(audit, "events between two full audits of a connection")
 
@@ -109,12 +115,19 @@ struct params {
     /* Pull what was set by hand back to what makes sense */
     void fit();
 
+    /* Do connections fail with a path, as the count leaves a doubt? */
+    bool fails_in_doubt() const
+    {
+        return failover && exact &&
+               ((source == 0) || (source == 3) || (qp_fails > 0));
+    }
+
     /* Might a connection fail, by what the run does on purpose? */
     bool may_fail() const
     {
         return aborts + byzantine + crashes + cancel + refuse + gap_timeout > 0 ||
                ((!failover || (outage < 1000000000)) &&
-                (kills + post_fails > 0)) || loses_messages();
+                (kills + post_fails > 0)) || fails_in_doubt() || loses_messages();
     }
 
     /* Might a handshake fail for want of messages? */

@@ -190,7 +190,7 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
         core->amo.compare_add = (p.what == FADD) ? 1 : user->expected;
         core->amo.swap        = user->id;
         core->amo.result      = user->awaited ? &user->result : nullptr;
-        core->amo.rail        = m_vqp->core.tx.paths[user->id % m_vqp->core.tx.num_paths]
+        core->amo.rail        = m_vqp->core.tx.paths.list[user->id % m_vqp->core.tx.paths.count]
                                         .peer_rail;
         break;
     default:

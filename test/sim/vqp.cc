@@ -66,6 +66,7 @@ void vqp::make_info()
         info.rails[i].ud_qpn    = owner.ud_qpn;
         info.rails[i].mtu       = 3;
         info.rails[i].link      = VQP_LINK_ETH;
+        info.rails[i].gid[14]   = (uint8_t)(owner.index / 2);
         info.rails[i].gid[15]   = (uint8_t)(1 + i);
         info.rails[i].ring_rkey = m_ring_rkeys[i];
         info.rails[i].cell_rkey = m_ring_rkeys[i];
@@ -136,7 +137,7 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.ring_rkeys = m_peer_rkeys;
 }
 
-void vqp::init_core(const vqp_wire_info_t &peer)
+void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
 {
     const params &p = owner.p;
     vqp_config_t cfg {};
@@ -158,15 +159,20 @@ void vqp::init_core(const vqp_wire_info_t &peer)
     cfg.map            = m_map.data();
     cfg.ring           = m_ring.data();
     cfg.rx_cells       = m_cells_in.data();
-    cfg.failover.is_on       = slot.conn.peer_features &
-                               owner.config.features &
-                               VQP_WIRE_FEATURE_FAILOVER;
+    cfg.own_paths            = info.paths;
+    cfg.peer_paths           = peer.paths;
+    cfg.unresolved           = unresolved;
+    cfg.failover.is_on       = has_failover();
+    cfg.failover.is_exact    = owner.w.base.exact;
     cfg.failover.retry_first = 2000000;
     cfg.failover.retry_max   = 100000000;
     cfg.failover.hold_first  = 5000000;
     cfg.failover.hold_max    = 200000000;
     cfg.failover.outage      = owner.w.base.outage;
     cfg.failover.silence     = owner.w.base.silence;
+    cfg.failover.slow        = owner.w.base.slow;
+    cfg.failover.slow_first  = 10 * owner.w.base.slow;
+    cfg.failover.slow_max    = 1000 * owner.w.base.slow;
     vqp_connect(&core, &cfg);
     sent->next_fsn = tx.fc.fsn_next;
     m_iov_ext.resize(vqp_tx_iov_ext_count(&tx, MAX_IOV));
@@ -184,28 +190,66 @@ void vqp::init_core(const vqp_wire_info_t &peer)
     }
 }
 
+void vqp::connect_qp(unsigned path, uint32_t peer_qpn)
+{
+    /* more than announced: those that wait for their batch */
+    paths[path].recv_posted = (uint16_t)(info.rx_depth + owner.p.rx_batch);
+    paths[path].recv_used   = 0;
+    m_qps[path]->post_recv(paths[path].recv_posted);
+    m_qps[path]->connect(peer_qpn);
+}
+
 vqp_status_t vqp::connect(const vqp_wire_info_t &peer)
 {
     auto it = owner.w.qps.find(peer.paths[0].qpn);
 
-    if ((peer.ring_size != info.ring_size) ||
-        (peer.fsn_window != info.fsn_window) ||
-        (peer.rx_depth < info.fsn_window + VQP_CONTROL_RESERVE) ||
-        (peer.max_reads == 0) || (peer.num_rails != info.num_rails)) {
+    if ((vqp_peer_fit(&info, &peer) != VQP_PEER_FITS) ||
+        (peer.num_rails != info.num_rails)) {
         return VQP_ERR_UNREACHABLE;
     }
 
     if (it != owner.w.qps.end()) {
         m_received = it->second->owner().sent;
     }
-    init_core(peer);
-    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
-        /* more than announced: those that wait for their batch */
-        paths[i].recv_posted = (uint16_t)(info.rx_depth + owner.p.rx_batch);
-        m_qps[i]->post_recv(paths[i].recv_posted);
-        m_qps[i]->connect(peer.paths[i].qpn);
+    if (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails)) {
+        return VQP_INPROGRESS;
+    }
+
+    uint64_t unresolved = draw_unresolved();
+
+    init_core(peer, unresolved);
+    for (unsigned i = 0; i < core.tx.paths.count; ++i) {
+        if (unresolved & (1ul << i)) {
+            m_qps[i]->is_unresolved = true;
+        } else {
+            connect_qp(i, peer.paths[i].qpn);
+        }
     }
     return VQP_OK;
+}
+
+/* The paths whose addresses do not resolve */
+uint64_t vqp::draw_unresolved()
+{
+    uint64_t unresolved = 0;
+
+    for (unsigned i = 0; has_failover() && (i < num_paths); ++i) {
+        if (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails)) {
+            unresolved |= 1ul << i;
+        }
+    }
+
+    if (((unresolved != 0) && (owner.w.base.outage < 1000000000)) ||
+        owner.w.base.fails_in_doubt()) {
+        owner.w.hard_fault(); /* it may last longer than that, or end in a doubt */
+    }
+    return unresolved;
+}
+
+bool vqp::has_failover() const
+{
+    return (slot.conn.peer_features & owner.config.features &
+            VQP_WIRE_FEATURE_FAILOVER) != 0;
 }
 
 /* ---- failure ---- */
@@ -317,6 +361,12 @@ void vqp::conn_failed(vqp_status_t a_status)
 
 /* ---- posting ---- */
 
+/* A second failure would end the endpoint: no fault that it has to survive */
+static bool may_refuse(const vqp_frag_t &frag)
+{
+    return !(vqp_path_at(frag.path, frag.slot)->flags & VQP_INFLIGHT_REFUSED);
+}
+
 /* In chains, one for each path; a chain may end in its middle */
 void vqp::post(vqp_batch_t &batch)
 {
@@ -334,8 +384,8 @@ void vqp::post(vqp_batch_t &batch)
 
         if (frag.path->index != bad_path) {
             m_qps[frag.path->index]->post(frag);
-        } else if (good > 0) {
-            --good;
+        } else if (!is_bad && ((good > 0) || !may_refuse(frag))) {
+            good -= good > 0;
             m_qps[frag.path->index]->post(frag);
         } else {
             frag.flags |= is_bad ? 0 : VQP_FRAG_UNPOSTED;
@@ -353,7 +403,7 @@ void vqp::post(vqp_batch_t &batch)
 
 void vqp::post_one(vqp_frag_t &frag)
 {
-    if (fail_post) {
+    if (fail_post && may_refuse(frag)) {
         fail_post   = false;
         frag.flags |= VQP_FRAG_UNPOSTED;
         note_unposted(frag);
@@ -382,9 +432,9 @@ void vqp::note_unposted(const vqp_frag_t &frag)
     owner.w.trace("%s: not posted: path %u slot %u %s length %u", name().c_str(),
                   frag.path->index, frag.slot, kind_name(frag.kind),
                   frag.length);
-    if (core.failover.is_on && (frag.op != nullptr) &&
+    if (core.failover.is_on && (owner_of(frag) != nullptr) &&
         !(vqp_path_at(frag.path, frag.slot)->flags & VQP_INFLIGHT_REPLAYED)) {
-        sent->delayed((op*)frag.op->user);
+        sent->delayed(owner_of(frag));
     }
 }
 
@@ -414,13 +464,25 @@ void vqp::tx_progress()
 /* Is the peer still there? */
 void vqp::check()
 {
+    uint32_t seq = core.tx.seq;
+
     vqp_check(&core);
+    note_probe(seq);
     tx_progress();
+}
+
+/* Did that accept a barrier? */
+void vqp::note_probe(uint32_t seq)
+{
+    if (core.tx.seq != seq) {
+        sent->probe();
+    }
 }
 
 void vqp::scan(uint64_t probe)
 {
     uint64_t gap = vqp_check_gap(&core, owner.w.now, owner.w.base.gap_timeout);
+    uint32_t seq = core.tx.seq;
 
     if (gap != 0) {
         owner.w.trace("%s: an immediate is missing for %lu ns", name().c_str(),
@@ -435,6 +497,7 @@ void vqp::scan(uint64_t probe)
     }
 
     vqp_on_tick(&core, owner.w.now, probe);
+    note_probe(seq);
     if (vqp_has_output(&core)) {
         tx_progress();
     }
@@ -514,8 +577,9 @@ void vqp::release()
 
 void vqp::update_ready()
 {
-    ready = (core.state == VQP_STATE_LIVE) && (user != nullptr) &&
-            (!user->has_pending() || user->in_pending());
+    ready = vqp_may_post(&core, user != nullptr,
+                         (user != nullptr) && user->has_pending() &&
+                         !user->in_pending());
 }
 
 bool vqp::allows(uint64_t addr, uint64_t length, uint32_t rkey,
@@ -538,7 +602,7 @@ uint32_t vqp::any_qpn(unsigned path, uint32_t imm)
     /* A replay may come on any path, but the cell of a control message is
      * the one that it was sent on */
     if (!(imm & VQP_IMM_CONTROL)) {
-        path = (unsigned)owner.w.fault.below(core.tx.num_paths);
+        path = (unsigned)owner.w.fault.below(core.tx.paths.count);
     }
     return m_qps[path]->qpn;
 }
@@ -588,7 +652,7 @@ std::string vqp::str() const
                << " offset " << o->offset << " of " << o->length;
         }
     }
-    for (unsigned i = 0; is_connected() && (i < tx.num_paths); ++i) {
+    for (unsigned i = 0; is_connected() && (i < tx.paths.count); ++i) {
         const vqp_path_t &path = paths[i];
 
         if ((vqp_path_outstanding(&path) == 0) &&

@@ -14,6 +14,7 @@
 
 extern "C" {
 #include "core/conndrive.h"
+#include "core/alive.h"
 #include "core/failover.h"
 #include "core/vqp.h"
 }
@@ -74,6 +75,7 @@ public:
     void note_read(unsigned path, uint16_t slot);
     /* A path message has come, or is due */
     void on_path_message(const vqp_wire_msg_t &msg);
+    void answer_busy(const vqp_path_msg_t &msg);
     void on_path_timer();
     void check();
     /* Once a second */
@@ -113,6 +115,7 @@ public:
     channel *received() { return m_received.get(); }
 
 private:
+    void note_probe(uint32_t seq);
     struct cover {
         uint16_t slot;
         op      *owner;
@@ -124,7 +127,9 @@ private:
     void make_info();
     void init_paths(const vqp_wire_info_t &peer);
     void fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg);
-    void init_core(const vqp_wire_info_t &peer);
+    void init_core(const vqp_wire_info_t &peer, uint64_t unresolved);
+    uint64_t draw_unresolved();
+    bool has_failover() const;
     void on_send(const cqe &c);
     void on_recv(const cqe &c);
     void repost(const cqe &c);
@@ -140,7 +145,10 @@ private:
     void count(vqp_path_t &path);
     void rebuild(vqp_path_t &path);
     void reconnect(vqp_path_t &path);
+    void connect_qp(unsigned path, uint32_t peer_qpn);
     void send_path_messages(vqp_path_t &path);
+    void ping();
+    void check_dead();
     void set_path_timer();
     void check_lost();
     void check_trims();

@@ -230,6 +230,9 @@ void vqp::handle_events()
                 owner.destroy(this); /* we are gone */
             }
             return;
+        case VQP_EVENT_PING:
+            ping();
+            break;
         case VQP_EVENT_PATH_STATE:
         case VQP_EVENT_PATH_QUIESCE:
         case VQP_EVENT_PATH_COUNT:

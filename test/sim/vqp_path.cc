@@ -32,6 +32,9 @@ void vqp::quiesce(vqp_path_t &path)
     bool is_lost = owner.w.may_disturb() &&
                    owner.w.fault.chance(owner.w.base.qp_fails);
 
+    if ((path.fo.status == VQP_OK) && !m_covers[path.index].empty()) {
+        owner.w.fail("moves", "a path is moved under its frags");
+    }
     if (is_lost) {
         m_qps[path.index]->lose();
         m_lost[path.index] = true; /* what it has left is polled first */
@@ -97,16 +100,19 @@ void vqp::reconnect(vqp_path_t &path)
         return;
     }
 
-    path.recv_posted = (uint16_t)(info.rx_depth + owner.p.rx_batch);
-    path.recv_used   = 0;
-    m_qps[path.index]->post_recv(path.recv_posted);
-    m_qps[path.index]->connect(path.fo.peer_qpn);
+    if (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails)) {
+        m_qps[path.index]->is_unresolved = true;
+        vqp_path_connected(&core, &path, VQP_INPROGRESS);
+        return;
+    }
+
+    connect_qp(path.index, path.fo.peer_qpn);
     vqp_path_connected(&core, &path, VQP_OK);
 }
 
 void vqp::send_path_messages(vqp_path_t &path)
 {
-    vqp_conn_way_t own {path.rail, path.peer_rail};
+    vqp_conn_route_t own {path.rail, path.peer_rail};
     vqp_conntab_action_t action;
     vqp_path_msg_t msg;
 
@@ -122,6 +128,38 @@ void vqp::send_path_messages(vqp_path_t &path)
             owner.send(action);
         }
     }
+}
+
+/* The peer was found to be dead: is it? Many lost messages prove the wrong thing */
+void vqp::check_dead()
+{
+    for (const auto &n : owner.w.nodes) {
+        if (n->iface_id() != slot.conn.peer_id) {
+            continue;
+        }
+        if (owner.w.base.ud_loss <= 10) {
+            owner.w.fail("alive", name() + " takes a peer for dead that is there");
+        }
+        owner.w.hard_fault();
+    }
+}
+
+void vqp::ping()
+{
+    vqp_conntab_action_t actions[2];
+    vqp_conn_answers_t answers;
+    unsigned count = vqp_conn_ping(&slot.conn, (1u << RAILS) - 1, owner.w.now,
+                                   &answers, actions);
+
+    owner.w.trace("%s: asks whether its peer is there", name().c_str());
+    for (unsigned i = 0; i < count; ++i) {
+        owner.send(actions[i]);
+    }
+    vqp_alive_asked(&core, &answers, owner.w.now);
+    if (core.alive.is_dead && !sent->crashed) {
+        check_dead();
+    }
+    handle_failure();
 }
 
 bool vqp::handle_path_event(vqp_event_t event)
@@ -151,16 +189,38 @@ bool vqp::handle_path_event(vqp_event_t event)
         send_path_messages(path);
         break;
     }
+    handle_failure();
     schedule(); /* there may be something to send */
     return true;
+}
+
+/* The process computes: its control plane answers, and what the message says comes with
+ * the next one */
+void vqp::answer_busy(const vqp_path_msg_t &msg)
+{
+    vqp_conntab_action_t action;
+    vqp_path_msg_t answer;
+
+    if (vqp_path_busy_answer(&msg, &answer) &&
+        vqp_conntab_path_message(&slot.conn, answer.type, answer.flags,
+                                 answer.generation, &answer.down, NULL,
+                                 &action)) {
+        owner.send(action);
+    }
 }
 
 void vqp::on_path_message(const vqp_wire_msg_t &msg)
 {
     vqp_path_msg_t path_msg = vqp_path_msg_of(&msg);
 
+    if (owner.w.may_disturb() && owner.w.move.chance(owner.w.base.busy)) {
+        answer_busy(path_msg);
+        return;
+    }
+
     vqp_on_path_message(&core, &path_msg, owner.w.now);
     check_trims();
+    handle_failure();
     schedule();
 }
 
@@ -182,6 +242,7 @@ void vqp::on_path_timer()
 
     m_path_timer = UINT64_MAX;
     vqp_on_path_timer(&core, owner.w.now, owner.is_drained());
+    handle_failure();
     set_path_timer();
     schedule();
 }
@@ -191,8 +252,10 @@ void vqp::on_path_timer()
 /* The core has ended what it holds for executed. The truth is known here. */
 void vqp::trim(unsigned path)
 {
-    bool is_exact = ((owner.w.base.source == 1) || (owner.w.base.source == 2)) &&
-                    (paths[path].fo.peer.source != VQP_SOURCE_IMM);
+    /* A queue pair that was never connected has executed nothing, whatever counts */
+    uint32_t source = paths[path].fo.peer.source;
+    bool is_exact   = (owner.w.base.source == 3) ? (source == VQP_SOURCE_MSN) :
+                                                   (source != VQP_SOURCE_IMM);
     size_t proven = 0, fenced = 0, i = 0;
 
     for (const cover &c : m_covers[path]) {
@@ -227,6 +290,10 @@ void vqp::trim(unsigned path)
         } else if (is_executed && (c.kind != VQP_KIND_GET)) {
             sent->confirmed(c.owner);
         } else {
+            if (core.failover.is_exact && !is_exact && !is_failed() &&
+                (c.kind == VQP_KIND_PUT)) {
+                owner.w.fail("exact", "a put may be executed twice");
+            }
             sent->unposted(c.owner, c.length,
                            (c.opcode == VQP_WR_WRITE_IMM) &&
                            (c.imm & VQP_IMM_LAST),
@@ -238,7 +305,7 @@ void vqp::trim(unsigned path)
 
 void vqp::check_trims()
 {
-    for (unsigned i = 0; i < core.tx.num_paths; ++i) {
+    for (unsigned i = 0; i < core.tx.paths.count; ++i) {
         bool is_trimmed = paths[i].fo.trimmed &&
                           (paths[i].fo.state != VQP_PATH_UP);
 

@@ -28,11 +28,13 @@ const char *kind_name(unsigned kind)
 
 world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     net(stream(seed, 2)), work(stream(seed, 3)), fault(stream(seed, 4)),
+    move(stream(seed, 5)), stop(stream(seed, 6)),
     ud(*this), m_seed(seed), m_config(config), m_trace(sink)
 {
     rng random = stream(seed, 1);
 
-    base = params::draw(random);
+    base       = params::draw(random);
+    base.stops = stop.pick<uint64_t>({0, 0, 0, 3}); /* its own: seeds keep their meaning */
     base.set(config);
     base.fit();
     m_is_hard = base.loses_messages();
@@ -153,6 +155,12 @@ void world::added(const char *remote, uint64_t value)
 void world::dispatch(const event &e)
 {
     datagram d;
+
+    /* devices go on meanwhile; what has come is received first */
+    if ((now < m_stopped) && (e.kind != EV_WIRE) && (e.kind != EV_DUPLICATE)) {
+        at(m_stopped + (e.kind != EV_DATAGRAM), e.kind, e.id, e.arg);
+        return;
+    }
 
     switch (e.kind) {
     case EV_WIRE: {

@@ -89,7 +89,7 @@ public:
 
     params   base;
     uint64_t batches = 0; /* of all programs, to their end */
-    rng      net, work, fault;
+    rng      net, work, fault, move, stop;
     uint64_t now = 1000000000;
     datagrams ud;
     std::vector<std::unique_ptr<node>> nodes;
@@ -128,6 +128,7 @@ private:
     void plan_faults();
     void disturb(uint64_t which);
     vqp *any_vqp();
+    void move_path();
     void send_byzantine(vqp &v);
     void unpark(uint32_t vqp_id, unsigned path);
     void calm_down();
@@ -148,6 +149,7 @@ private:
     uint64_t                              m_order  = 0;
     uint64_t                              m_events = 0;
     bool                                  m_calm        = false;
+    uint64_t                              m_stopped     = 0; /* until then */
     bool                                  m_is_hard     = false;
     bool                                  m_is_scanning = false;
     std::vector<std::shared_ptr<channel>> m_channels;

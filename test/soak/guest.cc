@@ -13,7 +13,7 @@
 arguments mix_arguments()
 {
     return arguments({{"seed", "1"}, {"seconds", "20"}, {"guests", "2"},
-                      {"harm", "no"}, {"serial", "0"}, {"index", "0"},
+                      {"harm", "no"}, {"cuts", "no"}, {"serial", "0"}, {"index", "0"},
                       {"session-ms", "1000"}});
 }
 
@@ -86,6 +86,9 @@ void guest::new_session()
     ++sessions;
     sender = std::make_unique<mix_sender>(own, hub_address, session, seed,
                                           args.text("harm") == "yes");
+    if (args.text("cuts") == "yes") {
+        sender->expect_cuts();
+    }
 }
 
 void guest::end_session()

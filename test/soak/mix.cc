@@ -131,7 +131,7 @@ private:
 
     arguments        args;
     uint64_t         seed;
-    bool             harm;
+    bool             harm, cuts;
     std::mt19937     random;
     node             own, mate;
     mix_receiver             own_receiver, mate_receiver;
@@ -143,16 +143,30 @@ private:
     std::string      text;
 };
 
+/* For the hub: with the file, an interface keeps the counters of each connection
+ * until it is closed, and memory must not grow here */
+static options without_stats(options config)
+{
+    config.erase("STATS_FILE");
+    return config;
+}
+
 hub::hub(const arguments &args) :
         args(args), seed(args.number("seed")),
-        harm(args.text("harm") == "yes"), random((unsigned)seed),
-        own(0, args.config), mate(1, args.config), own_receiver(own),
+        harm(args.text("harm") == "yes"), cuts(args.text("cuts") == "yes"),
+        random((unsigned)seed),
+        own(0, without_stats(args.config)),
+        mate(1, without_stats(args.config)), own_receiver(own),
         mate_receiver(mate), visits(args.number("guests"))
 {
     there = std::make_unique<mix_sender>(own, mate_receiver.address(), 1, seed,
                                          false);
     back  = std::make_unique<mix_sender>(mate, own_receiver.address(), 1,
                                          seed + 1, false);
+    if (cuts) {
+        there->expect_cuts();
+        back->expect_cuts();
+    }
 }
 
 void hub::report(const std::string &what)
@@ -203,6 +217,9 @@ void hub::new_sender(visit &one)
     one.sender = std::make_unique<mix_sender>(own, one.address,
                                               1 + one.sessions++, seed,
                                               harm);
+    if (cuts) {
+        one.sender->expect_cuts();
+    }
 }
 
 void hub::remove(visit &one)
@@ -392,8 +409,14 @@ int hub::run()
 {
     double begin = now(), seconds = (double)args.number("seconds");
 
-    if (vqp_fabric() != NULL) {
+    /* An interface can not be opened while its port is down */
+    const char *port_cuts = getenv("VQP_SOAK_PORT_CUTS");
+
+    if ((vqp_fabric() != NULL) && !cuts) {
         vqp_fabric()->faults(NULL, NULL, 0); /* the guests have them */
+    } else if ((vqp_fabric() != NULL) && (port_cuts != NULL) &&
+               (vqp_fabric()->faults(port_cuts, NULL, 0) != 0)) {
+        report("VQP_SOAK_PORT_CUTS is wrong");
     }
     exchange();
     warm = level::now();

@@ -108,7 +108,10 @@ void mix_sender::completed(op *which)
     }
 
     which->name = nullptr;
-    if (which->done.status != UCS_OK) {
+    if (cuts && (strcmp(name, "fetch") == 0) &&
+        (which->done.status == UCS_ERR_IO_ERROR) && !failed()) {
+        stage = (stage == 2) ? 1 : stage; /* finish() asks again */
+    } else if (which->done.status != UCS_OK) {
         if (!harmed && !canceled) {
             report(std::string(name) + " ended with " +
                    ucs_status_string(which->done.status));

@@ -27,6 +27,8 @@ public:
     void destroy(); /* if not finished: with operations in flight, at random
                        after a cancel */
     void expect_harm() { harmed = true; }
+    void expect_cuts() { cuts = true; } /* paths fail, the endpoint must not: a
+                                           fetch may lose its result */
     bool failed() const { return ep->errors > 0; }
     unsigned sent() const { return messages; }
     uint32_t number() const { return session; }
@@ -71,7 +73,7 @@ private:
     node        &own;
     uint32_t     session;
     std::mt19937 random;
-    bool         harmed, canceled = false;
+    bool         harmed, cuts = false, canceled = false;
     memory       local;              /* a slot for each operation */
     std::unique_ptr<remote_key> key;
     uint64_t     base;               /* of our slot at the receiver */

@@ -183,9 +183,9 @@ static int order_verdict(const arguments &args, receiver &to, double seconds,
 {
     const char *mode = getenv("VQP_FABRIC_MODE");
     unsigned missing = to.messages_missing();
-    bool starved     = (args.number("batches") >= 100) && (to.fairness() < 0.1);
+    bool is_unfair   = (args.number("batches") >= 100) && (to.fairness() < 0.1);
     bool good        = troubles.empty() && (to.wrong() == 0) &&
-                       (missing == 0) && !starved;
+                       (missing == 0) && !is_unfair;
 
     printf("%s order: %s senders x %s batches of %s sizes, %s: %lu messages, "
            "%lu wrong, %u missing; %lu frags ahead at most; slowest to fastest "

@@ -4,6 +4,8 @@
  */
 #include "ops_fixture.h"
 
+#include <config.h> /* of UCX: how it was built */
+
 class inbox {
 public:
     inbox(node &owner, uint8_t id)
@@ -116,12 +118,14 @@ TEST_P(ops, am_zcopy_of_max_bytes_is_one_call_and_one_more_is_refused)
             EXPECT_EQ(UCS_OK, comp.status);
             expected.push_back(bytes);
 
+#if ENABLE_PARAMS_CHECK /* a release build of UCX trusts its callers */
             log_capture log;
             ++iov.back().length;
             EXPECT_EQ(UCS_ERR_INVALID_PARAM,
                       uct_ep_am_zcopy(*ab, 8, source->data + 77, (unsigned)hdr,
                                       iov.data(), count, 0, NULL));
             EXPECT_TRUE(log.has("am_zcopy"));
+#endif
         }
     }
 

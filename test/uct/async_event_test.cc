@@ -1,7 +1,8 @@
 /*
  * Asynchronous events of a device: which endpoints fail by an event of a queue
  * pair, a completion queue, a port or the device, and which go on. The software
- * fabric raises them, by the number of a queue pair.
+ * fabric raises them, by the number of a queue pair. Endpoints that are to fail by an
+ * event of a path have no failover.
  */
 #include "uct_fixture.h"
 
@@ -100,7 +101,7 @@ class async_qp_event : public async_event,
 
 TEST_P(async_qp_event, fails_the_endpoint_that_uses_it_and_no_other)
 {
-    open({{"NUM_PATHS", "3"}});
+    open(no_failover({{"NUM_PATHS", "3"}}));
     numbers first  = connect(*a, *b, a->name);
     numbers second = connect(*a, *b, a->name);
 
@@ -111,6 +112,25 @@ TEST_P(async_qp_event, fails_the_endpoint_that_uses_it_and_no_other)
     raise(a->name, *second.begin(), GetParam());
     EXPECT_TRUE(failed(*eps[1]));
     EXPECT_TRUE(works(*ab));
+}
+
+/* The receives of such a queue pair are flushed, before the event or after it */
+TEST_P(async_qp_event, gives_the_reason_that_a_flush_gives)
+{
+    open(no_failover({{"NUM_PATHS", "3"}}));
+    if (a->name == b->name) {
+        GTEST_SKIP() << "needs two devices";
+    }
+
+    numbers first  = connect(*a, *b, a->name);
+    numbers second = connect(*a, *b, a->name);
+
+    ASSERT_GE(second.size(), 3u);
+    raise(a->name, *first.begin(), GetParam());
+    ASSERT_EQ(0, vqp_fabric()->qp_error(a->name.c_str(), *second.begin()));
+    EXPECT_TRUE(failed(*eps[0]));
+    EXPECT_TRUE(failed(*eps[1]));
+    EXPECT_EQ(eps[1]->error, eps[0]->error) << ucs_status_string(eps[0]->error);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -132,6 +152,21 @@ TEST_F(async_event, of_a_completion_queue_fails_all_endpoints)
     raise(a->name, *first.begin(), IBV_EVENT_CQ_ERR);
     EXPECT_TRUE(failed(*eps[0]));
     EXPECT_TRUE(failed(*ab));
+}
+
+TEST_F(async_event, of_a_completion_queue_fails_no_other_interface)
+{
+    open();
+    node other(0, {}, a.get());
+    numbers first  = connect(*a, *b, a->name);
+    numbers second = connect(other, *b, a->name);
+
+    EXPECT_EQ(UCS_OK, ab->flush());
+    raise(a->name, *second.rbegin(), IBV_EVENT_CQ_ERR);
+    EXPECT_TRUE(failed(*eps[1]));
+    EXPECT_TRUE(works(*eps[0]));
+    EXPECT_TRUE(works(*ab));
+    eps.pop_back();
 }
 
 TEST_F(async_event, of_the_device_fails_all_endpoints)
@@ -165,10 +200,12 @@ TEST_F(async_event, a_port_that_is_back_at_once_fails_nothing)
 {
     open();
     settle();
+    log_capture log(UCS_LOG_LEVEL_DIAG);
     ASSERT_EQ(0, vqp_fabric()->port(a->name.c_str(), 1, 0));
     ASSERT_EQ(0, vqp_fabric()->port(a->name.c_str(), 1, 1));
     usleep(50000); /* the async thread takes both events */
     run_for(0.02);
+    EXPECT_FALSE(log.has("is down")) << log.text(); /* not a path either */
     EXPECT_EQ(0u, a->errors);
     EXPECT_TRUE(works(*ab));
 }
@@ -204,8 +241,8 @@ TEST_F(async_event, of_a_rail_is_not_taken_for_one_of_another_rail)
     std::string first = devices()[0], second = devices()[1];
     auto single        = std::make_unique<node>(0); /* numbers of the first only */
     setenv("UCX_VQP_RAILS", (first + ":1," + second + ":1").c_str(), 1);
-    a = std::make_unique<node>("bond0", options{{"NUM_PATHS", "2"}});
-    b = std::make_unique<node>("bond0", options{{"NUM_PATHS", "2"}});
+    a = std::make_unique<node>("bond0", no_failover({{"NUM_PATHS", "2"}}));
+    b = std::make_unique<node>("bond0", no_failover({{"NUM_PATHS", "2"}}));
     b->on_am(settle_id, [](const char *, size_t) { return UCS_OK; });
     std::vector<numbers> on_second;
     for (unsigned i = 0; i < 8; ++i) {
@@ -243,8 +280,8 @@ TEST_F(async_event, a_rail_that_a_connection_does_not_use_may_go_down)
 
     std::string first = devices()[0], second = devices()[1];
     setenv("UCX_VQP_RAILS", (first + ":1," + second + ":1").c_str(), 1);
-    a = std::make_unique<node>("bond0", options{{"NUM_PATHS", "1"}});
-    b = std::make_unique<node>("bond0", options{{"NUM_PATHS", "1"}});
+    a = std::make_unique<node>("bond0", no_failover({{"NUM_PATHS", "1"}}));
+    b = std::make_unique<node>("bond0", no_failover({{"NUM_PATHS", "1"}}));
     b->on_am(settle_id, [](const char *, size_t) { return UCS_OK; });
     connect(*a, *b, first);
     EXPECT_TRUE(works(*eps[0]));

@@ -58,6 +58,62 @@ TEST_F(attr_test, the_bandwidth_is_shared_by_processes)
     EXPECT_EQ(0, a->attr.bandwidth.dedicated);
 }
 
+/* UCP multiplies by the number of endpoints */
+TEST_F(attr_test, the_latency_grows_with_the_queue_pairs_of_an_endpoint)
+{
+    node one(0, {{"NUM_PATHS", "1"}}), four(0, {{"NUM_PATHS", "4"}});
+
+    EXPECT_GT(one.attr.latency.m, 0);
+    EXPECT_DOUBLE_EQ(4 * one.attr.latency.m, four.attr.latency.m);
+    EXPECT_DOUBLE_EQ(one.attr.latency.c, four.attr.latency.c);
+}
+
+/* From these UCP computes up to which length it copies, and from which on it sends
+ * without a copy */
+TEST_F(attr_test, estimates_differ_by_operation)
+{
+    open();
+    auto estimate = [&](uct_ep_operation_t op) {
+        uct_perf_attr_t perf = {};
+
+        perf.field_mask         = UCT_PERF_ATTR_FIELD_OPERATION |
+                                  UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE |
+                                  UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE |
+                                  UCT_PERF_ATTR_FIELD_SEND_PRE_OVERHEAD |
+                                  UCT_PERF_ATTR_FIELD_SEND_POST_OVERHEAD |
+                                  UCT_PERF_ATTR_FIELD_RECV_OVERHEAD |
+                                  UCT_PERF_ATTR_FIELD_BANDWIDTH |
+                                  UCT_PERF_ATTR_FIELD_LATENCY;
+        perf.operation          = op;
+        perf.local_memory_type  = UCS_MEMORY_TYPE_HOST;
+        perf.remote_memory_type = UCS_MEMORY_TYPE_HOST;
+        EXPECT_EQ(UCS_OK, uct_iface_estimate_perf(a->iface, &perf));
+        EXPECT_EQ(a->attr.overhead, perf.recv_overhead);
+        EXPECT_EQ(a->attr.bandwidth.shared, perf.bandwidth.shared);
+        EXPECT_EQ(a->attr.latency.m, perf.latency.m);
+        return perf;
+    };
+
+    for (auto op : {UCT_EP_OP_AM_SHORT, UCT_EP_OP_PUT_SHORT}) {
+        uct_ep_operation_t bcopy = (op == UCT_EP_OP_AM_SHORT) ?
+                                   UCT_EP_OP_AM_BCOPY : UCT_EP_OP_PUT_BCOPY;
+        uct_ep_operation_t zcopy = (op == UCT_EP_OP_AM_SHORT) ?
+                                   UCT_EP_OP_AM_ZCOPY : UCT_EP_OP_PUT_ZCOPY;
+        uct_perf_attr_t s = estimate(op), b = estimate(bcopy), z = estimate(zcopy);
+
+        EXPECT_EQ(a->attr.overhead, s.send_pre_overhead);
+        EXPECT_LT(s.send_pre_overhead, b.send_pre_overhead);  /* a copy */
+        EXPECT_EQ(s.send_pre_overhead, z.send_pre_overhead);
+        EXPECT_LT(s.send_post_overhead, z.send_post_overhead); /* a CQE */
+        EXPECT_EQ(a->attr.latency.c, s.latency.c);
+        EXPECT_LT(s.latency.c, b.latency.c); /* the device fetches the data */
+        EXPECT_EQ(b.latency.c, z.latency.c);
+    }
+    EXPECT_EQ(estimate(UCT_EP_OP_GET_BCOPY).latency.c,
+              estimate(UCT_EP_OP_GET_ZCOPY).latency.c);
+    EXPECT_EQ(a->attr.latency.c, estimate(UCT_EP_OP_ATOMIC_FETCH).latency.c);
+}
+
 TEST_F(attr_test, an_alignment_that_is_no_power_of_two_is_refused)
 {
     log_capture log;

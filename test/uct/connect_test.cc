@@ -310,7 +310,10 @@ public:
         EXPECT_EQ(VQP_OK, vqp_ib_port_query(&dev, 1, &port));
         EXPECT_EQ(VQP_OK, vqp_ib_gid_select(&dev, &port, VQP_IB_GID_AUTO,
                                             &gid));
+        EXPECT_EQ(VQP_OK, vqp_ib_resolver_init(&resolver, &dev,
+                                               port.link == VQP_IB_LINK_ETH));
         params.dev       = &dev;
+        params.resolver  = &resolver;
         params.port      = &port;
         params.gid       = &gid;
         params.hop_limit = 64;
@@ -330,6 +333,7 @@ public:
     ~stranger()
     {
         vqp_ib_ud_cleanup(&ud);
+        vqp_ib_resolver_cleanup(&resolver);
         vqp_ib_dev_close(&dev);
     }
 
@@ -337,7 +341,9 @@ public:
     {
         vqp_ib_ud_msg_t msg;
 
-        (void)vqp_ib_ud_send(&ud, &to, data.data(), (uint32_t)data.size());
+        while (vqp_ib_ud_send(&ud, &to, data.data(), (uint32_t)data.size()) ==
+               VQP_INPROGRESS) { /* the first one resolves the address */
+        }
         (void)vqp_ib_ud_poll(&ud, &msg); /* reaps the send */
     }
 
@@ -373,6 +379,7 @@ public:
     vqp_ib_dev_t     dev;
     vqp_ib_port_t    port;
     vqp_ib_gid_t     gid;
+    vqp_ib_resolver_t resolver;
     vqp_ib_ud_t      ud;
     vqp_ib_ud_addr_t to;
     uint64_t         victim_id;

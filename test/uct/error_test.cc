@@ -703,7 +703,7 @@ TEST_F(error_test, a_flush_after_the_peer_has_closed_fails_at_once)
     completion comp;
     log_capture quiet;
 
-    start({{"TIMEOUT", "4s"}, {"RETRY_COUNT", "6"}});
+    start({{"TIMEOUT", "8s"}, {"RETRY_COUNT", "7"}});
     connect_back();
     ASSERT_EQ(UCS_OK, ba->retry([&] {
         return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
@@ -720,7 +720,7 @@ TEST_F(error_test, a_flush_after_the_peer_has_closed_fails_at_once)
     EXPECT_EQ(0u, ab->errors);
 
     ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &comp.super));
-    if (!until([&] { return comp.calls == 1; }, 2)) {
+    if (!until([&] { return comp.calls == 1; })) {
         ab->destroy();
         FAIL() << "it waits for packets to time out";
     }

@@ -35,7 +35,10 @@ public:
         EXPECT_EQ(VQP_OK, vqp_ib_port_query(&dev, 1, &port));
         EXPECT_EQ(VQP_OK, vqp_ib_gid_select(&dev, &port, VQP_IB_GID_AUTO,
                                             &gid));
+        EXPECT_EQ(VQP_OK, vqp_ib_resolver_init(&resolver, &dev,
+                                               port.link == VQP_IB_LINK_ETH));
         params.dev       = &dev;
+        params.resolver  = &resolver;
         params.port      = &port;
         params.gid       = &gid;
         params.hop_limit = 64;
@@ -62,6 +65,7 @@ public:
         EXPECT_EQ(0, ibv_dereg_mr(mr));
         EXPECT_EQ(0, ibv_destroy_cq(cq));
         vqp_ib_ud_cleanup(&ud);
+        vqp_ib_resolver_cleanup(&resolver);
         vqp_ib_dev_close(&dev);
     }
 
@@ -190,6 +194,7 @@ private:
     vqp_ib_dev_t     dev;
     vqp_ib_port_t    port;
     vqp_ib_gid_t     gid;
+    vqp_ib_resolver_t resolver;
     vqp_ib_ud_t      ud;
     struct ibv_cq   *cq;
     struct ibv_mr   *mr;

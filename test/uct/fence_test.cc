@@ -170,9 +170,7 @@ TEST_P(fence, an_active_message_sees_atomics_before_it)
     uint64_t *cell = (uint64_t*)target->data;
     unsigned got = 0, bad = 0;
 
-    if (!(a->attr.cap.atomic64.op_flags & UCS_BIT(UCT_ATOMIC_OP_ADD))) {
-        GTEST_SKIP() << "the device has no atomics";
-    }
+    SKIP_WITHOUT_ATOMICS(*a);
 
     b->on_am(1, [&](const char *data, size_t) {
         uint64_t value;
@@ -267,13 +265,16 @@ TEST_P(fence, a_get_and_an_atomic_see_the_puts_before_them)
             return uct_ep_get_zcopy(*ab, &iov, 1, target->addr(),
                                     target->rkey(), &get_comp.super);
         }));
-        EXPECT_EQ(UCS_INPROGRESS, ab->retry([&] {
-            return uct_ep_atomic64_fetch(*ab, UCT_ATOMIC_OP_ADD, 1, &result,
-                                         target->addr(slot), target->rkey(),
-                                         &add_comp.super);
-        }));
-        ASSERT_TRUE(until([&] { return get_comp.calls && add_comp.calls; }));
-        EXPECT_EQ(value, result);
+        if (a->has_atomics()) {
+            EXPECT_EQ(UCS_INPROGRESS, ab->retry([&] {
+                return uct_ep_atomic64_fetch(*ab, UCT_ATOMIC_OP_ADD, 1, &result,
+                                             target->addr(slot), target->rkey(),
+                                             &add_comp.super);
+            }));
+            ASSERT_TRUE(until([&] { return add_comp.calls != 0; }));
+            EXPECT_EQ(value, result);
+        }
+        ASSERT_TRUE(until([&] { return get_comp.calls != 0; }));
         EXPECT_EQ(0, memcmp(source->data, source->data + slot, slot / 2));
     }
 }
@@ -387,6 +388,9 @@ TEST_P(fence, a_flush_means_that_the_peer_has_all_it_needs_for_a_message)
         am(i);
         while ((status = uct_ep_flush(*ab, 0, NULL)) == UCS_INPROGRESS) {
             a->progress();
+            if (vqp_fabric() == NULL) { /* a path may fail, which takes both sides */
+                b->progress();
+            }
         }
         ASSERT_EQ(UCS_OK, status);
         if (vqp_fabric() != NULL) { /* what is acknowledged can be polled */

@@ -7,6 +7,8 @@
 
 #include "test/fabric/fabric.h"
 
+#include <uct/api/version.h>
+
 class flush_test : public uct_test {
 protected:
     void connect(const options &config = {})
@@ -120,7 +122,7 @@ TEST_F(flush_test, does_not_wait_for_what_comes_later)
 
 TEST_F(flush_test, confirms_operations_that_have_no_completion)
 {
-    connect();
+    connect(no_failover()); /* its looks would bring completions of their own */
     uint64_t value = 7;
 
     for (int i = 0; i < 5; ++i) {
@@ -508,6 +510,42 @@ TEST_F(flush_test, cancel_ends_what_is_under_way_once_and_reports_no_error)
     EXPECT_EQ(UCS_ERR_CANCELED, comps[7].status);
     EXPECT_EQ(0u, a->errors);
 }
+
+/* UCP's strong fence flushes with this flag: what was posted before is in the peer's
+ * memory, whatever completion it has */
+#if UCT_API >= UCT_VERSION(1, 14)
+TEST_F(flush_test, remote_completes_when_the_peer_s_memory_is_updated)
+{
+    connect({{"NUM_PATHS", "4"}});
+    completion flush;
+    const size_t counter = sizeof(uint64_t); /* the atomic adds to it */
+
+    target->fill(2);
+    ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] { return put(size, NULL); }));
+    ASSERT_EQ(UCS_OK, ab->retry([&] {
+        return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1, target->addr(),
+                                    target->rkey());
+    }));
+    ASSERT_EQ(UCS_INPROGRESS, post([&] {
+        return uct_ep_flush(*ab, UCT_FLUSH_FLAG_REMOTE, &flush.super);
+    }));
+    ASSERT_TRUE(until([&] { return flush.calls == 1; }));
+    EXPECT_EQ(UCS_OK, flush.status);
+    EXPECT_EQ(0, memcmp(target->data + counter, source->data + counter,
+                        size - counter));
+}
+
+TEST_F(flush_test, remote_and_cancel_are_refused_together)
+{
+    connect();
+    log_capture log;
+
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+              uct_ep_flush(*ab, UCT_FLUSH_FLAG_REMOTE | UCT_FLUSH_FLAG_CANCEL, NULL));
+    EXPECT_TRUE(log_capture::has("cancels")) << log_capture::text();
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+#endif
 
 TEST_F(flush_test, cancel_reports_ok_behind_a_flush_that_it_fails)
 {

@@ -11,8 +11,31 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+/* Since 1.15 there is one for RMA and one for atomics */
+#if UCT_API >= UCT_VERSION(1, 15)
+#  define PACK_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA
+#else
+#  define PACK_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE
+#endif
+
 class md_test : public uct_test {
 protected:
+    /* Pack the key of a region with these flags */
+    static ucs_status_t pack(memory &mem, unsigned flags)
+    {
+        uct_md_mkey_pack_params_t params = {};
+        std::vector<char> key(mem.owner.md_attr.rkey_packed_size);
+
+        params.field_mask = UCT_MD_MKEY_PACK_FIELD_FLAGS;
+        params.flags      = flags;
+#if UCT_API >= UCT_VERSION(1, 16)
+        return uct_md_mkey_pack_v2(mem.owner.md, mem.memh, mem.data, mem.length,
+                                   &params, key.data());
+#else
+        return uct_md_mkey_pack_v2(mem.owner.md, mem.memh, &params, key.data());
+#endif
+    }
+
     /* Registering must fail; returns what was logged */
     std::string refuse(void *address, size_t length, unsigned flags = 0)
     {
@@ -219,6 +242,15 @@ TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)
         params.memh       = target.memh;
         params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
         params.comp       = &invalidated.super;
+
+#if UCT_API >= UCT_VERSION(1, 16)
+        /* the API wants the key to be packed for it first */
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, uct_md_mem_dereg_v2(b->md, &params));
+        ASSERT_EQ(UCS_OK, pack(target, 0));
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, uct_md_mem_dereg_v2(b->md, &params));
+        EXPECT_EQ(0u, invalidated.calls);
+#endif
+        ASSERT_EQ(UCS_OK, pack(target, PACK_INVALIDATE));
         ASSERT_EQ(UCS_OK, uct_md_mem_dereg_v2(b->md, &params));
         target.memh = UCT_MEM_HANDLE_NULL;
         ASSERT_TRUE(until([&] { return invalidated.calls == 1; }));
@@ -257,7 +289,7 @@ TEST_F(md_test, a_peer_may_do_what_the_flags_of_a_registration_say)
         if (flags == 0) {
             allows = UCT_MD_MEM_ACCESS_ALL;
         }
-        for (unsigned op = 0; op < 3; ++op) {
+        for (unsigned op = 0; op < (a->has_atomics() ? 3 : 2); ++op) {
             endpoint ep(*a, *b);
             completion comp;
             uint64_t result = 7;
@@ -351,6 +383,41 @@ TEST_F(md_test, memory_can_be_registered_many_times)
                                                base.data + i * 1001));
     }
 }
+
+/* What the attributes do not offer is refused with a reason */
+#if UCT_API >= UCT_VERSION(1, 14)
+TEST_F(md_test, a_dmabuf_descriptor_is_refused)
+{
+    uct_md_mem_reg_params_t params = {};
+    uct_mem_h memh                 = UCT_MEM_HANDLE_NULL;
+    char data[4096];
+
+    open();
+    EXPECT_FALSE(a->md_attr.cap.flags & UCT_MD_FLAG_REG_DMABUF);
+    params.field_mask = UCT_MD_MEM_REG_FIELD_FLAGS |
+                        UCT_MD_MEM_REG_FIELD_DMABUF_FD;
+    params.flags      = UCT_MD_MEM_ACCESS_ALL;
+    params.dmabuf_fd  = UCT_DMABUF_FD_INVALID; /* this one means: none */
+    ASSERT_EQ(UCS_OK, uct_md_mem_reg_v2(a->md, data, sizeof(data), &params, &memh));
+    EXPECT_EQ(UCS_OK, uct_md_mem_dereg(a->md, memh));
+
+    log_capture log;
+    params.dmabuf_fd = 0;
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              uct_md_mem_reg_v2(a->md, data, sizeof(data), &params, &memh));
+    EXPECT_TRUE(log_capture::has("dmabuf")) << log_capture::text();
+}
+
+TEST_F(md_test, a_key_is_not_exported)
+{
+    open();
+    EXPECT_FALSE(a->md_attr.cap.flags & UCT_MD_FLAG_EXPORTED_MKEY);
+    memory mem(*a, 4096);
+    log_capture log;
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, pack(mem, UCT_MD_MKEY_PACK_FLAG_EXPORT));
+    EXPECT_TRUE(log_capture::has("exported")) << log_capture::text();
+}
+#endif
 
 /* UCP of UCX 1.16 and newer compares remote keys */
 #if UCT_API >= UCT_VERSION(1, 16)

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 /* Everything ends within this time, in seconds; timeouts of the transport that
  * are part of it are set to a fraction */
 static const double patience = 8;
@@ -156,6 +158,9 @@ void nth_scenario::post_atomics()
 {
     uint64_t remote = (uint64_t)m_b.mem.data.data() + ATOMIC_OFFSET;
 
+    if (!(m_a.attr.cap.atomic64.op_flags & UCS_BIT(UCT_ATOMIC_OP_ADD))) {
+        return;
+    }
     post("atomic_post", [&](uct_completion_t*) {
         return uct_ep_atomic64_post(m_a.ep, UCT_ATOMIC_OP_ADD, 1, remote,
                                     m_b.mem.bundle.rkey);
@@ -201,8 +206,14 @@ void nth_scenario::transfer()
         EXPECT_EQ(UCS_OK, uct_ep_fence(m_a.ep, 0));
     }
     post_puts();
+    if (fail_path) {
+        fail_path();
+    }
     post_gets();
     post_atomics();
+    if (fail_path) {
+        post_puts();
+    }
     post_messages();
     m_started = true;
     flush();
@@ -214,6 +225,18 @@ void nth_scenario::transfer()
     }, patience)) << m_b.received << " of " << m_sent << " messages arrived";
     m_started = false;
     m_completed = true;
+    if (fail_path && clean()) {
+        EXPECT_TRUE(progress_until([&] { return is_over() || !clean(); }, patience))
+                << "the path does not come back";
+    }
+}
+
+bool nth_scenario::all_done() const
+{
+    return clean() && std::all_of(m_ops.begin(), m_ops.end(), [](const auto &op) {
+        return (op->status == UCS_OK) ||
+               ((op->name == "atomic_fetch") && (op->status == UCS_ERR_IO_ERROR));
+    });
 }
 
 void nth_scenario::check()
@@ -245,6 +268,9 @@ void nth_scenario::check()
         memcpy(&value, target + ATOMIC_OFFSET, sizeof(value));
         EXPECT_LE(m_added, value);
         EXPECT_LE(value, m_adds) << "an atomic was executed twice";
+        if (fail_path && exact && all_done()) {
+            EXPECT_EQ(m_adds, value) << "an atomic was not executed";
+        }
     }
     if (success) {
         EXPECT_EQ(m_sent, m_b.received);
@@ -255,12 +281,17 @@ void nth_scenario::check()
 
 void nth_scenario::run()
 {
-    static const options config = {
+    options config = {
         {"NUM_PATHS", "2"},         {"TIMEOUT", "2ms"},
         {"RETRY_COUNT", "2"},       {"CONNECT_TIMEOUT", "1s"},
         {"GAP_TIMEOUT", "100ms"},   {"RNR_TIMEOUT", "100us"},
         {"RNR_RETRY_COUNT", "3"},   {"FRAG_SIZE", "16k"},
     };
+
+    if (fail_path) {
+        config["FAILOVER"] = "y";
+    }
+    config.insert(more.begin(), more.end());
 
     if (m_a.up(config) && m_b.up(config) && m_a.reg(size, 1) &&
         m_b.reg(size, 2) && m_a.connect(m_b, endpoints) && m_b.connect(m_a)) {

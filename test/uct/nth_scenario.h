@@ -10,7 +10,7 @@
 
 #include "uct_fixture.h"
 
-/* Where what lies in each side's memory */
+/* The layout of each side's memory */
 enum {
     ATOMIC_OFFSET = 0,
     SHORT_OFFSET  = 64,
@@ -87,8 +87,19 @@ public:
     /* There was nothing to open: that is no error, and nothing is logged */
     bool absent() const { return m_a.absent || m_b.absent; }
 
+    /* All operations were successful; but for results of atomics, with failover */
+    bool all_done() const;
+
+    options  more;              /* of the interfaces */
     unsigned endpoints = 1;     /* of the first side; one carries the traffic */
     bool     goes_on   = false; /* sends on while it waits, and no fences */
+
+    /* With failover: makes a path fail, when some operations were posted. All that
+     * follows is posted while it is down, or comes back. */
+    std::function<void()> fail_path;
+    /* ... the end of that: the path is up again */
+    std::function<bool()> is_over;
+    bool exact = true; /* every atomic is executed, whatever becomes of its result */
 
 private:
     void transfer();

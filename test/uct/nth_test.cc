@@ -1,7 +1,7 @@
 /*
  * The n-th call of each verb fails, for each n, and so does the n-th
  * allocation: in set-up, connecting, transfer and teardown. And completions
- * that lie, are missing, or come twice. On the software fabric.
+ * that are wrong, are missing, or come twice. On the software fabric.
  */
 #include "nth_alloc.h"
 #include "nth_scenario.h"
@@ -13,19 +13,26 @@
 #include <algorithm>
 #include <iterator>
 
-static void expect_nothing_left(const std::string &when)
+/* Tests in which destroying fails leave objects: those of @a before are left still */
+static void expect_no_more_left(const std::string &when,
+                                const vqp_fabric_objects_t &before)
 {
     vqp_fabric_objects_t left;
 
     vqp_fabric()->objects(&left);
-    EXPECT_EQ(0u, left.contexts) << when;
-    EXPECT_EQ(0u, left.pds) << when;
-    EXPECT_EQ(0u, left.mrs) << when;
-    EXPECT_EQ(0u, left.channels) << when;
-    EXPECT_EQ(0u, left.cqs) << when;
-    EXPECT_EQ(0u, left.srqs) << when;
-    EXPECT_EQ(0u, left.qps) << when;
-    EXPECT_EQ(0u, left.ahs) << when;
+    EXPECT_EQ(before.contexts, left.contexts) << when;
+    EXPECT_EQ(before.pds, left.pds) << when;
+    EXPECT_EQ(before.mrs, left.mrs) << when;
+    EXPECT_EQ(before.channels, left.channels) << when;
+    EXPECT_EQ(before.cqs, left.cqs) << when;
+    EXPECT_EQ(before.srqs, left.srqs) << when;
+    EXPECT_EQ(before.qps, left.qps) << when;
+    EXPECT_EQ(before.ahs, left.ahs) << when;
+}
+
+static void expect_nothing_left(const std::string &when)
+{
+    expect_no_more_left(when, {});
 }
 
 static void expect_no_violations(const std::string &when)
@@ -47,6 +54,7 @@ protected:
         static bool warm = false;
 
         vqp_fabric()->violations_reset();
+        more.clear();
         if (!warm) {
             warm = true;
             warm_up();
@@ -97,6 +105,9 @@ protected:
         DOWN        /* no port to open: that is no failure, and not logged */
     };
 
+    /* Options of the interfaces */
+    static options more;
+
     /* Run the program with these faults. @return whether it had any. */
     static bool survives(const std::string &script, excuse excused = NONE)
     {
@@ -130,6 +141,7 @@ protected:
         log_capture log(UCS_LOG_LEVEL_DIAG);
         nth_scenario scenario;
 
+        scenario.more      = more;
         scenario.goes_on   = goes_on;
         scenario.endpoints = endpoints;
         scenario.run();
@@ -185,6 +197,8 @@ protected:
         return (live <= 0) && (mapped == 0);
     }
 };
+
+options nth::more;
 
 TEST_F(nth, none_fails)
 {
@@ -338,13 +352,147 @@ TEST_F(nth, allocation_fails)
     expect_no_violations("allocations");
 }
 
+/* ---- while a path fails and comes back ---- */
+
+class nth_failover : public nth {
+protected:
+    void SetUp() override
+    {
+        static bool warm = false;
+
+        nth::SetUp();
+        if (!IsSkipped() && !warm) {
+            warm = true;
+            fail_in_failover("", 0, true);
+        }
+    }
+
+    /* A path fails with requests that were executed and not acknowledged, in front
+     * of the n-th call (of @a script) or allocation (not 0), which fails. The endpoint
+     * must live, and the path come back. @return whether the call did fail. */
+    static bool survives(const std::string &script, unsigned allocation,
+                         bool leaves, bool exact)
+    {
+        ::testing::ScopedTrace trace(__FILE__, __LINE__,
+                                     script + std::to_string(allocation));
+        vqp_fabric_objects_t before;
+        bool met = false;
+
+        vqp_fabric()->objects(&before);
+        expect_balance(!leaves, [&] {
+            met = fail_in_failover(script, allocation, exact);
+            if (leaves) {
+                vqp_fabric()->violations_reset();
+            } else {
+                expect_no_more_left(script, before);
+            }
+            expect_no_violations(script);
+        });
+        return met;
+    }
+
+private:
+    static bool fail_in_failover(const std::string &script, unsigned allocation,
+                                 bool exact)
+    {
+        log_capture log(UCS_LOG_LEVEL_DIAG);
+        nth_scenario scenario;
+        bool met = false;
+
+        scenario.exact     = exact;
+        scenario.fail_path = [&] {
+            faults("unacked nth=3 more=2; " + script);
+            nth_alloc_fail(allocation);
+        };
+        scenario.is_over   = [] { return ups() >= 2; };
+        scenario.run();
+        /* the request that was not acknowledged is a fault, too */
+        met = (allocation == 0) ? (vqp_fabric()->fault_hits() > 1) :
+                                  nth_alloc_failed();
+        nth_alloc_fail(0);
+        faults("");
+        EXPECT_TRUE(scenario.all_done()) << log_capture::text();
+        return met;
+    }
+
+    /* Sides that have the path back */
+    static unsigned ups()
+    {
+        std::string text = log_capture::text();
+        unsigned count   = 0;
+
+        for (size_t at = text.find("is up again"); at != text.npos;
+             at = text.find("is up again", at + 1)) {
+            ++count;
+        }
+        return count;
+    }
+};
+
+TEST_F(nth_failover, none_fails)
+{
+    EXPECT_FALSE(survives("", 0, false, true));
+}
+
+TEST_F(nth_failover, allocation_fails)
+{
+    unsigned n = 1;
+
+    if (!nth_alloc_possible()) {
+        GTEST_SKIP() << "a sanitizer has the allocators";
+    }
+    while (survives("", n, false, true) && !HasFailure() && (n < 200)) {
+        ++n;
+    }
+    printf("    %u allocations\n", n - 1);
+}
+
+class nth_failover_verb : public nth_failover,
+                          public ::testing::WithParamInterface<nth_verb_param> {
+};
+
+TEST_P(nth_failover_verb, fails)
+{
+    const nth_verb_param &verb = GetParam();
+    std::string name           = verb.name;
+    unsigned n, met            = 0;
+
+    for (n = 1;; n += (n < verb.each) ? 1 : n / 4) {
+        /* a queue pair that can not be moved to ERR or queried has source imm */
+        if (!survives("call verb=" + name + " nth=" + std::to_string(n) + " errno=" +
+                      verb.error, 0, verb.destroys,
+                      (name != "query_qp") && (name != "modify_qp")) ||
+            HasFailure()) {
+            break;
+        }
+        ++met;
+    }
+    EXPECT_GT(met, 0u) << "it is never called";
+    printf("    %u of less than %u calls failed\n", met, n);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+        each, nth_failover_verb,
+        ::testing::Values(nth_verb_param{"query_port", "EIO", 40, 0},
+                          nth_verb_param{"query_qp", "EIO", 40, 0},
+                          nth_verb_param{"create_qp", "ENOMEM", 40, 0},
+                          nth_verb_param{"modify_qp", "EINVAL", 40, 0},
+                          nth_verb_param{"poll_cq", "EIO", 20, 0},
+                          nth_verb_param{"post_send", "ENOMEM", 40, 0},
+                          nth_verb_param{"post_recv", "ENOMEM", 40, 0},
+                          nth_verb_param{"destroy_qp", "EBUSY", 40, 1}),
+        [](const ::testing::TestParamInfo<nth_verb_param> &info) {
+            return std::string(info.param.name);
+        });
+
 /* ---- work requests and completions ---- */
 
 /* The program, its n-th send with a fault of this kind, for each n */
-#define NTH_WR_TEST(_name, _script, _excuse) \
+#define NTH_WR_TEST(_name, _script, _excuse, ...) \
     TEST_F(nth, _name) \
     { \
         unsigned n, met = 0; \
+        more = options{__VA_ARGS__}; \
         for (n = 1;; n += (n < 40) ? 1 : n / 8) { \
             if (!survives(std::string(_script) + " nth=" + \
                           std::to_string(n) + "; garbage count=all", \
@@ -362,9 +510,13 @@ NTH_WR_TEST(send_is_not_answered, "wr status=RETRY_EXC_ERR", NONE)
 NTH_WR_TEST(send_is_refused, "wr status=REM_ACCESS_ERR", NONE)
 NTH_WR_TEST(send_fails_at_the_responder, "wr status=REM_OP_ERR", NONE)
 NTH_WR_TEST(send_is_executed_and_not_acknowledged, "unacked", NONE)
-NTH_WR_TEST(send_completion_is_withheld, "withhold dir=send", NEEDS_MORE)
+/* A path that fails waits for the completion of each of its sends: no such device can
+ * have failover */
+NTH_WR_TEST(send_completion_is_withheld, "withhold dir=send", NEEDS_MORE,
+            {"FAILOVER", "n"})
 NTH_WR_TEST(receive_completion_is_withheld, "withhold dir=recv", NEEDS_MORE)
-NTH_WR_TEST(send_completion_comes_twice, "duplicate dir=send", NONE)
+NTH_WR_TEST(send_completion_comes_twice, "duplicate dir=send", NONE,
+            {"FAILOVER", "n"})
 NTH_WR_TEST(receive_completion_comes_twice, "duplicate dir=recv", MISCOUNTS)
 
 TEST_F(nth, receives_are_missing)

@@ -233,10 +233,7 @@ TEST_P(ops, atomics_are_executed_once_and_return_what_was_there)
     uint64_t sum         = start;
     uint64_t result;
 
-    if (!(a->attr.cap.atomic64.op_flags & UCS_BIT(UCT_ATOMIC_OP_ADD))) {
-        GTEST_SKIP() << "the device has no atomics";
-    }
-
+    SKIP_WITHOUT_ATOMICS(*a);
     *cell = start;
     for (uint64_t i = 1; i <= 300; ++i) {
         completion comp;

@@ -36,7 +36,7 @@ protected:
             return false;
         }
 
-        open(config);
+        open(no_failover(config)); /* else slow paths are given up */
         settle();
         if (vqp_fabric() == NULL) {
             EXPECT_TRUE(fault("skew " + a->name + " 2"));

@@ -84,10 +84,7 @@ TEST_F(progress_test, nothing_is_written_for_an_endpoint_that_is_gone)
 
     start();
     unpacked = 0;
-    if (!(a->attr.cap.atomic64.fop_flags & UCS_BIT(UCT_ATOMIC_OP_ADD))) {
-        GTEST_SKIP() << "the device has no atomics";
-    }
-
+    SKIP_WITHOUT_ATOMICS(*a);
     memset(target->data, 0, 4096);
     ASSERT_EQ(UCS_INPROGRESS,
               uct_ep_atomic64_fetch(*ab, UCT_ATOMIC_OP_ADD, 1, &result,

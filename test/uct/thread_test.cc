@@ -23,21 +23,21 @@ constexpr uint8_t  am_id   = 3;
 /* Data exchanged by the threads beside the transport */
 class meeting {
 public:
-    struct card {
+    struct address_info {
         std::string address, key;
         uint64_t    memory;
     };
 
-    void post(unsigned self, const card &own)
+    void post(unsigned self, const address_info &own)
     {
         std::lock_guard<std::mutex> lock(mutex);
-        cards[self] = own;
+        addresses[self] = own;
     }
 
-    card of(unsigned who)
+    address_info of(unsigned who)
     {
         std::lock_guard<std::mutex> lock(mutex);
-        return cards[who];
+        return addresses[who];
     }
 
     /* Both have come here so many times; meanwhile interfaces progress */
@@ -50,7 +50,7 @@ public:
 
 private:
     std::mutex                           mutex;
-    std::array<card, 2>                  cards;
+    std::array<address_info, 2>                  addresses;
     std::array<std::atomic<unsigned>, 2> times = {};
 };
 
@@ -193,7 +193,7 @@ std::string talker::talk(unsigned rounds)
 
     *counter = 0;
     expect("begin", place.wait(self));
-    meeting::card other = place.of(1 - self);
+    meeting::address_info other = place.of(1 - self);
     remote_key key(other.key);
     for (unsigned round = 0; (round < rounds) && error.empty(); ++round) {
         endpoint peer(own, other.address);
@@ -224,6 +224,14 @@ std::string talker::talk(unsigned rounds)
 
 class thread_test : public uct_test {
 protected:
+    void SetUp() override
+    {
+        uct_test::SetUp();
+        if (!IsSkipped()) {
+            SKIP_WITHOUT_ATOMICS(node(0)); /* which talkers count with */
+        }
+    }
+
     /* Two threads; with a domain, both interfaces belong to it */
     static void talk(unsigned rounds, const options &config = {},
                      node *domain = nullptr)
@@ -258,6 +266,36 @@ TEST_F(thread_test, two_workers_share_a_memory_domain)
     node domain(0);
 
     talk(6, {}, &domain);
+}
+
+/* UCX's async thread sets up what the calls use */
+TEST_F(thread_test, an_endpoint_may_be_used_while_it_connects)
+{
+    node here(0), there(1);
+    unsigned got = 0, sent = 0;
+
+    there.on_am(am_id, [&](const char *, size_t) { ++got; return UCS_OK; });
+    for (unsigned round = 0; round < 40; ++round) {
+        endpoint ep(here, there);
+        unsigned calls      = 0;
+        ucs_status_t status = UCS_ERR_NO_RESOURCE;
+
+        /* half of them go before they are connected, or soon after */
+        while ((status == UCS_ERR_NO_RESOURCE) &&
+               ((round % 2) || (calls++ < 20 * round))) {
+            EXPECT_EQ(UCS_OK, uct_ep_check(ep, 0, NULL));
+            EXPECT_FALSE(uct_ep_flush(ep, 0, NULL) == UCS_ERR_IO_ERROR);
+            status = uct_ep_am_short(ep, am_id, 0, NULL, 0);
+            (void)here.progress();
+        }
+        if (status == UCS_OK) {
+            ++sent;
+            EXPECT_EQ(UCS_OK, ep.flush());
+        }
+        EXPECT_EQ(0u, ep.errors);
+    }
+    EXPECT_GE(sent, 20u);
+    EXPECT_TRUE(until([&] { return got == sent; }));
 }
 
 /* The device's events come in UCX's async thread, and go through the list of

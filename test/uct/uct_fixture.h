@@ -34,6 +34,14 @@ uct_component_h component();
 /* Options of an interface, without the prefix UCX_VQP_ */
 typedef std::map<std::string, std::string> options;
 
+/* The same, of an interface whose endpoints fail with their first path: for tests of
+ * how they fail */
+inline options no_failover(options more = {})
+{
+    more["FAILOVER"] = "n";
+    return more;
+}
+
 /* Everything logged between construction and destruction, at any level that
  * UCX_LOG_LEVEL allows, or at @a level; none of it is printed */
 class log_capture {
@@ -79,6 +87,12 @@ public:
     /* Close the interface now: its statistics are written */
     void close();
 
+    /* Has the device atomics? Some have none: profile irdma of the fabric */
+    bool has_atomics() const
+    {
+        return (attr.cap.atomic64.op_flags & UCS_BIT(UCT_ATOMIC_OP_ADD)) != 0;
+    }
+
     /* Device and interface address, and the length of the former, as one string
      * for another process */
     std::string address() const;
@@ -104,6 +118,12 @@ private:
     bool                  own_md;
     std::map<uint8_t, am_handler> handlers;
 };
+
+/* In a test or SetUp() */
+#define SKIP_WITHOUT_ATOMICS(_node) \
+    if (!(_node).has_atomics()) { \
+        GTEST_SKIP() << "the device has no atomics"; \
+    }
 
 /* How the threads of nodes that are opened from now on wait for the async
  * thread. Where time passes only while all threads sleep (UML's

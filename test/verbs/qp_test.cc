@@ -53,6 +53,24 @@ TEST_F(qp, too_much_inline_is_lowered)
     vqp_ib_qp_destroy(&other);
 }
 
+/* Limits of devices are such numbers: half of what was asked could be less */
+TEST_F(qp, inline_is_lowered_to_powers_of_two)
+{
+    vqp_ib_qp_params_t params = {16, 16, 60, 1};
+    char error[128]           = "";
+    vqp_ib_qp_t other;
+
+    if (vqp_fabric() == NULL) {
+        GTEST_SKIP() << "faults are made by the software fabric";
+    }
+    ASSERT_EQ(0, vqp_fabric()->faults("call verb=create_qp count=2 errno=EINVAL",
+                                      error, sizeof(error))) << error;
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_create(&other, &a->dev, x->cq(), &params));
+    vqp_fabric()->faults(NULL, NULL, 0);
+    EXPECT_EQ(16u, other.granted.max_inline);
+    vqp_ib_qp_destroy(&other);
+}
+
 TEST_F(qp, too_deep_a_queue_is_refused_with_the_limit)
 {
     log_capture log;

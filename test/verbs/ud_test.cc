@@ -4,11 +4,14 @@
  */
 #include "verbs_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 namespace {
 
 struct node {
     rail        *r;
-    vqp_ib_ud_t ud;
+    vqp_ib_resolver_t resolver;
+    vqp_ib_ud_t       ud;
 
     node(rail *r_, uint32_t mtu, uint32_t num_sends, uint32_t num_ahs) : r(r_)
     {
@@ -17,7 +20,10 @@ struct node {
         uint16_t pkey;
 
         port.mtu         = mtu;
+        EXPECT_EQ(VQP_OK, vqp_ib_resolver_init(&resolver, &r->dev,
+                                               port.link == VQP_IB_LINK_ETH));
         params.dev       = &r->dev;
+        params.resolver  = &resolver;
         params.port      = &port;
         params.gid       = &r->gid;
         params.hop_limit = 64;
@@ -29,7 +35,11 @@ struct node {
         EXPECT_EQ(VQP_OK, vqp_ib_ud_init(&ud, &params));
     }
 
-    ~node() { vqp_ib_ud_cleanup(&ud); }
+    ~node()
+    {
+        vqp_ib_ud_cleanup(&ud);
+        vqp_ib_resolver_cleanup(&resolver);
+    }
 
     vqp_ib_ud_addr_t addr() const
     {
@@ -298,10 +308,29 @@ TEST_F(ud, address_that_does_not_resolve_is_unreachable)
     }
 
     to.gid[15] = 250; /* the same network, without a host */
-    EXPECT_EQ(VQP_ERR_UNREACHABLE, vqp_ib_ud_send(&x->ud, &to, "x", 1));
+    EXPECT_TRUE(eventually([&] {
+        return vqp_ib_ud_send(&x->ud, &to, "x", 1) == VQP_ERR_UNREACHABLE;
+    }));
     EXPECT_TRUE(log.has("ibv_create_ah"));
     /* The failure leaves the cache as it was */
     to = y->addr();
-    EXPECT_EQ(VQP_OK, vqp_ib_ud_send(&x->ud, &to, "x", 1));
+    EXPECT_TRUE(eventually([&] {
+        return vqp_ib_ud_send(&x->ud, &to, "x", 1) == VQP_OK;
+    }));
     ASSERT_TRUE(x->settle());
+}
+
+TEST_F(ud, send_does_not_wait_for_a_host_that_is_not_there)
+{
+    vqp_ib_ud_addr_t to = y->addr();
+
+    if (vqp_fabric() == nullptr) {
+        GTEST_SKIP() << "needs the software fabric";
+    }
+
+    /* One that waits gets the answer */
+    vqp_fabric()->faults("resolve count=all stall=10s", nullptr, 0);
+    EXPECT_EQ(VQP_INPROGRESS, vqp_ib_ud_send(&x->ud, &to, "x", 1));
+    EXPECT_EQ(1u, vqp_fabric()->stalled());
+    vqp_fabric()->faults(nullptr, nullptr, 0);
 }

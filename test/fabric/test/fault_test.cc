@@ -37,6 +37,9 @@ TEST_F(fault_script, takes_rules_blanks_and_comments)
                              "duplicate xor=0x10000 as=WR_FLUSH_ERR dir=recv",
                              "rate at=1ms to=100; delay at=0s to=1ms for=2ms",
                              "kill role=x nth=3 op=SEND; kill proc=1 at=5ms",
+                             "dark at=0s; dark path=1/4 at=1ms for=5ms every=1s",
+                             "dark dev=fab1 at=0s every=9ms for=1ms qpn=5",
+                             "qp path=0/4 at=1ms every=2ms; qp path=3 at=1s",
                              "rate path=3/4 dev=fab0 at=1s every=1s to=0",
                              "rate port=1 at=1s to=5; delay qpn=17 at=1s to=0s"}) {
         EXPECT_EQ("", error(good)) << good;
@@ -61,15 +64,18 @@ TEST_F(fault_script, says_what_is_wrong)
     }
     for (const char *bad : {"rate at=1s path=4/4 to=1", "rate at=1s to=1ms",
                             "rate at=1s path=/4 to=1", "delay at=1s to=5",
-                            "qp at=5", "port at=1h", "port for=1ms at=-1ms"}) {
+                            "qp at=5", "dark at=1s path=4/4", "dark at=0s for=0s",
+                            "dark at=0s every=5", "port at=1h", "port for=1ms at=-1ms"}) {
         EXPECT_NE(std::string::npos, error(bad).find("not understood")) << bad;
     }
     for (const char *bad : {"wr more=1", "unacked part=1", "call after=1",
-                            "chain verb=post_send", "withhold xor=1"}) {
+                            "chain verb=post_send", "dark at=0s nth=2",
+                            "qp at=0s for=1ms", "withhold xor=1"}) {
         EXPECT_NE(std::string::npos, error(bad).find("no such key")) << bad;
     }
     EXPECT_NE("", error("port for=1ms"));
     EXPECT_NE("", error("qp"));
+    EXPECT_EQ("needs a time: at=: 'dark'", error("dark for=1ms"));
     EXPECT_EQ("needs a time: at=: 'rate'", error("rate to=5"));
     EXPECT_EQ("needs a value: to=: 'rate'", error("rate at=1s"));
     EXPECT_EQ("of a port or of a path: 'rate'",
@@ -119,6 +125,8 @@ TEST_F(fault_script, acts_at_once_or_says_why_not)
 
     EXPECT_EQ(-1, fabric().act("wr", text, sizeof(text)));
     EXPECT_STREQ("not to be done at once: 'wr'", text);
+    EXPECT_EQ(-1, fabric().act("dark", text, sizeof(text)));
+    EXPECT_STREQ("not to be done at once: 'dark'", text);
     EXPECT_EQ(-1, fabric().act("rate to=5", text, sizeof(text)));
     EXPECT_STREQ("rate: No such file or directory", text); /* not timed */
     EXPECT_EQ(-1, fabric().act("port dev=fab9", text, sizeof(text)));
@@ -426,6 +434,91 @@ TEST_F(fault_time, a_queue_pair_goes_to_error)
     EXPECT_EQ(IBV_QPS_RTS, b->state());
 }
 
+/* a and b of the fixture are paths 0 and 1, c and d here 2 and 3 */
+TEST_F(fault_time, connected_paths_go_to_error_by_number_again_and_again)
+{
+    endpoint c(*dev), d(*dev), other(*dev);
+
+    c.connect(d);
+    d.connect(c);
+    ASSERT_EQ(0, other.to_init()); /* path 4 */
+    faults("qp path=0/2 at=1ms every=1ms");
+    EXPECT_TRUE(eventually([&] {
+        return (a->state() == IBV_QPS_ERR) && (c.state() == IBV_QPS_ERR);
+    }));
+    EXPECT_EQ(IBV_QPS_RTS, b->state());
+    EXPECT_EQ(IBV_QPS_RTS, d.state());
+    ASSERT_EQ(0, c.to(IBV_QPS_RESET));
+    c.connect(d);
+    EXPECT_TRUE(eventually([&] { return c.state() == IBV_QPS_ERR; }));
+    EXPECT_EQ(IBV_QPS_INIT, other.state());
+}
+
+TEST_F(fault_time, a_dark_path_answers_again)
+{
+    qp_options patient;
+
+    patient.timeout = 10;
+    patient.retry   = 7;
+    endpoint c(*dev, patient), d(*dev, patient);
+    c.connect(d);
+    d.connect(c);
+    /* A process that is not run for 20 ms misses it */
+    EXPECT_TRUE(eventually([&] {
+        double begin = now();
+
+        faults("dark path=2 at=0s for=20ms; dark dev=fab1 at=0s");
+        EXPECT_EQ(0, c.post(IBV_WR_RDMA_WRITE, d));
+        EXPECT_EQ(0, d.post(IBV_WR_RDMA_WRITE, c)); /* path 3 */
+        EXPECT_EQ(IBV_WC_SUCCESS, d.next().status);
+        EXPECT_EQ(IBV_WC_SUCCESS, c.next().status);
+        if (fabric().fault_hits() == 0) {
+            return false;
+        }
+        EXPECT_GE(now(), begin + 0.02);
+        return true;
+    }));
+}
+
+TEST_F(fault_time, darkness_begins_at_a_time_and_outlasts_the_retries)
+{
+    double begin = now();
+
+    faults("dark path=0/2 at=30ms for=10s every=20s");
+    EXPECT_TRUE(eventually([&] {
+        if (a->post(IBV_WR_RDMA_WRITE, *b) == 0) {
+            (void)a->next();
+        }
+        return a->state() == IBV_QPS_ERR;
+    }));
+    EXPECT_GE(now(), begin + 0.03);
+    EXPECT_EQ(4u, fabric().fault_hits()); /* attempts of the last one */
+}
+
+TEST_F(fault_time, darkness_comes_back)
+{
+    unsigned changes = 0;
+    bool was_dark    = true;
+    qp_options patient;
+
+    patient.retry = 7;
+    endpoint c(*dev, patient), d(*dev, patient);
+    c.connect(d);
+    d.connect(c);
+    faults("dark at=0s for=3ms every=10ms");
+    EXPECT_TRUE(eventually([&] {
+        uint64_t hits = fabric().fault_hits();
+
+        EXPECT_EQ(0, c.post(IBV_WR_RDMA_WRITE, d));
+        EXPECT_EQ(IBV_WC_SUCCESS, c.next().status); /* a retry comes through */
+        if ((fabric().fault_hits() != hits) != was_dark) {
+            was_dark = !was_dark;
+            ++changes;
+        }
+        return changes == 6;
+    }));
+}
+
 TEST_F(fault_time, a_queue_pair_goes_to_error_now)
 {
     std::string name = dev->name();
@@ -452,6 +545,27 @@ TEST_F(fault_time, a_port_is_not_left_down_by_a_script_that_ends)
     faults("");
     EXPECT_EQ(IBV_EVENT_PORT_ACTIVE, event());
     EXPECT_EQ(IBV_PORT_ACTIVE, port_state());
+}
+
+TEST_F(fault_time, a_device_fails_for_good)
+{
+    std::string name = dev->name();
+    ibv_port_attr attr = {};
+
+    EXPECT_EQ(ENODEV, fabric().device("nonsense", 0));
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    ASSERT_EQ(0, fabric().device(name.c_str(), 0));
+    EXPECT_EQ(IBV_EVENT_DEVICE_FATAL, event());
+    EXPECT_EQ(IBV_EVENT_PORT_ERR, event());
+    EXPECT_EQ(EIO, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(EIO, ibv_query_port(dev->context, 1, &attr));
+    EXPECT_EQ(nullptr, ibv_reg_mr(dev->pd, &attr, sizeof(attr), 0));
+    EXPECT_EQ(EIO, errno);
+    ASSERT_EQ(0, fabric().device(name.c_str(), 1));
+    EXPECT_EQ(IBV_EVENT_PORT_ACTIVE, event());
+    EXPECT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
 }
 
 TEST_F(fault_time, with_the_port_down_sends_fail)

@@ -28,6 +28,11 @@ static const std::vector<layout> &layouts()
         {"virtual_", {"MODE=timed", "CLOCK=virtual", "DELAY=10us", "JITTER=0",
                       "PATH_RATE=1000"}},
         {"rxe_", {"PROFILE=rxe"}},
+        {"irdma_", {"PROFILE=irdma", "MAX_MR=4711"}},
+        {"bnxt_", {"PROFILE=bnxt"}},
+        {"small_", {"PROFILE=small"}},
+        {"efa_", {"PROFILE=efa"}},
+        {"garbage_", {"RQ_PSN=garbage"}},
         {"ib_", {"LINK=infiniband"}},
         {"arm_", {"ARM=event"}},
     };

@@ -4,6 +4,7 @@
 #include "fabric_fixture.h"
 
 #include <arpa/inet.h>
+#include <thread>
 #include <unistd.h>
 
 class ud : public fabric_test {
@@ -62,12 +63,10 @@ protected:
     }
 
     /* Attributes of a queue pair without a peer */
-    int unreachable()
+    int connect(const union ibv_gid &gid)
     {
-        union ibv_gid gid = dev->gid;
         endpoint c(*dev);
 
-        gid.raw[15] = 200;
         EXPECT_EQ(0, c.to_init());
         return c.to_rtr(0x11, gid, 0);
     }
@@ -162,7 +161,38 @@ TEST_F(ud, an_unknown_address_does_not_resolve)
     attr.grh.dgid.raw[15] = 200;
     EXPECT_EQ(nullptr, ibv_create_ah(dev->pd, &attr));
     EXPECT_EQ(EHOSTUNREACH, errno);
-    EXPECT_EQ(EHOSTUNREACH, unreachable());
+    EXPECT_EQ(EHOSTUNREACH, connect(attr.grh.dgid));
+}
+
+TEST_F(ud, an_address_does_not_resolve_after_a_stall)
+{
+    auto start = std::chrono::steady_clock::now();
+    ibv_ah_attr attr = {};
+
+    attr.port_num       = 1;
+    attr.is_global      = 1;
+    attr.grh.dgid       = dev->gid;
+    attr.grh.sgid_index = 1;
+    attr.grh.hop_limit  = 64;
+    faults("resolve dev=fab0 stall=30ms");
+    EXPECT_EQ(nullptr, ibv_create_ah(dev->pd, &attr));
+    EXPECT_EQ(ETIMEDOUT, errno);
+    EXPECT_GE(std::chrono::steady_clock::now() - start,
+              std::chrono::milliseconds(30));
+    EXPECT_EQ(1u, fabric().fault_hits());
+    EXPECT_EQ(0, ibv_destroy_ah(ibv_create_ah(dev->pd, &attr)));
+    /* Other faults end it */
+    faults("resolve stall=1000s");
+    std::thread waits([&] { EXPECT_EQ(nullptr, ibv_create_ah(dev->pd, &attr)); });
+    EXPECT_TRUE(eventually([] { return fabric().stalled() == 1; }));
+    faults("");
+    waits.join();
+    EXPECT_EQ(0u, fabric().stalled());
+    /* A queue pair resolves it when it is connected; other devices are not hit */
+    faults("resolve dev=fab1 count=all");
+    EXPECT_EQ(0, connect(dev->gid));
+    faults("resolve dev=fab0 errno=EINVAL");
+    EXPECT_EQ(EINVAL, connect(dev->gid));
 }
 
 TEST_F(ud, without_a_receive_it_is_dropped)

@@ -201,6 +201,36 @@ TEST_F(unacked, the_answer_of_one_read_is_lost)
     EXPECT_EQ(2u, executed());
 }
 
+/* Hardware does not send them before the answer has arrived */
+TEST_F(unacked, what_waits_for_a_lost_answer_is_not_executed)
+{
+    faults("unacked more=5");
+    write(0, IBV_WR_RDMA_READ);
+    write(1); /* does not wait */
+    ibv_send_wr fenced = a->wr(IBV_WR_RDMA_WRITE, *b, LENGTH);
+    a->sge.addr                += 2 * SLOT;
+    fenced.wr.rdma.remote_addr += 2 * SLOT;
+    fenced.wr_id                = 2;
+    fenced.send_flags          |= IBV_SEND_FENCE;
+    ASSERT_EQ(0, a->post(fenced));
+    write(3);
+    expect_failed(0, 4);
+    EXPECT_TRUE(landed(1));
+    EXPECT_FALSE(landed(2));
+    EXPECT_FALSE(landed(3));
+    EXPECT_EQ(4u, executed());
+}
+
+TEST_F(unacked, reads_beyond_their_depth_are_not_executed)
+{
+    faults("unacked more=all");
+    for (unsigned i = 0; i < 6; ++i) {
+        write(i, IBV_WR_RDMA_READ);
+    }
+    expect_failed(0, 6);
+    EXPECT_EQ(2 * a->options.max_rd_atomic, executed());
+}
+
 /* ... and what has waited in the queue since then goes the same way */
 TEST_F(unacked, behind_one_that_waited)
 {

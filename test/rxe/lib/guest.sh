@@ -69,7 +69,7 @@ set_up_qemu() {
     mount --bind "$MODULES" /lib/modules || fail "can't bind $MODULES"
     modprobe -a rdma_rxe rdma_ucm ib_umad veth bridge sch_netem ||
         fail "can't load the kernel's modules"
-    # devtmpfs gives the plain names; udev would make /dev/virtio-ports
+    # devtmpfs gives the short names; udev would make /dev/virtio-ports
     out=/dev/vport0p1 err=/dev/vport0p2
 }
 

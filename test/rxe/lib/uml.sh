@@ -13,7 +13,7 @@ uml_possible() {
 }
 
 # The memory of a UML guest is a file that is mapped executable: prefer one
-# that lives in memory.
+# that is in memory.
 uml_memory_dir() {
     local dir
     for dir in /dev/shm "${TMPDIR:-/tmp}" /var/tmp; do

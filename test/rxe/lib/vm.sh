@@ -84,7 +84,7 @@ vm_status() {
 vm_run() {
     local status
 
-    # Guests take memory as they touch it: half is what most runs get to
+    # Guests take memory as they use it: half is what most runs get to
     rxe_check_memory "$((MEM / 2))" "a virtual machine"
     "${VM}_prepare"
     vm_prepare "$@"

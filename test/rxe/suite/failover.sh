@@ -17,7 +17,8 @@ RAILS=("${DEVS[@]}")
 failover_on() {
     need_faults
     two_bonds
-    export UCX_VQP_FAILOVER=y UCX_VQP_TIMEOUT=2s UCX_LOG_LEVEL=diag
+    export UCX_VQP_FAILOVER=try UCX_VQP_PATH_TIMEOUT=auto UCX_VQP_TIMEOUT=2s \
+        UCX_LOG_LEVEL=diag
 }
 
 # Until the device has sent some data: programs need a network that works until they
@@ -99,10 +100,48 @@ failover_flap() {
     check_survived path_downs path_ups
 }
 
+failover_flap_mpi() {
+    local dev
+    failover_on
+    dev=$(fault_netdev "${RAILS[$1]}") || fail "no device"
+    with_faults flap "$dev" -- rails_mpi_ranks 2 "${@:2}"
+    check_survived path_downs path_ups
+}
+
 failover_mpi() {
     failover_on
     with_faults lose "${RAILS[$1]}" -- rails_mpi_ranks 2 "${@:2}"
     check_survived path_downs silences
+}
+
+# dead RAIL: nothing that it sends arrives, and its peers do not know its address
+dead() {
+    failover_on
+    trap heal EXIT
+    fault_netem "${RAILS[$1]}" loss 100% || fail "no loss"
+    ip neigh flush all
+}
+
+# A rail is dead before the programs connect
+failover_dead_perftest() {
+    dead "$1"
+    perftest_sizes "$2" "$3"
+    check_survived path_downs
+}
+
+failover_dead_mpi() {
+    dead "$1"
+    rails_mpi_ranks 2 "${@:2}"
+    check_survived path_downs
+}
+
+# dead, and then it is not
+failover_revived_perftest() {
+    dead "$1"
+    (wait_traffic "$(fault_netdev "${RAILS[$2]}")"; fault_clear "${RAILS[$1]}") &
+    perftest_sizes "$3" "$4"
+    wait
+    check_survived path_downs path_ups
 }
 
 rails_mpi_ranks() {
@@ -117,4 +156,10 @@ add failover_requests_lost_put_bw 240 failover_perftest 3 ucp_put_bw "65536:1000
 add failover_answers_lost_get 240 failover_perftest 1 ucp_get "65536:10000"
 add failover_requests_lost_tag_lat 240 failover_perftest 3 tag_lat "8:20000"
 add failover_link_down_tag_bw 240 failover_flap 3 tag_bw "65536:5000"
+add failover_dead_tag_bw 240 failover_dead_perftest 3 tag_bw "65536:2000"
+add failover_dead_first_rail_put_bw 240 failover_dead_perftest 2 ucp_put_bw "65536:2000"
+add failover_dead_mpi 240 failover_dead_mpi 1 -m 262144
+add failover_revived_put_bw 240 failover_revived_perftest 3 2 ucp_put_bw "65536:10000"
+add failover_link_down_put_bw 240 failover_flap 2 ucp_put_bw "65536:10000"
+add failover_link_down_mpi 240 failover_flap_mpi 3 -m 1048576
 add failover_mpi 240 failover_mpi 3 -m 1048576

@@ -67,6 +67,9 @@ set_transport() {
         export UCX_TLS=vqp
         export UCX_VQP_NUM_PATHS=${UCX_VQP_NUM_PATHS:-$CHECK_PATHS}
         export UCX_VQP_STATS_FILE=$PWD/$STATS
+        # with one CPU the driver and the processes take turns: a path is often silent
+        # for longer than on a network
+        export UCX_VQP_PATH_TIMEOUT=inf
         ;;
     *)
         RUN=(env)

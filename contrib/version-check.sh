@@ -1,0 +1,54 @@
+#!/bin/bash
+# version-check.sh: the version of configure.ac in all files that repeat it, and the
+# version of the wire protocol in its documents. Prints what differs; status 1 then.
+cd "$(dirname "$0")/.." || exit 2
+bad=0
+
+# same WHAT WANTED FOUND: found is another version, or none
+same() {
+    [ "$2" != "$3" ] || return 0
+    bad=1
+    echo "version-check: $1: '$3', not '$2'"
+}
+
+# first FILE PATTERN: what the group of an extended regular expression matches first
+first() {
+    sed -nE "/$2/{s/.*$2.*/\\1/p;q;}" "$1"
+}
+
+version=$(first configure.ac 'm4_define\(\[vqp_version\], \[([^]]*)\]\)')
+[ -n "$version" ] || { echo "version-check: configure.ac has no version"; exit 1; }
+
+same "NEWS.md, first heading" "$version" \
+    "$(sed -nE '/^## /{s/^## (After )?([0-9.]+).*/\2/p;q;}' NEWS.md)"
+same README.md "$version" "$(first README.md 'uct_vqp-([0-9.]+)\.tar\.gz')"
+same contrib/uct_vqp.spec "$version" "$(first contrib/uct_vqp.spec '^Version: *(.*)')"
+for file in contrib/packaging/*.eb; do
+    same "$file" "$version" "$(first "$file" "^version = '([^']*)'")"
+    same "the name of $file" "uct_vqp-$version" \
+        "$(basename "$file" | grep -oE '^uct_vqp-[0-9.]+')"
+done
+file=contrib/packaging/spack/uct_vqp/package.py
+same $file "$version" "$(first $file '^ *version\("([^"]*)"\)')"
+same "$file, url" "$version" "$(first $file 'uct_vqp-([0-9.]+)\.tar\.gz')"
+
+# a release, or ~dev of a later one
+debian=$(first debian/changelog '^uct-vqp \(([^)]*)\)')
+case $debian in
+    *~dev*) newer=$(printf '%s\n' "$version" "${debian%%~*}" | sort -V | tail -n 1)
+            same "debian/changelog, after $version" "$newer" "${debian%%~*}"
+            [ "${debian%%~*}" != "$version" ] ||
+                same debian/changelog "a version after $version" "$debian" ;;
+    *) same debian/changelog "$version" "$debian" ;;
+esac
+
+wire=$(first src/core/wire.h '^#define VQP_WIRE_VERSION *([0-9]+)')
+same docs/protocol.md "${wire:-a version}" "$(first docs/protocol.md '\| version \| ([0-9]+);')"
+same "docs/release.md, formats" "$wire" \
+    "$(first docs/release.md '^\| control messages; .* \| ([0-9]+), byte 4')"
+same "docs/release.md, last release" "$wire" \
+    "$(grep -oE '^\| (after )?[0-9.]+ \| [0-9]+ \|' docs/release.md | tail -n 1 |
+       grep -oE '[0-9]+ \|$' | grep -oE '[0-9]+')"
+
+[ "$bad" = 0 ] && echo "version-check: ok, $version"
+exit "$bad"

@@ -1,0 +1,80 @@
+/* Whether a device counts what it executes, as an interface with failover finds out. */
+#include "failover_fixture.h"
+
+class source_test : public failover_fixture {
+protected:
+    /* Is the line in the log that says that it does not? */
+    bool is_uncounted(const std::string &script)
+    {
+        log_capture log(UCS_LOG_LEVEL_DIAG);
+
+        faults(script);
+        a = std::make_unique<node>(devices()[0], options{{"FAILOVER", "y"}});
+        faults("");
+        return log_capture::has("does not count what it executes");
+    }
+
+    /* Not while a log is captured: it may be the first to ask the device */
+    static std::string source_name() { return counts() ? "psn" : "imm"; }
+};
+
+/* Whatever the device is like (RQ_PSN of the fabric), that is what is found */
+TEST_F(source_test, probe_finds_what_the_device_is_like)
+{
+    char rq_psn[16] = "";
+
+    ASSERT_EQ(0, vqp_fabric()->option("RQ_PSN", rq_psn, sizeof(rq_psn)));
+    EXPECT_EQ(std::string(rq_psn) != "exact", is_uncounted(""));
+}
+
+TEST_F(source_test, log_names_the_source)
+{
+    std::string line = devices()[0] + ": executed requests are counted by source " +
+                       source_name();
+    log_capture log(UCS_LOG_LEVEL_DEBUG);
+
+    a = std::make_unique<node>(devices()[0], options{{"FAILOVER", "y"}});
+    EXPECT_TRUE(log_capture::has(line));
+}
+
+TEST_F(source_test, statistics_name_the_source_of_each_rail)
+{
+    a = std::make_unique<node>(devices()[0], options{{"FAILOVER", "y"},
+                                                     {"STATS_FILE", stats.name}});
+    b = std::make_unique<node>(devices()[0], options{{"FAILOVER", "n"},
+                                                     {"STATS_FILE", stats.name}});
+    a.reset();
+    b.reset();
+
+    std::string text = read_file(stats.name);
+
+    EXPECT_NE(text.npos, text.find("\"rails\":[{\"port\":\"" + devices()[0] +
+                                   ":1\",\"source\":\"" + source_name() + "\"}]"));
+    EXPECT_NE(text.npos, text.find("\"source\":\"-\"")) << "no failover";
+}
+
+TEST_F(source_test, probe_is_repeated)
+{
+    if (!counts()) {
+        GTEST_SKIP() << "the device does not count what it executes";
+    }
+    EXPECT_FALSE(is_uncounted("wr count=2 status=RETRY_EXC_ERR"));
+}
+
+TEST_F(source_test, lost_packet_of_the_probe_is_repeated)
+{
+    if (!counts()) {
+        GTEST_SKIP() << "the device does not count what it executes";
+    }
+    EXPECT_FALSE(is_uncounted("lose count=2"));
+}
+
+TEST_F(source_test, nothing_comes_through)
+{
+    EXPECT_TRUE(is_uncounted("wr count=all status=RETRY_EXC_ERR"));
+}
+
+TEST_F(source_test, count_can_not_be_asked_for)
+{
+    EXPECT_TRUE(is_uncounted("call verb=query_qp count=all errno=EIO"));
+}
