@@ -26,6 +26,7 @@ run "the table of UCX's suites is that of its results" \
 # the pictures of the pages
 need "plots" python3 python3 && suite plots "$CHECK_SRC/test/perf/plot-test"
 
+suite "table of mutants" "$CHECK_SRC/test/mutants/run" --check
 run "each named defect has its mutant" "$CHECK_SRC/test/mutants/run" --check-named
 
 run "make distdir" make -C "$CHECK_DIR/gcc" -s distdir
