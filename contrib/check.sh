@@ -67,6 +67,11 @@ step_names() {
     tr -s ' \n' '\n' <<<"$1" | cut -d: -f1 | paste -sd' '
 }
 
+# explores STEP: whether it is one of --all
+explores() {
+    [[ " $(step_names "$long") " == *" $1 "* ]]
+}
+
 while [ $# -gt 0 ]; do
     case $1 in
         --no-install) install=no ;;
@@ -89,7 +94,7 @@ done
 # a step of --all can be named without it, and --with-ucx has one
 [ -z "$with_ucx" ] || all=yes
 for step in ${only//,/ }; do
-    [[ " $(step_names "$long") " != *" $step "* ]] || all=yes
+    ! explores "$step" || all=yes
 done
 [ "$all" = no ] || steps+=" $long"
 for step in ${only//,/ }; do
@@ -156,8 +161,7 @@ steps_of_this_run() {
 
 # repeated_with STEP: the options with which a step draws the same again
 repeated_with() {
-    [[ " $(step_names "$long") " != *" $1 "* ]] ||
-        echo " --seed $CHECK_SEED --minutes $CHECK_MINUTES"
+    ! explores "$1" || echo " --seed $CHECK_SEED --minutes $CHECK_MINUTES"
 }
 
 # The hash of the commit, if the tree is that of the commit
@@ -281,6 +285,7 @@ done < <(tr -s ' \n' '\n' <<<"$steps" | sort -t: -k2,2rn)
 # shellcheck disable=SC2317 # jobs_run calls it
 run_step() {
     export CHECK_CPU=${cpu[$1]} CHECK_JOBS=1 CHECK_STEP=$2
+    ! explores "$2" || export VQP_FABRIC_SEED=$CHECK_SEED
     exec timeout -k 20 "$limit" "$CHECK_SRC/contrib/check/step" "$2" \
         >"$work/log/step-$2.out" 2>&1 </dev/null
 }

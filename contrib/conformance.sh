@@ -9,7 +9,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 usage() {
     cat <<'EOT'
 usage: contrib/conformance.sh [OPTION]... uct|ucp
-       contrib/conformance.sh [OPTION]... gate|all|ci
+       contrib/conformance.sh [OPTION]... gate|all
 Runs UCX's UCT or UCP test suite. Prints a line for each test that failed, and
 last "N passed, N failed, N skipped"; the status is 1 when something failed.
 A skip that rc_verbs does not have is a failure, unless test/conformance lists
@@ -19,24 +19,20 @@ each. "gate" is what a change must pass: the tests of test/conformance/gate.list
 --time-box S, "all" runs UCP for S seconds, in parts for each configuration.
 
   --on fabric|rxe  the devices: the software verbs of test/fabric, or real
-                   Soft-RoCE, see test/rxe/README.md [fabric; all and ci: both]
+                   Soft-RoCE, see test/rxe/README.md [fabric; all: both]
   --tl TRANSPORT   vqp, or rc_verbs for the baseline [vqp]
   --rails N        N devices, bonded to one [1]
   --devices N      of ucp: N devices side by side, for tests of several lanes
   --faults SCRIPT  with failover, under these faults of the fabric
                    (test/fabric/fab_fault.h); "cuts": paths that are cut and
                    healed all the time
-  --config P       of "all" and "ci": only configurations whose names match the
+  --config P       of "gate" and "all": only configurations whose names match the
                    shell pattern P: ucp.fabric.4.tail.*, uct.rxe*
   --filter F       tests whose names match the shell pattern F, or one of
                    several with colons between
   --sample N       N of the tests, chosen by the seed
   --from M         with --sample: from the M-th of the seed's order on [0]
-  --seed S         also of the tests' own random numbers [the commit's: the
-                   first seven digits of its hash]
-  --turn T         of "ci": which configurations; successive turns come to all
-                   [S, if --seed S is given; else the number of commits up to
-                   this one; in a shallow repository, the seed]
+  --seed S         also of the tests' own random numbers [1; "gate": of its list]
   --time-box S     begin no batch after S seconds; the seed orders the tests
   --limit S        seconds for a single test [120, on rxe 1200];
                    CHECK_PATIENCE=2 in the environment doubles it
@@ -46,7 +42,7 @@ each. "gate" is what a change must pass: the tests of test/conformance/gate.list
                    [below ~/.cache/uct_vqp, by what they are made of]
   --logs DIR       where results and logs are left [BUILD/test/conformance]
   --list           print the names of the tests
-  --plan           of "all" and "ci": print the configurations, and run nothing
+  --plan           of "gate" and "all": print the configurations, and run nothing
   --record         (with --tl rc_verbs) keep what was skipped as the baseline
   --verbose        a line for each test
 Options of the transport come from the environment:
@@ -54,9 +50,9 @@ UCX_VQP_NUM_PATHS=1 contrib/conformance.sh uct
 EOT
 }
 
-SUITE='' ON='' TL=vqp RAILS=1 DEVICES='' CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=''
+SUITE='' ON='' TL=vqp RAILS=1 DEVICES='' CONFIG='*' FILTER='*' SAMPLE=0 FROM=0 SEED=1
 FAULTS=''
-TURN='' TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES=''
+TIME_BOX=0 LIMIT='' JOBS='' BUILD=$top/build-conformance SUITES=''
 LOGS='' LIST='' PLAN='' RECORD='' VERBOSE='' VERSION='' GATE=''
 
 need_number() {
@@ -73,7 +69,7 @@ while [ $# -gt 0 ]; do
         --record) RECORD=yes; shift; continue ;;
         --verbose) VERBOSE=yes; shift; continue ;;
         -h|--help) usage; exit 0 ;;
-        uct|ucp|gate|all|ci) SUITE=$1; shift; continue ;;
+        uct|ucp|gate|all) SUITE=$1; shift; continue ;;
         --*) [ $# -ge 2 ] || die "$1 needs a value (see --help)" ;;
         *) die "unexpected '$1' (see --help)" ;;
     esac
@@ -88,7 +84,6 @@ while [ $# -gt 0 ]; do
         --sample) need_number "$@"; SAMPLE=$2 ;;
         --from) need_number "$@"; FROM=$2 ;;
         --seed) need_number "$@"; SEED=$2 ;;
-        --turn) need_number "$@"; TURN=$2 ;;
         --time-box) need_number "$@"; TIME_BOX=$2 ;;
         --limit) need_number "$@"; LIMIT=$2 ;;
         --jobs) need_number "$@"; JOBS=$2 ;;
@@ -110,10 +105,7 @@ done
 [[ -z $FAULTS || ($ON = fabric && $SUITE == uc[tp] && $TL = vqp) ]] ||
     die "--faults is for uct or ucp, with vqp on the fabric"
 # no test of the gate is timed: the limit ends one that hangs
-[ "$SUITE" != gate ] || GATE=yes SEED=${SEED:-1} FILTER='' LIMIT=${LIMIT:-600}
-TURN=${TURN:-$SEED}
-SEED=${SEED:-$(commit_seed)}
-TURN=${TURN:-$(commit_turn)}
+[ "$SUITE" != gate ] || GATE=yes FILTER='' LIMIT=${LIMIT:-600}
 
 # The project in $BUILD, unless it is there
 build_project() {
@@ -281,7 +273,7 @@ main() {
     if [[ $SUITE != uc[tp] ]]; then
         mapfile -t plan < <("plan_$SUITE")
         [ ${#plan[@]} -gt 0 ] || die "no configuration matches '$CONFIG'"
-        [ -n "$GATE" ] || echo "# seed $SEED, turn $TURN"
+        [ -n "$GATE" ] || echo "# seed $SEED"
         [ -z "$PLAN" ] || { printf '%s\n' "${plan[@]}"; exit; }
     fi
     build_project
