@@ -129,7 +129,8 @@ struct fab_config_list {
     NUM(step, STEP, TIME, 1, 1000000, 100, \
         "virtual clock: what a poll takes, and a post") \
     NUM(seed, SEED, COUNT, 0, UINT64_MAX, 1, \
-        "of the delays, of the garbage in undefined fields and of faults") \
+        "of the delays, of the garbage in undefined fields, of faults and of the " \
+        "numbers that programs take from getrandom()") \
     LST(delay, DELAY, TIME, 10000000000, "1us", \
         "timed: the way to the peer of one packet, without its transmission, " \
         "by path") \

@@ -28,7 +28,7 @@
 #include "fab_sysfs.h"
 
 /* Changes with the layout of what is in the world */
-#define FAB_WORLD_MAGIC 0x6661622d76717032ULL
+#define FAB_WORLD_MAGIC 0x6661622d76717033ULL
 /* Of address space: the file is sparse */
 #define FAB_WORLD_SIZE  (16ULL << 30)
 /* Of memory: what a few processes with some hundred QPs may come to use */
@@ -36,6 +36,7 @@
 
 struct fab_world *fab_world;
 uint32_t         fab_world_self = FAB_MAX_PROCS;
+uint32_t         fab_world_entry;
 
 static pthread_mutex_t fab_attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static char            fab_world_path[4096];
@@ -296,6 +297,7 @@ static int fab_world_enter(void)
             entry->probe      = (uintptr_t)&fab_world_self;
             entry->exiting    = 0;
             ++entry->generation;
+            fab_world_entry   = ++fab_world->num_entered;
             __atomic_store_n(&entry->pid, (uint32_t)getpid(),
                              __ATOMIC_RELEASE);
             fab_lock_self = fab_lock_name(i, entry->generation);

@@ -80,6 +80,7 @@ struct fab_world {
     uint32_t        next_pd;     /* atomically incremented: PD ids */
     uint32_t        next_object; /* same: ids of CQs, SRQs ... in messages */
     uint32_t        next_wake;   /* same: names of wake-up sockets */
+    uint32_t        num_entered; /* processes that ever attached */
     uint64_t        heap_first;  /* first block */
     uint64_t        heap_end;    /* first byte never handed out */
     uint64_t        heap_bins[FAB_HEAP_BINS];
@@ -91,6 +92,7 @@ struct fab_world {
 
 extern struct fab_world *fab_world;     /* NULL until attached */
 extern uint32_t         fab_world_self; /* own index in procs[] */
+extern uint32_t         fab_world_entry; /* how many had attached, with this one */
 
 #define fab_ptr(_type, _off) ((_type*)((char*)fab_world + (_off)))
 
