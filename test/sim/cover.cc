@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <string>
+#include <vector>
 
 extern "C" {
 #include "core/cover.h"
@@ -31,24 +33,63 @@ static const struct {
 #undef SIM_COVER_POINT
 };
 
-int coverage_point(const std::string &name)
+/* @return VQP_COVER_LAST if there is no such point. */
+static unsigned find_point(const std::string &name)
 {
-    for (int i = 0; i < VQP_COVER_LAST; ++i) {
-        if (name == points[i].name) {
-            return i;
+    unsigned i = 0;
+
+    while ((i < VQP_COVER_LAST) && (name != points[i].name)) {
+        ++i;
+    }
+    return i;
+}
+
+bool coverage_goal::add(const std::string &names, std::string *unknown)
+{
+    std::istringstream list(names + ",");
+    std::string name;
+
+    while (std::getline(list, name, ',')) {
+        m_points.push_back(find_point(name));
+        if (m_points.back() == VQP_COVER_LAST) {
+            *unknown = name;
+            return false;
         }
     }
-    return -1;
+    return true;
 }
 
-const char *coverage_name(int point)
+bool coverage_goal::is_empty() const
 {
-    return points[point].name;
+    return m_points.empty();
 }
 
-uint64_t coverage_count(int point)
+void coverage_goal::begin_run()
 {
-    return vqp_cover_counts[point];
+    m_before.clear();
+    for (unsigned point : m_points) {
+        m_before.push_back(vqp_cover_counts[point]);
+    }
+}
+
+bool coverage_goal::is_reached() const
+{
+    for (size_t i = 0; i < m_points.size(); ++i) {
+        if (vqp_cover_counts[m_points[i]] == m_before[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::string coverage_goal::str() const
+{
+    std::string text;
+
+    for (unsigned point : m_points) {
+        text += (text.empty() ? "" : ", ") + std::string(points[point].name);
+    }
+    return text;
 }
 
 bool print_coverage()

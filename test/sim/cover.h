@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace sim {
 
@@ -11,13 +12,28 @@ namespace sim {
 uint64_t overtakings();
 uint64_t wraps();
 
-/** @return the number of the coverage point @a name, or -1. */
-int coverage_point(const std::string &name);
+/** Coverage points that one run has to reach, all of them. */
+class coverage_goal {
+public:
+    /** Add the points of a list NAME[,NAME]... @return false if a name is no
+     * coverage point; @a unknown is then the first such name. */
+    bool add(const std::string &names, std::string *unknown);
 
-const char *coverage_name(int point);
+    bool is_empty() const;
 
-/** @return how often all runs so far have reached the point. */
-uint64_t coverage_count(int point);
+    /** Call it before a run: what earlier runs have reached does not count. */
+    void begin_run();
+
+    /** @return whether each point was reached since begin_run(). */
+    bool is_reached() const;
+
+    /** @return the names, separated by ", ". */
+    std::string str() const;
+
+private:
+    std::vector<unsigned> m_points;
+    std::vector<uint64_t> m_before; /* their counts when the run began */
+};
 
 /** Print all coverage points. @return whether each was reached. */
 bool print_coverage();

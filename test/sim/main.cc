@@ -26,9 +26,9 @@ struct options {
     bool        trace    = false;
     bool        coverage = false;
     bool        go_on    = false; /* after a failure */
-    int         point    = -1;    /* the coverage point that is searched for */
     std::string config;
     std::string seeds_file;
+    sim::coverage_goal goal; /* what a seed is searched for */
 };
 
 struct totals {
@@ -89,9 +89,12 @@ int usage(int status)
             "                 seeds of the file, or without one all runs, did not "
             "reach is\n"
             "                 a failure\n"
-            "  --reach POINT  stop at the first run that reaches this coverage "
-            "point, and\n"
-            "                 print its line for the file of seeds\n"
+            "  --reach POINT[,POINT]...\n"
+            "                 search for a seed whose run reaches these coverage "
+            "points, from\n"
+            "                 S on, in N runs (100000) or T seconds; print its "
+            "line for the\n"
+            "                 file of seeds\n"
             "  --go-on        do not stop at the first failure\n"
             "  --list-params  scenarios and parameters\n");
     return status;
@@ -136,31 +139,71 @@ bool run_one(const options &opts, uint64_t seed, const std::string &config,
     return good;
 }
 
-/* @return whether the run of @a seed was the first to reach the point. */
-bool reached(const options &opts, uint64_t seed)
-{
-    if ((opts.point < 0) || (sim::coverage_count(opts.point) == 0)) {
-        return false;
+/* The seeds of a range, one after the other */
+class seed_range {
+public:
+    /* @a runs: how many there are if no option says so */
+    seed_range(const options &opts, uint64_t runs)
+        : m_opts(opts), m_end(clock_now() + opts.seconds),
+          m_runs((opts.runs > 0) ? opts.runs : runs)
+    {
     }
-    printf("%lu %s   # %s\n", (unsigned long)seed, opts.config.c_str(),
-           sim::coverage_name(opts.point));
-    return true;
-}
+
+    bool has_next() const
+    {
+        return (m_opts.seconds > 0) ? (clock_now() < m_end) : (m_taken < m_runs);
+    }
+
+    uint64_t next()
+    {
+        return m_opts.seed + m_taken++;
+    }
+
+private:
+    const options &m_opts;
+    double m_end;
+    uint64_t m_runs, m_taken = 0;
+};
 
 void run_range(const options &opts, totals *sum)
 {
-    double end    = clock_now() + opts.seconds;
-    uint64_t runs = (opts.runs > 0) ? opts.runs : 1;
+    seed_range range(opts, 1);
 
-    for (uint64_t i = 0; (opts.seconds > 0) ? (clock_now() < end) : (i < runs);
-         ++i) {
-        if (!run_one(opts, opts.seed + i, opts.config, sum) && !opts.go_on) {
-            return;
-        }
-        if (reached(opts, opts.seed + i)) {
+    while (range.has_next()) {
+        if (!run_one(opts, range.next(), opts.config, sum) && !opts.go_on) {
             return;
         }
     }
+}
+
+/* Search for a seed that reaches all points of opts.goal. If no run fails, its
+ * line for the file of seeds is all that is printed to stdout. A failed run ends
+ * the search, unless there is --go-on; its seed is never the result.
+ * @return 0, or 1 if there is no such seed. */
+int find_seed(options &opts)
+{
+    seed_range range(opts, 100000);
+    totals sum;
+
+    while (range.has_next()) {
+        uint64_t seed = range.next();
+
+        opts.goal.begin_run();
+        if (!run_one(opts, seed, opts.config, &sum)) {
+            if (!opts.go_on) {
+                return 1;
+            }
+        } else if (opts.goal.is_reached()) {
+            printf("%lu%s%s   # %s\n", (unsigned long)seed,
+                   opts.config.empty() ? "" : " ", opts.config.c_str(),
+                   opts.goal.str().c_str());
+            return 0;
+        }
+    }
+    fprintf(stderr, "vqp_sim: none of %lu runs from seed %lu on reaches %s\n",
+            (unsigned long)(sum.passed + sum.failed), (unsigned long)opts.seed,
+            opts.goal.str().c_str());
+    return 1;
 }
 
 /* One line: SEED [CONFIG] [# COMMENT], or nothing. A line that is something
@@ -226,6 +269,8 @@ void add_config(options *opts, const std::string &text)
 /* @return -1, or the status to exit with */
 int parse(int argc, char **argv, options *opts)
 {
+    std::string error;
+
     for (int i = 1; i < argc; ++i) {
         std::string name  = argv[i];
         bool has_value    = (name == "--seed") || (name == "--runs") ||
@@ -249,9 +294,10 @@ int parse(int argc, char **argv, options *opts)
         } else if (name == "--config") {
             add_config(opts, value);
         } else if (name == "--reach") {
-            opts->point = sim::coverage_point(value);
-            if (opts->point < 0) {
-                fprintf(stderr, "vqp_sim: no coverage point %s\n", value);
+            if (!opts->goal.add(value, &error)) {
+                fprintf(stderr,
+                        "vqp_sim: there is no coverage point \"%s\"; --coverage "
+                        "prints all\n", error.c_str());
                 return 2;
             }
         } else if (name == "--trace") {
@@ -288,6 +334,10 @@ int main(int argc, char **argv)
     if (!error.empty()) {
         fprintf(stderr, "vqp_sim: %s\n", error.c_str());
         return 2;
+    }
+
+    if (!opts.goal.is_empty()) {
+        return opts.seeds_file.empty() ? find_seed(opts) : usage(2);
     }
 
     if (!opts.seeds_file.empty()) {
