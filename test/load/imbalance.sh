@@ -10,12 +10,14 @@ fabric=$(cd "$top_srcdir" && pwd)/contrib/fabric-run
 
 cat >"$out/job" <<'END'
 #!/bin/bash
-run=$1 perftest=$2 dir=$3 port=$((20000 + $$ % 10000))
+run=$1 perftest=$2 dir=$3 lib=$4
+. "$lib/port.sh"
+port_take || exit 1
 export UCX_VQP_TELEMETRY=$dir UCX_WARN_UNUSED_ENV_VARS=n UCX_NET_DEVICES=fab0:1
 export UCX_VQP_SLOW_PATH=inf # else the path is moved to other flows first
 "$run" "$perftest" -p $port &
 server=$!
-sleep 1
+port_wait $port $server || exit 1
 "$run" "$perftest" -p $port localhost -t ucp_put_bw -s 1048576 -n 10000000 &
 client=$!
 trap 'kill -9 $server $client 2>/dev/null' EXIT
@@ -25,8 +27,9 @@ END
 # start NAME RATES: of the links of four paths, in MB/s
 start() {
     mkdir "$out/$1" || exit 99
-    "$fabric" --build "$builddir" --timeout 100 --mode timed -o PATH_RATE="$2" -- \
+    "$fabric" --build "$builddir" --timeout 600 --mode timed -o PATH_RATE="$2" -- \
         bash "$out/job" "$builddir/contrib/vqp-run" "$perftest" "$out/$1" \
+        "$top_srcdir/test/lib" \
         >"$out/$1.log" 2>&1 &
 }
 
@@ -39,19 +42,37 @@ trap 'end; rm -rf "$out"' EXIT
 start slow 50,50,50,10
 start equal 50,50,50,50
 
-for ((i = 0; i < 600; ++i)); do
-    grep -q 'less than half of its share' "$out/slow.log" && break
-    sleep 0.1
-done
+# wait_for COMMAND...: the limit ends only what hangs
+wait_for() {
+    local i
+    for ((i = 0; i < 3000; ++i)); do
+        "$@" && return
+        sleep 0.1
+    done
+    fail "waited for: $*"
+}
+
+# shellcheck disable=SC2317 # wait_for calls it
+is_marked() {
+    "$top" --once "$out/slow" >"$out/stdout" || fail "vqp-top: exit $?"
+    grep -q '!' "$out/stdout"
+}
+
+# shellcheck disable=SC2317 # wait_for calls it
+is_live() {
+    "$top" --once "$out/equal" >"$out/stdout" || fail "vqp-top: exit $?"
+    grep -qE ' LIVE +[0-9.]+M ' "$out/stdout"
+}
+
+wait_for grep -q 'less than half of its share' "$out/slow.log"
 line=$(grep -h 'less than half of its share' "$out/slow.log") || fail "no line in the log"
 [ "$(wc -l <<<"$line")" = 1 ] || fail "more than one line"
 path=$(sed -n 's/.* path \([0-3]\) (fab0:1, UDP source port [0-9]*) .*/\1/p' <<<"$line")
 [ -n "$path" ] || fail "the line names no path"
-"$top" --once "$out/slow" >"$out/stdout" || fail "vqp-top: exit $?"
+wait_for is_marked
 [ "$(grep -c '!' "$out/stdout")" = 1 ] || fail "not one path is marked"
 grep -qE "^ {13}$path UP .*!" "$out/stdout" || fail "another path is marked than logged"
-"$top" --once "$out/equal" >"$out/stdout" || fail "vqp-top: exit $?"
-grep -qE ' LIVE +[0-9.]+M ' "$out/stdout" || fail "equal links carry nothing"
+wait_for is_live
 ! grep -q '!' "$out/stdout" || fail "a path of equal links is marked"
 ! grep -q 'of its share' "$out/equal.log" || fail "a line for equal links"
 exit 0

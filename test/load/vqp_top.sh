@@ -11,7 +11,7 @@ dir=$out/files
 mkdir "$dir" || exit 99
 
 vqp_top() {
-    timeout 20 "$top" "$@" >"$out/stdout" 2>"$out/stderr"
+    timeout 120 "$top" "$@" >"$out/stdout" 2>"$out/stderr"
 }
 
 has() {
@@ -39,11 +39,13 @@ vqp_top --once "$out/none"
 
 cat >"$out/job" <<'END'
 #!/bin/bash
-run=$1 perftest=$2 dir=$3 port=$((20000 + $$ % 10000))
+run=$1 perftest=$2 dir=$3 lib=$4
+. "$lib/port.sh"
+port_take || exit 1
 export UCX_VQP_TELEMETRY=$dir UCX_WARN_UNUSED_ENV_VARS=n UCX_NET_DEVICES=fab0:1
 "$run" "$perftest" -p $port &
 server=$!
-sleep 1
+port_wait $port $server || exit 1
 "$run" "$perftest" -p $port localhost -t ucp_put_bw -s 1048576 -n 10000000 &
 client=$!
 trap 'kill -9 $server $client 2>/dev/null' EXIT
@@ -55,8 +57,8 @@ wait $client
 touch "$dir/../killed"
 while [ ! -e "$dir/../end" ]; do sleep 0.1; done
 END
-"$fabric" --build "$builddir" --timeout 60 -- bash "$out/job" \
-    "$builddir/contrib/vqp-run" "$perftest" "$dir" >"$out/job.log" 2>&1 &
+"$fabric" --build "$builddir" --timeout 600 -- bash "$out/job" \
+    "$builddir/contrib/vqp-run" "$perftest" "$dir" "$top_srcdir/test/lib" >"$out/job.log" 2>&1 &
 job=$!
 trap 'touch "$out/kill" "$out/end"; wait "$job"; rm -rf "$out"' EXIT
 
@@ -75,7 +77,7 @@ is_shown() {
     vqp_top --json "$dir" && grep -q '"rate":[1-9]' "$out/stdout"
 }
 
-wait_for 30 is_shown
+wait_for 120 is_shown
 server=$(cat "$out/server")
 client=$(cat "$out/client")
 
@@ -93,7 +95,7 @@ vqp_top --count 3 --delay 0.01 "$dir" || fail "--count: exit $?"
 
 # on a terminal: the screen is cleared, and lines are cut at its width
 if command -v script >/dev/null && command -v stty >/dev/null; then
-    timeout 20 script -qec "stty rows 8 cols 60; '$top' -n 2 -d 0.1 '$dir'" /dev/null \
+    timeout 120 script -qec "stty rows 8 cols 60; '$top' -n 2 -d 0.1 '$dir'" /dev/null \
         </dev/null >"$out/stdout" 2>"$out/stderr" || fail "on a terminal: exit $?"
     escape=$(printf '\033')
     [ "$(grep -c "^$escape\[H$escape\[2Jvqp-top " "$out/stdout")" = 1 ] ||
@@ -113,7 +115,7 @@ grep -q "\"file\":\"$dir/uct_vqp\.$client\." "$out/stdout" ||
 # ---- post-mortem ----
 
 touch "$out/kill"
-wait_for 10 test -e "$out/killed"
+wait_for 120 test -e "$out/killed"
 vqp_top --once "$dir" || fail "ended: exit $?"
 has "^ *$client ucx_perftest +fab0:1 +ended .* LIVE " "the killed client is not shown"
 has "^ *$server ucx_perftest +fab0:1 +[0-9.]+ s .* LIVE " "the server is not shown"
