@@ -1,9 +1,15 @@
 /* Time, see fab_clock.h. */
 #include "fab_clock.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef int (*fab_clock_func_t)(clockid_t, struct timespec *);
 
@@ -75,6 +81,47 @@ void fab_clock_skip(uint64_t due)
            !__atomic_compare_exchange_n(&fab_clock_now, &now, due, 0,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
+}
+
+/* The state of a thread is behind its name, which is in parentheses */
+static bool fab_clock_is_asleep(const char *tid)
+{
+    char name[64], text[256];
+    const char *state;
+    ssize_t len;
+    int fd;
+
+    snprintf(name, sizeof(name), "/proc/self/task/%.16s/stat", tid);
+    fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return true; /* it has ended */
+    }
+
+    len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[(len < 0) ? 0 : len] = '\0';
+    state = strrchr(text, ')');
+    return (state == NULL) || (state[1] == '\0') || (state[2] == 'S');
+}
+
+bool fab_clock_is_idle(void)
+{
+    long self         = syscall(SYS_gettid);
+    bool idle         = true;
+    DIR *dir          = opendir("/proc/self/task");
+    struct dirent *entry;
+
+    if (dir == NULL) {
+        return true;
+    }
+
+    while (idle && ((entry = readdir(dir)) != NULL)) {
+        if ((entry->d_name[0] != '.') && (atol(entry->d_name) != self)) {
+            idle = fab_clock_is_asleep(entry->d_name);
+        }
+    }
+    closedir(dir);
+    return idle;
 }
 
 /* libc's, as the program sees it */

@@ -9,6 +9,7 @@
 #ifndef FAB_CLOCK_H
 #define FAB_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "fab_config.h"
@@ -28,5 +29,11 @@ static inline void fab_clock_tick(void)
 
 /** Advance virtual time to @a due, if it is earlier, when no thread polls. */
 void fab_clock_skip(uint64_t due);
+
+/**
+ * @return Whether all other threads of the process sleep. A thread that wants to run
+ *         and that the machine does not run is not asleep.
+ */
+bool fab_clock_is_idle(void);
 
 #endif

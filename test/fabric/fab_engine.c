@@ -14,8 +14,9 @@
 #include "fab_late.h"
 #include "fab_qp.h"
 
-/* ns of the machine's time, longer than a busy machine suspends a thread */
-#define FAB_ENGINE_SKIP 100000000
+/* ns of the machine's time for which all threads sleep before virtual time skips: not
+ * in the pauses of one that polls now and then */
+#define FAB_ENGINE_SKIP 10000000
 
 static struct fab_engine {
     pthread_mutex_t      lock;
@@ -193,18 +194,22 @@ static void fab_engine_run(uint64_t now)
 }
 
 /* Virtual time stands still while no thread polls or posts. A thread that
- * sleeps for a completion gets it after some time. With the lock held, dropped
- * inside. */
+ * sleeps for a completion gets it after some time. Otherwise those that poll do all
+ * the work, so that it is done at the same virtual time in each run. With the lock
+ * held, dropped inside. */
 static void fab_engine_skip(uint64_t next)
 {
     const struct timespec ts = {.tv_nsec = FAB_ENGINE_SKIP};
     uint64_t now             = fab_now();
+    bool idle;
 
     pthread_mutex_unlock(&fab_engine.lock);
     nanosleep(&ts, NULL);
+    idle = fab_clock_is_idle();
     pthread_mutex_lock(&fab_engine.lock);
-    if (fab_now() == now) {
+    if (idle && (fab_now() == now)) {
         fab_clock_skip(next);
+        fab_engine_run(fab_now());
     }
 }
 
@@ -216,7 +221,9 @@ static void *fab_engine_thread(void *arg)
     (void)arg;
     pthread_mutex_lock(&fab_engine.lock);
     for (;;) {
-        fab_engine_run(fab_now());
+        if (fab_config.clock != FAB_CLOCK_VIRTUAL) {
+            fab_engine_run(fab_now());
+        }
         next             = fab_engine.next;
         fab_engine.sleep = (next == 0) ? UINT64_MAX : next;
         if (fab_engine.sleep == UINT64_MAX) {
