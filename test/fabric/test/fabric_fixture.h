@@ -31,8 +31,9 @@ const vqp_fabric_t &fabric();
 
 double now(); /* seconds, monotonic */
 
-/* Wait up to some seconds for a condition, mostly asleep */
-bool eventually(const std::function<bool()> &condition, double seconds = 5);
+/* Wait for a condition, mostly asleep. Not longer than two minutes of the machine's
+ * time, also with the virtual clock: only what hangs takes longer */
+bool eventually(const std::function<bool()> &condition);
 
 /* An open device with a protection domain */
 class device {
@@ -120,9 +121,9 @@ public:
     int recvs(unsigned count);
 
     int poll(ibv_wc *wc) { return ibv_poll_cq(cq, 1, wc); }
-    ibv_wc next(double seconds = 5); /* fails the test if there is none */
+    ibv_wc next();                   /* fails the test if there is none */
     bool quiet();                    /* nothing to poll */
-    std::vector<ibv_wc> drain(size_t count, double seconds = 5);
+    std::vector<ibv_wc> drain(size_t count);
 
     device           &dev;
     qp_options       options;

@@ -396,14 +396,14 @@ protected:
         open();
     }
 
-    /* The next event of the device, or -1 after a second */
+    /* The next event of the device, or -1 */
     int event()
     {
         ibv_async_event found;
         bool there = eventually([&] {
             struct pollfd p = {dev->context->async_fd, POLLIN, 0};
             return ::poll(&p, 1, 0) == 1;
-        }, 1);
+        });
 
         if (!there) {
             return -1;
@@ -424,12 +424,18 @@ protected:
 
 TEST_F(fault_time, a_queue_pair_goes_to_error)
 {
+    double begin = now();
+
     ASSERT_EQ(0, a->recvs(2));
     faults("qp dev=fab0 qpn=" + std::to_string(a->qp->qp_num) + " at=5ms");
-    EXPECT_EQ(IBV_QPS_RTS, a->state());
+    ibv_qp_state before = a->state();
+    if (now() < begin + 0.005) { /* the machine may have suspended this thread */
+        EXPECT_EQ(IBV_QPS_RTS, before);
+    }
     for (const ibv_wc &wc : a->drain(2)) {
         EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wc.status);
     }
+    EXPECT_GE(now(), begin + 0.005);
     EXPECT_EQ(IBV_QPS_ERR, a->state());
     EXPECT_EQ(IBV_QPS_RTS, b->state());
 }
@@ -448,8 +454,11 @@ TEST_F(fault_time, connected_paths_go_to_error_by_number_again_and_again)
     }));
     EXPECT_EQ(IBV_QPS_RTS, b->state());
     EXPECT_EQ(IBV_QPS_RTS, d.state());
-    ASSERT_EQ(0, c.to(IBV_QPS_RESET));
-    c.connect(d);
+    EXPECT_TRUE(eventually([&] { /* the fault may come between two states */
+        return (c.to(IBV_QPS_RESET) == 0) && (c.to_init() == 0) &&
+               (c.to_rtr(d.qp->qp_num, dev->gid, d.options.psn) == 0) &&
+               (c.to_rts() == 0);
+    }));
     EXPECT_TRUE(eventually([&] { return c.state() == IBV_QPS_ERR; }));
     EXPECT_EQ(IBV_QPS_INIT, other.state());
 }
@@ -501,7 +510,8 @@ TEST_F(fault_time, darkness_comes_back)
     bool was_dark    = true;
     qp_options patient;
 
-    patient.retry = 7;
+    patient.timeout = 14; /* 67 ms: a busy machine makes up for few retries at once */
+    patient.retry   = 7;
     endpoint c(*dev, patient), d(*dev, patient);
     c.connect(d);
     d.connect(c);

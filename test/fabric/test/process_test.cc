@@ -49,7 +49,7 @@ VQP_ROLE(echo)
     }
     role_write("ready");
     for (;;) {
-        ibv_wc wc = e.next(60);
+        ibv_wc wc = e.next();
         if (wc.status != IBV_WC_SUCCESS) {
             return 1;
         }
