@@ -90,17 +90,23 @@ inline std::vector<std::string> device_names()
     return names;
 }
 
-/* Wait up to five seconds for a condition, without spinning */
+/* Longer than anything takes on a busy machine, for poll() */
+constexpr int long_enough_ms = 120000;
+
+/* Wait for a condition, without spinning. Only what hangs comes to the limit */
 inline bool eventually(const std::function<bool()> &condition)
 {
-    for (int i = 0; i < 5000; ++i) {
-        if (condition()) {
-            return true;
+    auto end = std::chrono::steady_clock::now() +
+               std::chrono::milliseconds(long_enough_ms);
+
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > end) {
+            return false;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 
-    return false;
+    return true;
 }
 
 /* Two open devices; one device twice where there is only one */
