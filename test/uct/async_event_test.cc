@@ -80,7 +80,7 @@ protected:
     /* So many failures in all, and no more */
     bool failed(endpoint &ep, unsigned count = 1)
     {
-        EXPECT_TRUE(until([&] { return ep.errors >= count; }, 5));
+        EXPECT_TRUE(until([&] { return ep.errors >= count; }));
         run_for(0.02);
         return ep.errors == count;
     }
@@ -219,7 +219,7 @@ TEST_F(async_event, of_the_control_queue_pair_rebuilds_it)
         for (uint32_t qpn : qpns(a->name)) { /* there are no others yet */
             raise(a->name, qpn, IBV_EVENT_QP_FATAL);
         }
-        EXPECT_TRUE(until([] { return log_capture::has("is rebuilt"); }, 5))
+        EXPECT_TRUE(until([] { return log_capture::has("is rebuilt"); }))
                 << log_capture::text();
     }
     b = std::make_unique<node>(1);

@@ -110,8 +110,7 @@ TEST_F(bounce_test, another_endpoint_that_tries_again_gets_one)
 {
     take(*ab, slots);
     ASSERT_EQ(UCS_ERR_NO_RESOURCE, put(*more[0], 20, 'b'));
-    EXPECT_EQ(UCS_OK, more[0]->retry([&] { return put(*more[0], 20, 'b'); },
-                                     5));
+    EXPECT_EQ(UCS_OK, more[0]->retry([&] { return put(*more[0], 20, 'b'); }));
     EXPECT_EQ(UCS_OK, more[0]->flush());
     EXPECT_TRUE(arrived(20, 'b'));
 }
@@ -125,7 +124,7 @@ TEST_F(bounce_test, slots_held_by_several_endpoints_are_reclaimed)
         for (unsigned i = 0; i < slots; ++i) {
             ASSERT_EQ(UCS_OK, more[1]->retry([&] {
                 return put(*more[1], 20 + i, (char)('b' + round));
-            }, 5)) << round << " " << i;
+            })) << round << " " << i;
         }
         ASSERT_EQ(UCS_OK, more[1]->flush());
         for (unsigned i = 0; i < slots; ++i) {
@@ -139,7 +138,7 @@ TEST_F(bounce_test, slots_held_by_several_endpoints_are_reclaimed)
 TEST_F(bounce_test, an_endpoint_that_holds_all_slots_reclaims_one)
 {
     take(*ab, slots);
-    EXPECT_EQ(UCS_OK, ab->retry([&] { return put(*ab, 20, 'b'); }, 5));
+    EXPECT_EQ(UCS_OK, ab->retry([&] { return put(*ab, 20, 'b'); }));
     EXPECT_EQ(UCS_OK, ab->flush());
     EXPECT_TRUE(arrived(20, 'b'));
 }
@@ -153,7 +152,7 @@ TEST_F(bounce_test, a_pending_request_of_another_endpoint_is_served)
     take(*ab, slots);
     ASSERT_EQ(UCS_ERR_NO_RESOURCE, put(*more[0], 20, 'b'));
     ASSERT_EQ(UCS_OK, uct_ep_pending_add(*more[0], &req.super, 0));
-    EXPECT_TRUE(until([&] { return req.served; }, 5));
+    EXPECT_TRUE(until([&] { return req.served; }));
     uct_ep_pending_purge(*more[0], NULL, NULL);
     EXPECT_EQ(UCS_OK, more[0]->flush());
     EXPECT_TRUE(arrived(20, 'b'));
@@ -181,7 +180,7 @@ TEST_F(bounce_test, pending_requests_of_several_endpoints_are_all_served)
                 served = served && req->served;
             }
             return served;
-        }, 5);
+        });
         for (auto &ep : more) {
             uct_ep_pending_purge(*ep, NULL, NULL);
         }
@@ -202,7 +201,7 @@ TEST_F(bounce_test, a_sleeper_s_request_is_served)
 {
     pending_op req([&] { return put(*more[0], 20, 'b'); });
     struct pollfd fd = {-1, POLLIN, 0};
-    double end       = now() + 10;
+    double end       = now() + patience_s;
     bool awake       = true;
     ucs_status_t status;
 
@@ -216,7 +215,7 @@ TEST_F(bounce_test, a_sleeper_s_request_is_served)
             status = uct_iface_event_arm(a->iface, UCT_EVENT_SEND_COMP |
                                                    UCT_EVENT_RECV);
             EXPECT_TRUE((status == UCS_OK) || (status == UCS_ERR_BUSY));
-            awake = (status != UCS_OK) || (poll(&fd, 1, 3000) == 1);
+            awake = (status != UCS_OK) || (poll(&fd, 1, 120000) == 1);
         }
     }
     EXPECT_TRUE(awake) << "it sleeps for ever";
@@ -242,7 +241,7 @@ TEST_F(bounce_test, gets_return_their_slots)
                                     (*(const char*)data == pattern(3, 0));
                     }, NULL, 100, target->addr(), target->rkey(),
                     &comps.back()->super);
-        }, 5)) << i;
+        })) << i;
     }
     EXPECT_TRUE(until([&] { return unpacked == 10 * slots; }));
     for (auto &comp : comps) {

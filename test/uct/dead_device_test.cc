@@ -70,7 +70,7 @@ protected:
     {
         ASSERT_EQ(UCS_OK, ep.flush());
         EXPECT_EQ(0, memcmp(from.data, to.data, size));
-        EXPECT_TRUE(until([&] { return received == sent; }, 5)) << received;
+        EXPECT_TRUE(until([&] { return received == sent; })) << received;
     }
 
     void put_all(endpoint &ep, memory &from, memory &to)
@@ -171,7 +171,7 @@ TEST_F(dead_device, lets_the_side_sleep)
     ASSERT_TRUE(until([&] {
         return uct_iface_event_arm(a->iface, UCT_EVENT_SEND_COMP | UCT_EVENT_RECV) ==
                UCS_OK;
-    }, 5));
+    }));
     struct pollfd pfd = {fd, POLLIN, 0};
     EXPECT_EQ(0, poll(&pfd, 1, 0)) << "something wakes it without need";
 }
@@ -194,10 +194,10 @@ TEST_F(dead_device, ends_the_endpoint_without_failover)
     EXPECT_EQ(UCS_ERR_IO_ERROR, ab->error);
 }
 
-/* A reset is not repeated: it is sent to each rail. The retries would take a minute */
+/* A reset is not repeated: it is sent to each rail. The retries would take a quarter of an hour */
 TEST_F(dead_device, does_not_hide_the_end_of_the_peer)
 {
-    start("bond0", {{"TIMEOUT", "8s"}, {"RETRY_COUNT", "7"}});
+    start("bond0", {{"TIMEOUT", "100s"}, {"RETRY_COUNT", "7"}});
     endpoint ba(*b, *a);
 
     ASSERT_EQ(UCS_OK, ba.flush());
@@ -246,7 +246,7 @@ TEST_F(dead_device, does_not_keep_a_failed_endpoint)
     post_all(*ab, *source, *target);
     target.reset();
     b.reset();
-    EXPECT_TRUE(until([&] { return ab->errors != 0; }, 20));
+    EXPECT_TRUE(until([&] { return ab->errors != 0; }));
     ab.reset();
 }
 

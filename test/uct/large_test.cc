@@ -93,7 +93,7 @@ protected:
                          uct_ep_put_zcopy(*ab, &iov, 1, target.addr(),
                                           target.rkey(), &comp.super);
         }));
-        ASSERT_TRUE(until([&] { return comp.calls == 1; }, 150));
+        ASSERT_TRUE(until([&] { return comp.calls == 1; }, 600));
         EXPECT_EQ(UCS_OK, comp.status);
         EXPECT_EQ(0, memcmp(to.data, from.data, aliased::piece));
         EXPECT_EQ(0, memcmp(to.data + to.end, from.data + to.end,

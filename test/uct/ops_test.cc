@@ -371,7 +371,7 @@ TEST_P(ops, a_completion_comes_without_a_flush_behind_ops_that_have_none)
             return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
                                     target->rkey(), &comp.super);
         }));
-        if (!until([&] { return comp.calls == 1; }, 5)) {
+        if (!until([&] { return comp.calls == 1; })) {
             ab->destroy();
             FAIL() << "round " << i;
         }

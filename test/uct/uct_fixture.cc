@@ -166,14 +166,19 @@ double now()
 
 static void progress_all()
 {
+    static thread_local unsigned empty;
     unsigned count = 0;
 
     for (size_t i = 0; i < nodes.size(); ++i) {
         count += nodes[i]->progress();
     }
 
-    if (count == 0) {
-        sched_yield(); /* a software device needs the CPU */
+    /* A software device needs the CPU. Not each time: on a busy machine a yield takes
+     * milliseconds, and some options bring little with each progress call */
+    empty = (count == 0) ? (empty + 1) : 0;
+    if (empty >= 64) {
+        empty = 0;
+        sched_yield();
     }
 }
 

@@ -130,9 +130,12 @@ private:
  * time-travel=inf-cpu), a lock must not spin: UCS_ASYNC_MODE_THREAD_MUTEX. */
 extern ucs_async_mode_t async_mode;
 
+/* Longer than anything takes on a busy machine: only what hangs is ended by it */
+constexpr double patience_s = 120;
+
 /* Progress the interfaces of this thread until the condition holds.
  * @return false if it does not within @a seconds. */
-bool until(const std::function<bool()> &condition, double seconds = 20);
+bool until(const std::function<bool()> &condition, double seconds = patience_s);
 
 /* Progress them for that long */
 void run_for(double seconds);
@@ -154,7 +157,7 @@ public:
 
     /* Repeat an operation while it returns NO_RESOURCE
      * @return what it returned last */
-    template <typename func_t> auto retry(func_t func, double seconds = 20)
+    template <typename func_t> auto retry(func_t func, double seconds = patience_s)
             -> decltype(func())
     {
         auto result = func();
@@ -169,7 +172,7 @@ public:
     }
 
     /* Flush with progress, without a completion */
-    ucs_status_t flush(double seconds = 20);
+    ucs_status_t flush(double seconds = patience_s);
 
     node        &local;
     uct_ep_h     ep     = nullptr;
