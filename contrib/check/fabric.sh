@@ -24,6 +24,10 @@ uct "more than 2 GiB" -- large.get_of_3e9_bytes
 uct "a slow link" --devices 2 --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 \
     -o LINKS=8 -o PATH_RATE=8000 -o PORT_RATE=1000000 -- 'slow_flow.*'
 
+# Paths that fall silent, with that clock. Timers of sleepers go by the machine's
+uct "silent paths" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \
+    '*silence_test.*-*a_side_that_sleeps*'
+
 # A device that takes more inline than the ring takes, and one whose longest message
 # is short
 uct "long inline, small ring" -o MAX_INLINE=4096 -- env UCX_VQP_RING_SIZE=4k \
@@ -36,11 +40,12 @@ UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" uct "two rails" --devices 4 -- \
     env RXE_DEVS="bond0 bond1" '*/ops.*/four_paths:am_test*'
 
 # Order, where paths differ: in immediate mode each request is there before the
-# next one is posted, whatever the transport does
+# next one is posted, whatever the transport does. With the virtual clock paths differ
+# alike on a busy machine
 order=':*/ops.ams*:flush_test.pending_requests*:flush_test.completes*'
 order+=':flush_test.does_not*'
 uct "order, jitter" --mode timed -o CLOCK=virtual -o DELAY=20us -o JITTER=300us -- \
-    "deferred_test.*:*/fence.*/tail*:*/fence.*/spray:*/fence.*/auto$order"
+    "overtaking.*:deferred_test.*:*/fence.*/tail*:*/fence.*/spray:*/fence.*/auto$order"
 uct "order, asymmetric paths" --mode timed -o CLOCK=virtual \
     -o DELAY=5us,50us,200us,20us -o PATH_RATE=8000,1000,250,4000 -o JITTER=20us -- \
     "*/fence.*/dqplb:*/fence.*/rr:*/fence.*/least$order"
