@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-/* Everything ends within this time, in seconds; timeouts of the transport that
- * are part of it are set to a fraction */
-static const double patience = 8;
+/* Everything ends within this time, in seconds: only what hangs takes longer. Timeouts
+ * of the transport that are part of it are set to a fraction */
+static const double patience = patience_s;
 
 static size_t pack_number(void *dest, void *arg)
 {
@@ -291,7 +291,9 @@ void nth_scenario::run()
     if (fail_path) {
         config["FAILOVER"] = "y";
     }
-    config.insert(more.begin(), more.end());
+    for (auto &option : more) {
+        config[option.first] = option.second;
+    }
 
     if (m_a.up(config) && m_b.up(config) && m_a.reg(size, 1) &&
         m_b.reg(size, 2) && m_a.connect(m_b, endpoints) && m_b.connect(m_a)) {
