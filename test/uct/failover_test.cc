@@ -409,7 +409,7 @@ protected:
         EXPECT_EQ(4u, labels().size());
         EXPECT_GT(vqp_fabric()->qps(a->name.c_str(), &qpn, 1), 0);
         EXPECT_EQ(0, vqp_fabric()->qp_error(a->name.c_str(), qpn));
-        EXPECT_TRUE(until([&] { return labels().size() == 6; }, 5));
+        EXPECT_TRUE(until([&] { return labels().size() == 6; }));
         settle();
         return labels();
     }

@@ -97,7 +97,7 @@ TEST_F(resolve_test, endpoint_connects_over_the_other_rail)
 
 TEST_F(resolve_test, dead_rail_is_used_when_it_is_there)
 {
-    uint64_t ups;
+    log_capture log(UCS_LOG_LEVEL_DIAG);
 
     start("resolve dev=fab1 count=all stall=20ms");
     settle();
@@ -109,14 +109,15 @@ TEST_F(resolve_test, dead_rail_is_used_when_it_is_there)
         put_all();
         return bytes_of("fab1") >= before + size / 4;
     }));
-    run_for(1.0); /* the other paths too */
+    EXPECT_TRUE(until([&] { return ups() >= 4; })); /* two paths of two sides */
     EXPECT_EQ(0u, ab->errors);
-    ups = total("path_ups");
-    EXPECT_GE(ups, 4u); /* two paths of two sides */
+    EXPECT_GE(total("path_ups"), 4u);
 }
 
 TEST_F(resolve_test, rebuilt_path_waits_for_the_address)
 {
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
     start("");
     settle();
     faults(std::string(dead_rail) + "; wr dev=fab1 count=4 status=RETRY_EXC_ERR");
@@ -127,7 +128,8 @@ TEST_F(resolve_test, rebuilt_path_waits_for_the_address)
     put_all();
     EXPECT_EQ(0u, ab->errors);
     faults("");
-    run_for(3.0); /* the last of the calls ends, and is repeated */
+    /* the last of the calls ends, and is repeated */
+    EXPECT_TRUE(until([&] { return ups() > 0; }));
     put_all();
     EXPECT_GT(total("path_ups"), 0u);
 }

@@ -222,7 +222,9 @@ TEST_F(telemetry_test, the_file_has_what_the_statistics_say)
     EXPECT_EQ("-", text(VQP_TELEMETRY_PATH, "source", 0, 3)) << "no failover";
     ops = number(VQP_TELEMETRY_IFACE, "ops");
     EXPECT_EQ(ops, number(VQP_TELEMETRY_CONN, "ops"));
-    ASSERT_TRUE(until([&] { return read_node(*b); }));
+    ASSERT_TRUE(until([&] {
+        return read_node(*b) && (number(VQP_TELEMETRY_IFACE, "ams_rx") > 0);
+    }));
     ops += number(VQP_TELEMETRY_IFACE, "ops");
     EXPECT_EQ(1u, number(VQP_TELEMETRY_IFACE, "ams_rx"));
     close();
@@ -259,13 +261,17 @@ TEST_F(telemetry_test, the_file_names_the_flow_and_the_queue_pairs_of_each_path)
 
 TEST_F(telemetry_test, rates_are_those_of_the_last_second)
 {
+    double start = now(), rate;
+
     open({{"TELEMETRY", dir}});
     settle();
     ASSERT_TRUE(until([&] { return read_node(*a); }));
     puts(4);
     ASSERT_TRUE(until([&] { return read_node(*a) && (path_sum("rate") > 0); }));
-    EXPECT_GT(path_sum("rate"), 1000000u);
-    EXPECT_LT(path_sum("rate"), 8000000u);
+    rate = (double)path_sum("rate");
+    /* of the time since the snapshot before, all that there is to it */
+    EXPECT_GT(rate * (now() - start), (double)path_sum("bytes") * 0.9);
+    EXPECT_LT(rate, 8000000);
     EXPECT_TRUE(until([&] { return read_node(*a) && (path_sum("rate") == 0); }));
 }
 
@@ -280,7 +286,7 @@ TEST_F(telemetry_test, a_sleeper_is_woken_for_a_snapshot)
             while ((a->progress() > 0) ||
                    (uct_iface_event_arm(a->iface, events) != UCS_OK)) {
             }
-            ASSERT_GT(poll(&pfd, 1, 9000), 0);
+            ASSERT_GT(poll(&pfd, 1, 120000), 0);
         }
     };
 
