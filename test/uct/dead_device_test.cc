@@ -194,7 +194,8 @@ TEST_F(dead_device, ends_the_endpoint_without_failover)
     EXPECT_EQ(UCS_ERR_IO_ERROR, ab->error);
 }
 
-/* A reset is not repeated: it is sent to each rail. The retries would take a quarter of an hour */
+/* A reset is not repeated: it is sent to each rail. The retries would take a quarter of
+ * an hour */
 TEST_F(dead_device, does_not_hide_the_end_of_the_peer)
 {
     start("bond0", {{"TIMEOUT", "100s"}, {"RETRY_COUNT", "7"}});
