@@ -50,15 +50,19 @@ flap() {
     done
 }
 
-# check_survived NAME...: these counters are not 0
-check_survived() {
+# has_survived NAME...: are these counters not 0?
+has_survived() {
     local name value
     [ -s "$STATS" ] || fail "the transport wrote no statistics"
     for name in "$@"; do
         value=$(stats_max "$name")
         echo "$name: $value"
-        [ "$value" -gt 0 ] || fail "no $name"
+        [ "$value" -gt 0 ] || return 1
     done
+}
+
+check_survived() {
+    has_survived "$@" || fail "a counter is 0"
 }
 
 # with_faults COMMAND... -- COMMAND...: the first one in the background
@@ -75,6 +79,25 @@ with_faults() {
     trap "kill $pid; wait $pid; heal" EXIT
     "$@"
     kill $pid
+    wait $pid 2>/dev/null
+    heal
+    trap heal EXIT
+}
+
+# survives NAME... -- COMMAND... -- COMMAND...: with_faults, again until these counters
+# are not 0. Whether a path fails and is back while a program runs depends on the speed of
+# the machine. The limit of the case ends what never happens.
+survives() {
+    local names=()
+    while [ "$1" != -- ]; do
+        names+=("$1")
+        shift
+    done
+    shift
+    while :; do
+        with_faults "$@"
+        ! has_survived "${names[@]}" || break
+    done
 }
 
 heal() {
@@ -88,36 +111,37 @@ heal() {
 # failover_perftest RAIL TEST SIZES: the client is the second device
 failover_perftest() {
     failover_on
-    with_faults lose "${RAILS[$1]}" -- perftest_sizes "$2" "$3"
-    check_survived path_downs path_ups silences
+    survives path_downs path_ups silences -- lose "${RAILS[$1]}" -- \
+        perftest_sizes "$2" "$3"
 }
 
 failover_flap() {
     local dev
     failover_on
     dev=$(fault_netdev "${RAILS[$1]}") || fail "no device"
-    with_faults flap "$dev" -- perftest_sizes "$2" "$3"
-    check_survived path_downs path_ups
+    survives path_downs path_ups -- flap "$dev" -- perftest_sizes "$2" "$3"
 }
 
 failover_flap_mpi() {
     local dev
     failover_on
     dev=$(fault_netdev "${RAILS[$1]}") || fail "no device"
-    with_faults flap "$dev" -- rails_mpi_ranks 2 "${@:2}"
-    check_survived path_downs path_ups
+    survives path_downs path_ups -- flap "$dev" -- rails_mpi_ranks 2 "${@:2}"
 }
 
 failover_mpi() {
     failover_on
-    with_faults lose "${RAILS[$1]}" -- rails_mpi_ranks 2 "${@:2}"
-    check_survived path_downs silences
+    survives path_downs silences -- lose "${RAILS[$1]}" -- rails_mpi_ranks 2 "${@:2}"
 }
 
 # dead RAIL: nothing that it sends arrives, and its peers do not know its address
 dead() {
     failover_on
     trap heal EXIT
+    cut_rail "$1"
+}
+
+cut_rail() {
     fault_netem "${RAILS[$1]}" loss 100% || fail "no loss"
     ip neigh flush all
 }
@@ -138,10 +162,13 @@ failover_dead_mpi() {
 # dead, and then it is not
 failover_revived_perftest() {
     dead "$1"
-    (wait_traffic "$(fault_netdev "${RAILS[$2]}")"; fault_clear "${RAILS[$1]}") &
-    perftest_sizes "$3" "$4"
-    wait
-    check_survived path_downs path_ups
+    while :; do
+        (wait_traffic "$(fault_netdev "${RAILS[$2]}")"; fault_clear "${RAILS[$1]}") &
+        perftest_sizes "$3" "$4"
+        wait
+        ! has_survived path_downs path_ups || break
+        cut_rail "$1"
+    done
 }
 
 rails_mpi_ranks() {

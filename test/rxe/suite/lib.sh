@@ -96,16 +96,15 @@ serve() {
     SERVER=$!
 }
 
-# wait_listen PORT PID: until process PID's server accepts (10 s at most)
+# wait_listen PORT PID: until process PID's server accepts. The limit of the case ends
+# what hangs.
 wait_listen() {
-    local i port
+    local port
     port=$(printf ':%04X 0*:0000 0A' "$1")
-    for ((i = 0; i < 500; ++i)); do
-        ! grep -q "$port" /proc/net/tcp /proc/net/tcp6 || return 0
+    until grep -q "$port" /proc/net/tcp /proc/net/tcp6; do
         kill -0 "$2" 2>/dev/null || fail "the server ended early"
         sleep 0.02
     done
-    fail "the server does not listen"
 }
 
 # A port that no case of this guest used before
@@ -152,13 +151,13 @@ stats_max() {
 }
 
 # Every path must have carried its share of the frags: 15 to 35 % of four paths that
-# take turns, more than 0 where the measured rate of the paths decides. Shares are
+# take turns, one frag where the measured rate of the paths decides. Shares are
 # not checked with fewer than 50 frags per path: such a case has to pass "few".
 check_shares() {
     local low=60 high=140
     [ "$CHECK_TL" = vqp ] || return 0
     [ -s "$STATS" ] || fail "the transport wrote no statistics"
-    [ "${UCX_VQP_SCHED:-left}" = rr ] || low=5 high=400
+    [ "${UCX_VQP_SCHED:-left}" = rr ] || low=0 high=$((100 * UCX_VQP_NUM_PATHS))
     stats_frags | awk -v paths="$UCX_VQP_NUM_PATHS" -v few="${1:-}" \
         -v low=$low -v high=$high '
         { path[NR] = $1; frags[NR] = $2; total += $2 }
@@ -173,7 +172,7 @@ check_shares() {
             for (i = 1; i <= NR; ++i) {
                 share = frags[i] * 100 / total
                 line = line sprintf(" %.0f%%", share)
-                if (share * paths < low || share * paths > high) bad = 1
+                if (frags[i] == 0 || share * paths < low || share * paths > high) bad = 1
             }
             print (bad ? "failed: " : "") "frags per path:" line
             exit bad
