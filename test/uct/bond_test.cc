@@ -431,7 +431,7 @@ TEST_F(bond_test, a_message_wakes_up_a_sleeper_by_whichever_rail)
     const char *mode             = getenv("VQP_FABRIC_MODE");
     unsigned got                 = 0;
     int fd                       = -1;
-    int patience                 = 120000;
+    int limit                    = patience_ms();
 
     set_rails(both);
     node a("bond0", {{"NUM_PATHS", "2"}, {"SCHED", "rr"}});
@@ -443,7 +443,7 @@ TEST_F(bond_test, a_message_wakes_up_a_sleeper_by_whichever_rail)
     ASSERT_EQ(UCS_OK, uct_iface_event_fd_get(b.iface, &fd));
     if ((vqp_fabric() != nullptr) &&
         ((mode == nullptr) || (strcmp(mode, "immediate") == 0))) {
-        patience = 0; /* in place before: a timer must not wake up for it */
+        limit = 0; /* in place before: a timer must not wake up for it */
     }
     for (unsigned i = 0; i < 40; ++i) {
         struct pollfd pfd = {fd, POLLIN, 0};
@@ -454,7 +454,7 @@ TEST_F(bond_test, a_message_wakes_up_a_sleeper_by_whichever_rail)
         ASSERT_EQ(UCS_OK, ep.retry([&] {
             return uct_ep_am_short(ep, 1, i, NULL, 0);
         }));
-        ASSERT_EQ(1, poll(&pfd, 1, patience)) << i;
+        ASSERT_EQ(1, poll(&pfd, 1, limit)) << i;
         EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(b.iface, events)) << i;
         ASSERT_TRUE(until([&] { return got == i + 1; }));
     }

@@ -391,7 +391,7 @@ public:
 static void wait_handled(const stranger &from, uint64_t count)
 {
     vqp_fabric_traffic_t traffic = {};
-    double end                   = now() + patience_s;
+    double end                   = now() + patience();
 
     if (vqp_fabric() == NULL) {
         usleep(500000);

@@ -182,11 +182,16 @@ static void progress_all()
     }
 }
 
+double patience(double seconds)
+{
+    const char *least = getenv("VQP_TEST_PATIENCE");
+
+    return (least == nullptr) ? seconds : std::min(seconds, atof(least));
+}
+
 bool until(const std::function<bool()> &condition, double seconds)
 {
-    const char *patience = getenv("VQP_TEST_PATIENCE");
-    double end           = now() + ((patience == nullptr) ? seconds :
-                                    std::min(seconds, atof(patience)));
+    double end = now() + patience(seconds);
 
     while (!condition()) {
         if (now() > end) {

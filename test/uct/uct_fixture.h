@@ -130,8 +130,11 @@ private:
  * time-travel=inf-cpu), a lock must not spin: UCS_ASYNC_MODE_THREAD_MUTEX. */
 extern ucs_async_mode_t async_mode;
 
-/* Longer than anything takes on a busy machine: only what hangs is ended by it */
+/* Seconds, longer than anything takes on a busy machine: only what hangs is ended by
+ * them. The environment may have less: VQP_TEST_PATIENCE. */
 constexpr double patience_s = 120;
+double patience(double seconds = patience_s);
+inline int patience_ms() { return (int)(patience() * 1000); }
 
 /* Progress the interfaces of this thread until the condition holds.
  * @return false if it does not within @a seconds. */
