@@ -10,6 +10,7 @@ install=yes
 ucx_src=
 only=
 all=no
+again=no
 minutes=60
 seed=
 limit=4200 # seconds until a step counts as hung: for slow machines
@@ -21,7 +22,7 @@ limit=4200 # seconds until a step counts as hung: for slow machines
 #
 # A change must pass these. The same tree has the same result: seeds and lists are
 # fixed, no test has a limit that a slow machine meets, and nothing is retried.
-steps="suites:150:b asan:140: fabric:70:bu warnings:30: tools:30:bu unit:45:bu form:15:b"
+steps="asan:250: fabric:150:bu suites:75:b unit:40:bu warnings:30: form:17:b tools:15:bu"
 # --all runs these too. They explore: seeds and samples differ from run to run.
 long="conformance:1375:bdu sanitizers:780: mutants:650:b rxe:650:bd fuzz:440:b
       clang:290: devices:600:b package:175:b soak:150:b tsan:90: sim:66:b
@@ -32,6 +33,7 @@ usage() {
     cat <<EOT
 Usage: contrib/check.sh [--no-install] [--ucx-src SOURCES] [--dir DIR]
                         [--all [--minutes N] [--seed S]] [--only STEP[,STEP]...]
+                        [--again]
                         [--with-ucx PREFIX]
 
 Builds, and runs the tests that a change must pass: at most 20 minutes of processor
@@ -47,6 +49,7 @@ without a failure DIR/passed has the hash of the commit.
   --minutes N   with --all: for what explores (simulator, fuzzing, soak, UCX's UCP
                 suite), together [$minutes]
   --seed S      with --all: of everything that is drawn [the time]
+  --again       run the steps on what the last run has built; do not build
   --no-install  install no package; fail when one is missing
   --ucx-src SOURCES
                 the sources of the installed UCX, a tarball or a directory;
@@ -76,6 +79,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --no-install) install=no ;;
         --all) all=yes ;;
+        --again) again=yes ;;
         --minutes) minutes=${2:?--minutes needs a number}; shift ;;
         --seed) seed=${2:?--seed needs a number}; shift ;;
         --ucx-src) ucx_src=$(readlink -m "${2:?--ucx-src needs a name}"); shift ;;
@@ -131,7 +135,13 @@ slots=$(jobs_slots)
     echo "check.sh: $work exists and is not mine" >&2
     exit 2
 }
-rm -rf "$work"
+if [ "$again" = no ]; then
+    rm -rf "$work"
+elif [ ! -e "$work/gcc/Makefile" ]; then
+    echo "check.sh: --again needs a run that has built: there is no $work/gcc" >&2
+    exit 2
+fi
+rm -rf "$work/log" "$work/passed"
 mkdir -p "$work/log" || exit 2
 : >"$work/counts"
 : >"$work/times"
@@ -186,7 +196,8 @@ finish() {
         [ -z "$step" ] ||
             echo "    repeat: contrib/check.sh --only $step$(repeated_with "$step")"
     done <"$work/failures"
-    [ -s "$work/failures" ] || [ -n "$only" ] || clean_commit >"$work/passed"
+    [ -s "$work/failures" ] || [ -n "$only" ] || [ "$again" = yes ] ||
+        clean_commit >"$work/passed"
     awk '{ passed += $1; failed += $2; skipped += $3 }
          END { printf "%d passed, %d failed, %d skipped\n",
                       passed, failed, skipped
@@ -308,9 +319,13 @@ ended() {
 }
 
 trap 'jobs_stop; exit 130' INT TERM HUP
-timed packages packages || finish
-timed sources sources || finish
-[[ $needs != *b* ]] || timed build first_build || finish
+if [ "$again" = no ]; then
+    timed packages packages || finish
+    timed sources sources || finish
+    [[ $needs != *b* ]] || timed build first_build || finish
+elif [ ! -e "$CHECK_UCX/configure.ac" ]; then
+    CHECK_UCX=$work/ucx-src
+fi
 [[ $needs != *d* ]] || timed kernel devices
 [ "$all" = no ] || echo "== seed $CHECK_SEED, $CHECK_MINUTES minutes"
 for step in "${omitted[@]}"; do
