@@ -9,11 +9,13 @@ work=$top/build-check
 install=yes
 ucx_src=
 only=
+commit= # that is checked, if the tree is that of a commit
 all=no
 again=no
+given=() # options that a repetition needs too
 minutes=60
 seed=
-limit=4200 # seconds until a step counts as hung: for slow machines
+limit=4200 # seconds until a step counts as hung, for slow machines; --all has more
 
 # The steps that follow the first build: NAME:SECONDS:NEEDS. SECONDS is the processor
 # time of the step. The longest steps start first, so that the slots become idle at
@@ -49,7 +51,7 @@ without a failure DIR/passed has the hash of the commit.
   --minutes N   with --all: for what explores (simulator, fuzzing, soak, UCX's UCP
                 suite), together [$minutes]
   --seed S      with --all: of everything that is drawn [the time]
-  --again       run the steps on what the last run has built; do not build
+  --again       run the steps on the tree that the last run has copied and built
   --no-install  install no package; fail when one is missing
   --ucx-src SOURCES
                 the sources of the installed UCX, a tarball or a directory;
@@ -77,15 +79,18 @@ explores() {
 
 while [ $# -gt 0 ]; do
     case $1 in
-        --no-install) install=no ;;
+        --no-install) install=no; given+=("$1") ;;
         --all) all=yes ;;
         --again) again=yes ;;
         --minutes) minutes=${2:?--minutes needs a number}; shift ;;
         --seed) seed=${2:?--seed needs a number}; shift ;;
-        --ucx-src) ucx_src=$(readlink -m "${2:?--ucx-src needs a name}"); shift ;;
-        --with-ucx) with_ucx=$(readlink -m "${2:?--with-ucx needs a directory}"); shift ;;
+        --ucx-src) ucx_src=$(readlink -m "${2:?--ucx-src needs a name}")
+                   given+=("$1" "$ucx_src"); shift ;;
+        --with-ucx) with_ucx=$(readlink -m "${2:?--with-ucx needs a directory}")
+                    given+=("$1" "$with_ucx"); shift ;;
         --only) only=${2:?--only needs a list of steps}; shift ;;
-        --dir) work=$(readlink -m "${2:?--dir needs a directory}"); shift ;;
+        --dir) work=$(readlink -m "${2:?--dir needs a directory}")
+               given+=("$1" "$work"); shift ;;
         -h|--help) usage; exit 0 ;;
         *) usage >&2; exit 2 ;;
     esac
@@ -100,7 +105,14 @@ done
 for step in ${only//,/ }; do
     ! explores "$step" || all=yes
 done
-[ "$all" = no ] || steps+=" $long"
+[ "$all" = no ] || {
+    steps+=" $long"
+    limit=$((limit + 60 * minutes))
+}
+# the environment of a user changes no result; where the fabric has its files it may say
+for name in "${!GTEST_@}" "${!UCX_@}" "${!VQP_FABRIC_@}" VQP_TEST_LIMIT CHECK_PATIENCE; do
+    [ "$name" = VQP_FABRIC_DIR ] || unset "$name"
+done
 for step in ${only//,/ }; do
     [[ " $(step_names "$steps") " == *" $step "* ]] || {
         echo "check.sh: no step '$step' (see --help)" >&2
@@ -137,8 +149,8 @@ slots=$(jobs_slots)
 }
 if [ "$again" = no ]; then
     rm -rf "$work"
-elif [ ! -e "$work/gcc/Makefile" ]; then
-    echo "check.sh: --again needs a run that has built: there is no $work/gcc" >&2
+elif ! grep -qsxE "$all|yes" "$work/built"; then
+    echo "check.sh: --again needs a run of the same kind that has built in $work" >&2
     exit 2
 fi
 rm -rf "$work/log" "$work/passed"
@@ -171,13 +183,20 @@ steps_of_this_run() {
 
 # repeated_with STEP: the options with which a step draws the same again
 repeated_with() {
-    ! explores "$1" || echo " --seed $CHECK_SEED --minutes $CHECK_MINUTES"
+    local options=("${given[@]}")
+    ! explores "$1" || options+=(--seed "$CHECK_SEED" --minutes "$CHECK_MINUTES")
+    [ ${#options[@]} = 0 ] || printf ' %q' "${options[@]}"
 }
 
 # The hash of the commit, if the tree is that of the commit
 clean_commit() {
-    [ -n "$(git -C "$top" status --porcelain --untracked-files=no 2>&1)" ] ||
+    [ -n "$(git -C "$top" status --porcelain 2>&1)" ] ||
         git -C "$top" rev-parse HEAD
+}
+
+# whole: has everything run that --help promises?
+whole() {
+    [ -z "$only$with_ucx" ] && [ "$again$install" = noyes ]
 }
 
 finish() {
@@ -193,16 +212,17 @@ finish() {
         "expected failures: $(grep -c '^expected failure ' "$work/notes")"
     while IFS=$'\t' read -r step text; do
         echo "failed: $text" | cut -c 1-200
-        [ -z "$step" ] ||
+        [ "$step" = - ] ||
             echo "    repeat: contrib/check.sh --only $step$(repeated_with "$step")"
     done <"$work/failures"
-    [ -s "$work/failures" ] || [ -n "$only" ] || [ "$again" = yes ] ||
-        clean_commit >"$work/passed"
     awk '{ passed += $1; failed += $2; skipped += $3 }
          END { printf "%d passed, %d failed, %d skipped\n",
                       passed, failed, skipped
-               exit failed > 0 }' "$work/counts"
-    exit
+               exit failed > 0 }' "$work/counts" || exit
+    if whole && [ -n "$commit" ]; then
+        echo "$commit" >"$work/passed"
+    fi
+    exit 0
 }
 
 wanted() {
@@ -238,6 +258,8 @@ packages() {
 
 # A copy of the tree as it is now, without what builds left in it
 copy_tree() {
+    local -
+    set -o pipefail
     mkdir -p "$CHECK_SRC" || return 1
     if git -C "$top" rev-parse --git-dir >/dev/null 2>&1; then
         (cd "$top" && git ls-files -z -co --exclude-standard |
@@ -250,12 +272,14 @@ copy_tree() {
 }
 
 sources() {
+    commit=$(clean_commit)
     run "a copy of the tree" copy_tree || return 1
     if [ -n "$ucx_src" ] || [ ! -e "$CHECK_UCX/configure.ac" ]; then
         CHECK_UCX=$work/ucx-src
         run "sources of UCX" "$top/contrib/get-ucx-src.sh" -o "$CHECK_UCX" \
             ${ucx_src:+"$ucx_src"} || return 1
     fi
+    echo "$CHECK_UCX" >"$work/ucx"
     run "autogen" "$CHECK_SRC/autogen.sh"
 }
 
@@ -264,7 +288,8 @@ sources() {
 first_build() {
     build gcc CC=gcc CXX=g++ &&
         run "gcc: test programs" make -C "$work/gcc" -s -j"$CHECK_JOBS" \
-            "$([ "$all" = no ] && echo gate-programs || echo check)" TESTS=
+            "$([ "$all" = no ] && echo gate-programs || echo check)" TESTS= &&
+        echo "$all" >"$work/built"
 }
 
 # The first guest: its kernel may have to be built
@@ -296,7 +321,8 @@ done < <(tr -s ' \n' '\n' <<<"$steps" | sort -t: -k2,2rn)
 # shellcheck disable=SC2317 # jobs_run calls it
 run_step() {
     export CHECK_CPU=${cpu[$1]} CHECK_JOBS=1 CHECK_STEP=$2
-    ! explores "$2" || export VQP_FABRIC_SEED=$CHECK_SEED
+    # mutants name the seeds that find them
+    ! explores "$2" || [ "$2" = mutants ] || export VQP_FABRIC_SEED=$CHECK_SEED
     exec timeout -k 20 "$limit" "$CHECK_SRC/contrib/check/step" "$2" \
         >"$work/log/step-$2.out" 2>&1 </dev/null
 }
@@ -323,8 +349,8 @@ if [ "$again" = no ]; then
     timed packages packages || finish
     timed sources sources || finish
     [[ $needs != *b* ]] || timed build first_build || finish
-elif [ ! -e "$CHECK_UCX/configure.ac" ]; then
-    CHECK_UCX=$work/ucx-src
+else
+    CHECK_UCX=$(cat "$work/ucx")
 fi
 [[ $needs != *d* ]] || timed kernel devices
 [ "$all" = no ] || echo "== seed $CHECK_SEED, $CHECK_MINUTES minutes"

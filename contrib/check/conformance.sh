@@ -1,5 +1,4 @@
 # shellcheck shell=bash
-# shellcheck shell=bash
 # UCX's own test suites in all configurations: all of UCT, and of UCP as many tests as a
 # quarter of the time allows, on the fabric; UCT and a sample of UCP on Soft-RoCE. With
 # stock rc_verbs UCT's are tests of the fabric. Against another UCX (check.sh

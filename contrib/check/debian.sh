@@ -6,7 +6,7 @@ deb=$CHECK_DIR/deb
 
 # The package, for the installed UCX. Its build runs the tests that load the module.
 build_package() {
-    mkdir -p "$deb" && cp -a "$CHECK_SRC" "$deb/uct-vqp" && cd "$deb/uct-vqp" &&
+    rm -rf "$deb" && mkdir -p "$deb" && cp -a "$CHECK_SRC" "$deb/uct-vqp" && cd "$deb/uct-vqp" &&
         UCX_SRC=$CHECK_UCX DEB_BUILD_OPTIONS="parallel=$CHECK_JOBS noautodbgsym" \
             dpkg-buildpackage -us -uc -b
 }

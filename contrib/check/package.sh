@@ -28,6 +28,7 @@ another_ucx() {
 # Installed, moved elsewhere, run from there, uninstalled
 install_and_move() {
     local prefix=$CHECK_DIR/prefix moved=$CHECK_DIR/moved
+    rm -rf "$prefix" "$moved"
     mkdir -p "$CHECK_DIR/install" && cd "$CHECK_DIR/install" || return 1
     "$CHECK_SRC/configure" -q --with-ucx-src="$CHECK_UCX" --prefix="$prefix" \
         >/dev/null && make -s -j"$CHECK_JOBS" install || return 1

@@ -28,14 +28,17 @@ built_for() {
 }
 
 # Sets source, UCX's sources, and stamp, a number for what the suites are made of: the
-# recipe, the edits, the sources
+# recipe, the edits, the sources, the installed UCX, the compiler
 suites_stamp() {
     source=$(built_for VQP_UCX_SRC)
     [ -e "$source/test/gtest/common/main.cc" ] ||
         die "no test suites in UCX's sources, '$source'"
-    stamp=$(cat "$CONFORMANCE"/{edit.sh,suites.mk} "$source/configure.ac" \
-            "$BUILD/ucx-config/config.h" - <<<"$(built_for VQP_UCX_PREFIX)" |
-            cksum | tr ' ' -)
+    stamp=$({ cat "$CONFORMANCE"/{edit.sh,suites.mk} "$BUILD/ucx-config/config.h"
+              (cd "$source" && find src test -type f -print0 | LC_ALL=C sort -z |
+                  xargs -0 cksum)
+              built_for VQP_UCX_PREFIX
+              cksum <"$(ucx_module_dir)/libuct_ib.so.0"
+              "${CXX:-g++}" --version | head -n 1; } | cksum | tr ' ' -)
 }
 
 # Where the suites are kept: they take minutes to build, and most changes leave them
@@ -58,6 +61,8 @@ build_suites() {
     if [ "$stamp" = "$(cat "$SUITES/stamp" 2>/dev/null)" ]; then
         return
     fi
+    [ -e "$SUITES/ucx" ] || [ -z "$(ls -A "$SUITES" 2>/dev/null)" ] ||
+        die "$SUITES has something else than UCX's suites"
     echo "building UCX's suites from $source"
     rm -rf "$SUITES"
     mkdir -p "$SUITES/ucx"

@@ -101,7 +101,7 @@ static bool fab_clock_is_asleep(const char *tid)
     close(fd);
     text[(len < 0) ? 0 : len] = '\0';
     state = strrchr(text, ')');
-    return (state == NULL) || (state[1] == '\0') || (state[2] == 'S');
+    return (state == NULL) || (state[1] == '\0') || (strchr("SZX", state[2]) != NULL);
 }
 
 bool fab_clock_is_idle(void)

@@ -431,7 +431,7 @@ TEST_F(bond_test, a_message_wakes_up_a_sleeper_by_whichever_rail)
     const char *mode             = getenv("VQP_FABRIC_MODE");
     unsigned got                 = 0;
     int fd                       = -1;
-    int limit                    = patience_ms();
+    int limit                    = wait_limit_ms();
 
     set_rails(both);
     node a("bond0", {{"NUM_PATHS", "2"}, {"SCHED", "rr"}});

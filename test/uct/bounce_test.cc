@@ -201,7 +201,7 @@ TEST_F(bounce_test, a_sleeper_s_request_is_served)
 {
     pending_op req([&] { return put(*more[0], 20, 'b'); });
     struct pollfd fd = {-1, POLLIN, 0};
-    double end       = now() + patience();
+    double end       = now() + wait_limit();
     bool awake       = true;
     ucs_status_t status;
 
@@ -215,7 +215,7 @@ TEST_F(bounce_test, a_sleeper_s_request_is_served)
             status = uct_iface_event_arm(a->iface, UCT_EVENT_SEND_COMP |
                                                    UCT_EVENT_RECV);
             EXPECT_TRUE((status == UCS_OK) || (status == UCS_ERR_BUSY));
-            awake = (status != UCS_OK) || (poll(&fd, 1, patience_ms()) == 1);
+            awake = (status != UCS_OK) || (poll(&fd, 1, wait_limit_ms()) == 1);
         }
     }
     EXPECT_TRUE(awake) << "it sleeps for ever";

@@ -175,18 +175,18 @@ TEST_F(connect_test, endpoints_that_go_before_they_are_connected_leave_nothing)
 /* The timeout decides when: another side with a much longer one still waits */
 TEST_F(connect_test, an_interface_that_is_gone_is_an_error_after_the_timeout)
 {
-    std::unique_ptr<node> gone, patient;
+    std::unique_ptr<node> gone, never_early;
     std::string address;
     double start;
 
     open({{"CONNECT_TIMEOUT", "2s"}});
-    patient = std::make_unique<node>(0, options({{"CONNECT_TIMEOUT", "1000s"}}));
+    never_early = std::make_unique<node>(0, options({{"CONNECT_TIMEOUT", "1000s"}}));
     gone    = std::make_unique<node>(1);
     address = gone->address();
     gone.reset();
     start = now();
     {
-        endpoint waits(*patient, address);
+        endpoint waits(*never_early, address);
         endpoint ep(*a, address);
 
         EXPECT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep, 1, 0, NULL, 0));
@@ -391,7 +391,7 @@ public:
 static void wait_handled(const stranger &from, uint64_t count)
 {
     vqp_fabric_traffic_t traffic = {};
-    double end                   = now() + patience();
+    double end                   = now() + wait_limit();
 
     if (vqp_fabric() == NULL) {
         usleep(500000);

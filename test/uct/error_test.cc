@@ -656,7 +656,7 @@ TEST_F(error_test, what_the_peer_sent_before_it_ended_is_delivered_first)
         ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 3, 0, NULL, 0));
     }
     if (uct_ep_flush(*ab, 0, &comp.super) == UCS_INPROGRESS) {
-        for (double end = now() + patience(); (comp.calls == 0) && (now() < end);) {
+        for (double end = now() + wait_limit(); (comp.calls == 0) && (now() < end);) {
             run_for_one(*a, 0.001);
         }
         ASSERT_EQ(1, comp.calls);

@@ -64,7 +64,7 @@ TEST_F(event_test, a_message_wakes_up_the_receiver)
         ASSERT_EQ(UCS_OK, ab->retry([&] {
             return uct_ep_am_short(*ab, settle_id, 0, NULL, 0);
         }));
-        EXPECT_TRUE(is_ready(fd_of(*b), patience_ms())) << i;
+        EXPECT_TRUE(is_ready(fd_of(*b), wait_limit_ms())) << i;
         EXPECT_TRUE(until([&] { return settled == before + 1; }));
     }
 }
@@ -86,7 +86,7 @@ TEST_F(event_test, a_completion_wakes_up_the_sender)
         while (comp.calls == 0) {
             /* refused: something came since, and it raises no event */
             if (armed) {
-                ASSERT_TRUE(is_ready(fd_of(*a), patience_ms())) << i;
+                ASSERT_TRUE(is_ready(fd_of(*a), wait_limit_ms())) << i;
             }
             while (a->progress() > 0) {
             }
@@ -109,7 +109,7 @@ TEST_F(event_test, arming_is_refused_while_something_waits)
         arm(*a);
         arm(*b);
         ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, settle_id, 0, NULL, 0));
-        ASSERT_TRUE(is_ready(fd, patience_ms())) << i;
+        ASSERT_TRUE(is_ready(fd, wait_limit_ms())) << i;
         EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(b->iface, all_events));
         EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(b->iface, all_events));
         EXPECT_TRUE(until([&] { return settled == before + 1; }));
@@ -128,12 +128,12 @@ TEST_F(event_test, a_failure_wakes_up_a_sleeper)
     gone.reset();
     endpoint ep(*a, address);
     EXPECT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep, 1, 0, NULL, 0));
-    end = now() + patience();
+    end = now() + wait_limit();
     while ((ep.errors == 0) && (now() < end)) {
         while (a->progress() > 0) {
         }
         if (uct_iface_event_arm(a->iface, all_events) == UCS_OK) {
-            EXPECT_TRUE(is_ready(fd_of(*a), patience_ms()));
+            EXPECT_TRUE(is_ready(fd_of(*a), wait_limit_ms()));
         }
     }
     EXPECT_EQ(1u, ep.errors);
@@ -219,7 +219,7 @@ TEST_F(deferred_test, a_sleeper_does_not_leave_an_op_beside_an_idle_path)
         }
         if ((stopped.calls == 0) && (waiting.calls == 0) &&
             (uct_iface_event_arm(a->iface, all_events) == UCS_OK)) {
-            ASSERT_TRUE(is_ready(fd_of(*a), patience_ms()));
+            ASSERT_TRUE(is_ready(fd_of(*a), wait_limit_ms()));
         }
     }
     EXPECT_EQ(1, waiting.calls);
@@ -256,7 +256,7 @@ TEST_F(event_test, an_armed_idle_pair_sleeps)
     polling = cpu_time() - start;
 
     /* late answers may wake it at first; what goes on never ends */
-    limit = now() + patience();
+    limit = now() + wait_limit();
     do {
         wakeups = 0;
         start   = cpu_time();
@@ -309,7 +309,7 @@ static std::string sleepy_player(unsigned device, bool begins, unsigned rounds,
         }
         if (((got < rounds) || (sent < rounds)) &&
             (uct_iface_event_arm(self.iface, all_events) == UCS_OK) &&
-            (epoll_wait(epoll_fd, &event, 1, patience_ms()) != 1)) {
+            (epoll_wait(epoll_fd, &event, 1, wait_limit_ms()) != 1)) {
             error = "no wake-up after " + std::to_string(got) + " received, " +
                     std::to_string(sent) + " sent";
             break;

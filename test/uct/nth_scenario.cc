@@ -68,7 +68,7 @@ void nth_scenario::post(const std::string &name,
     EXPECT_TRUE(progress_until([&] {
         status = func(&op->super);
         return status != UCS_ERR_NO_RESOURCE;
-    }, patience())) << name << " finds no room and no error";
+    }, wait_limit())) << name << " finds no room and no error";
     op->accepted = status == UCS_INPROGRESS;
     op->status   = status;
     if (UCS_STATUS_IS_ERR(status)) {
@@ -181,7 +181,7 @@ void nth_scenario::flush()
     EXPECT_TRUE(progress_until([&] {
         status = uct_iface_flush(m_a.iface, UCT_FLUSH_FLAG_LOCAL, NULL);
         return (status != UCS_INPROGRESS) && (status != UCS_ERR_NO_RESOURCE);
-    }, patience())) << "iface_flush has no end";
+    }, wait_limit())) << "iface_flush has no end";
 }
 
 bool nth_scenario::all_complete() const
@@ -213,16 +213,16 @@ void nth_scenario::transfer()
     post_messages();
     m_started = true;
     flush();
-    EXPECT_TRUE(progress_until([&] { return all_complete(); }, patience()))
+    EXPECT_TRUE(progress_until([&] { return all_complete(); }, wait_limit()))
             << "accepted, and neither success nor an error";
     /* What was sent may still be on its way through the receiver */
     EXPECT_TRUE(progress_until([&] {
         return m_a.failed || m_b.failed || (m_b.received == m_sent);
-    }, patience())) << m_b.received << " of " << m_sent << " messages arrived";
+    }, wait_limit())) << m_b.received << " of " << m_sent << " messages arrived";
     m_started = false;
     m_completed = true;
     if (fail_path && clean()) {
-        EXPECT_TRUE(progress_until([&] { return is_over() || !clean(); }, patience()))
+        EXPECT_TRUE(progress_until([&] { return is_over() || !clean(); }, wait_limit()))
                 << "the path does not come back";
     }
 }

@@ -202,14 +202,14 @@ protected:
 options nth::more;
 
 /* Nothing fails: a busy machine may take long to connect */
-static const options patient = {{"CONNECT_TIMEOUT", "1000s"}, {"GAP_TIMEOUT", "1000s"}};
+static const options never_early = {{"CONNECT_TIMEOUT", "1000s"}, {"GAP_TIMEOUT", "1000s"}};
 
 TEST_F(nth, none_fails)
 {
     expect_balance(true, [] {
         nth_scenario scenario;
 
-        scenario.more = patient;
+        scenario.more = never_early;
         scenario.run();
         EXPECT_TRUE(scenario.clean());
         expect_nothing_left("at the end");
@@ -222,7 +222,7 @@ TEST_F(nth, none_fails_with_many_endpoints)
 {
     nth_scenario scenario;
 
-    scenario.more      = patient;
+    scenario.more      = never_early;
     scenario.endpoints = 12;
     faults("call verb=resize_cq nth=1000");
     scenario.run();
@@ -406,7 +406,7 @@ private:
         bool met = false;
 
         scenario.exact     = exact;
-        scenario.more      = patient;
+        scenario.more      = never_early;
         scenario.fail_path = [&] {
             faults("unacked nth=3 more=2; " + script);
             nth_alloc_fail(allocation);

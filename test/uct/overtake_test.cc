@@ -60,7 +60,7 @@ protected:
     }
 
     /* Rounds of a test that waits for what may happen */
-    static unsigned patience() { return (vqp_fabric() != NULL) ? 10 : 1000; }
+    static unsigned wait_limit() { return (vqp_fabric() != NULL) ? 10 : 1000; }
 
     static void expect_seen(unsigned seen)
     {
@@ -155,7 +155,7 @@ TEST_F(overtaking, puts_of_several_paths_overtake_each_other)
         GTEST_SKIP() << alike;
     }
 
-    seen = overtaken({ab.get()}, patience(), false, [] {});
+    seen = overtaken({ab.get()}, wait_limit(), false, [] {});
     expect_seen(seen);
 }
 
@@ -204,7 +204,7 @@ TEST_F(overtaking, am_order_all_does_not_order_puts)
         }
         return UCS_OK;
     });
-    seen = overtaken({ab.get()}, patience(), false, *target, [&] {
+    seen = overtaken({ab.get()}, wait_limit(), false, *target, [&] {
         EXPECT_EQ(UCS_OK, ab->retry([&] {
             return uct_ep_am_short(*ab, 1, sent, NULL, 0);
         }));
@@ -229,7 +229,7 @@ TEST_F(overtaking, endpoints_overtake_each_other)
             return uct_ep_am_short(*ep, settle_id, 0, NULL, 0);
         }));
     }
-    seen = overtaken({ab.get(), &second, &third}, patience(), false, [] {});
+    seen = overtaken({ab.get(), &second, &third}, wait_limit(), false, [] {});
     expect_seen(seen);
 }
 
@@ -246,7 +246,7 @@ TEST_F(overtaking, the_last_bytes_of_a_put_arrive_before_others)
 
     memory source(*a, size), target(*b, size);
     uct_iov_t iov = source.iov(0, size);
-    for (uint64_t round = 1; (round <= patience()) && (seen == 0); ++round) {
+    for (uint64_t round = 1; (round <= wait_limit()) && (seen == 0); ++round) {
         for (size_t i = 0; i < count; ++i) {
             ((uint64_t*)source.data)[i] = round;
         }

@@ -49,7 +49,7 @@ TEST_F(progress_test, counts_completions_and_messages)
         completion comp, flushed;
 
         ASSERT_EQ(UCS_INPROGRESS, put(comp));
-        for (double end = now() + patience(); (comp.calls == 0) && (now() < end);) {
+        for (double end = now() + wait_limit(); (comp.calls == 0) && (now() < end);) {
             count = a->progress();
             EXPECT_EQ(comp.calls > 0, count > 0);
             (void)b->progress();
@@ -57,7 +57,7 @@ TEST_F(progress_test, counts_completions_and_messages)
         ASSERT_EQ(1, comp.calls);
 
         ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 1, i, NULL, 0));
-        for (double end = now() + patience(); (got == i) && (now() < end);) {
+        for (double end = now() + wait_limit(); (got == i) && (now() < end);) {
             count = b->progress();
             EXPECT_EQ(got > i, count > 0);
         }
@@ -66,7 +66,7 @@ TEST_F(progress_test, counts_completions_and_messages)
         ASSERT_EQ(UCS_OK, uct_ep_put_short(*ab, "x", 1, target->addr(),
                                            target->rkey()));
         ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &flushed.super));
-        for (double end = now() + patience(); (flushed.calls == 0) && (now() < end);) {
+        for (double end = now() + wait_limit(); (flushed.calls == 0) && (now() < end);) {
             count = a->progress();
             EXPECT_TRUE((flushed.calls == 0) || (count > 0));
             (void)b->progress();

@@ -180,7 +180,7 @@ TEST_P(silence_test, a_side_that_sleeps_finds_a_silent_path)
     }));
 
     bool is_awake[2] = {true, true};
-    for (end = now() + patience(); received == 0; ++sleeps) {
+    for (end = now() + wait_limit(); received == 0; ++sleeps) {
         struct pollfd pfds[2];
 
         for (unsigned i = 0; i < 2; ++i) {

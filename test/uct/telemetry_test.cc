@@ -286,7 +286,7 @@ TEST_F(telemetry_test, a_sleeper_is_woken_for_a_snapshot)
             while ((a->progress() > 0) ||
                    (uct_iface_event_arm(a->iface, events) != UCS_OK)) {
             }
-            ASSERT_GT(poll(&pfd, 1, patience_ms()), 0);
+            ASSERT_GT(poll(&pfd, 1, wait_limit_ms()), 0);
         }
     };
 

@@ -182,16 +182,16 @@ static void progress_all()
     }
 }
 
-double patience(double seconds)
+double wait_limit(double seconds)
 {
-    const char *least = getenv("VQP_TEST_PATIENCE");
+    const char *least = getenv("VQP_TEST_LIMIT");
 
     return (least == nullptr) ? seconds : std::min(seconds, atof(least));
 }
 
 bool until(const std::function<bool()> &condition, double seconds)
 {
-    double end = now() + patience(seconds);
+    double end = now() + wait_limit(seconds);
 
     while (!condition()) {
         if (now() > end) {

@@ -131,14 +131,14 @@ private:
 extern ucs_async_mode_t async_mode;
 
 /* Seconds, longer than anything takes on a busy machine: only what hangs is ended by
- * them. The environment may have less: VQP_TEST_PATIENCE. */
-constexpr double patience_s = 120;
-double patience(double seconds = patience_s);
-inline int patience_ms() { return (int)(patience() * 1000); }
+ * them. The environment may have less: VQP_TEST_LIMIT. */
+constexpr double wait_limit_s = 120;
+double wait_limit(double seconds = wait_limit_s);
+inline int wait_limit_ms() { return (int)(wait_limit() * 1000); }
 
 /* Progress the interfaces of this thread until the condition holds.
  * @return false if it does not within @a seconds. */
-bool until(const std::function<bool()> &condition, double seconds = patience_s);
+bool until(const std::function<bool()> &condition, double seconds = wait_limit_s);
 
 /* Progress them for that long */
 void run_for(double seconds);
@@ -160,7 +160,7 @@ public:
 
     /* Repeat an operation while it returns NO_RESOURCE
      * @return what it returned last */
-    template <typename func_t> auto retry(func_t func, double seconds = patience_s)
+    template <typename func_t> auto retry(func_t func, double seconds = wait_limit_s)
             -> decltype(func())
     {
         auto result = func();
@@ -175,7 +175,7 @@ public:
     }
 
     /* Flush with progress, without a completion */
-    ucs_status_t flush(double seconds = patience_s);
+    ucs_status_t flush(double seconds = wait_limit_s);
 
     node        &local;
     uct_ep_h     ep     = nullptr;

@@ -54,7 +54,7 @@ TEST_F(async, port_down_and_up)
 
     ASSERT_EQ(0, set_link(*b, "down"));
     pfd = {vqp_ib_dev_async_fd(&b->dev), POLLIN, 0};
-    EXPECT_EQ(1, poll(&pfd, 1, long_enough_ms));
+    EXPECT_EQ(1, poll(&pfd, 1, wait_limit_ms()));
     EXPECT_TRUE(wait_event(&b->dev, VQP_IB_ASYNC_PORT_DOWN, &event));
     EXPECT_EQ(1, event.port);
     EXPECT_FALSE(vqp_ib_port_is_active(&b->dev, 1));

@@ -184,7 +184,7 @@ TEST_F(qp, channel_wakes_up_for_a_completion_after_arming)
         ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_arm(&y->pool));
         ASSERT_EQ(0, poll(&pfd, 1, 0));
         x->write_imm(*y, i, 0);
-        ASSERT_EQ(1, poll(&pfd, 1, long_enough_ms));
+        ASSERT_EQ(1, poll(&pfd, 1, wait_limit_ms()));
         EXPECT_EQ(1u, vqp_ib_chan_drain(&y->pool.chan));
         EXPECT_EQ(0u, vqp_ib_chan_drain(&y->pool.chan));
         x->wait_wc();
