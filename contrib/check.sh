@@ -33,17 +33,16 @@ with_ucx= # the prefix of another UCX
 
 usage() {
     cat <<EOT
-Usage: contrib/check.sh [--no-install] [--ucx-src SOURCES] [--dir DIR]
-                        [--all [--minutes N] [--seed S]] [--only STEP[,STEP]...]
-                        [--again]
-                        [--with-ucx PREFIX]
+Usage: contrib/check.sh [--no-install] [--ucx-src SOURCES] [--with-ucx PREFIX]
+                        [--dir DIR] [--again] [--only STEP[,STEP]...]
+                        [--all [--minutes N] [--seed S]]
 
-Builds, and runs the tests that a change must pass: at most 20 minutes of processor
-time, 11 minutes on two idle cores. The first run takes 8 minutes more, for packages
-and UCX's suites, which are kept in ~/.cache/uct_vqp. The same tree has the same
-result. The last line is "N passed, N failed, N skipped". The exit status is 1 if
-something failed. Each skip is printed with its reason. After a run of all steps
-without a failure DIR/passed has the hash of the commit.
+Builds, and runs the tests that a change must pass: 14 minutes of processor time, 8
+minutes on two idle cores. The first run takes 5 minutes more, for packages and UCX's
+suites, which are kept in ~/.cache/uct_vqp. The same tree has the same result. The last
+line is "N passed, N failed, N skipped". The exit status is 1 if something failed. Each
+skip is printed with its reason. After a run of all steps without a failure DIR/passed
+has the hash of the commit.
 
   --all         every test: also Soft-RoCE in virtual machines, mutants, fuzzing, soak,
                 sanitizers over everything, all configurations of UCX's suites. Takes
