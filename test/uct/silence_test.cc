@@ -111,10 +111,9 @@ TEST_P(silence_test, large_puts_and_gets_go_on)
  * may suspend the process after the first path that goes on, so the time is virtual */
 TEST_P(silence_test, when_all_paths_are_silent_none_is_given_up)
 {
-    completion &comp  = kept_completion();
-    const char *clock = getenv("VQP_FABRIC_CLOCK");
+    completion &comp = kept_completion();
 
-    if ((clock == NULL) || strcmp(clock, "virtual")) {
+    if (!has_virtual_clock()) {
         GTEST_SKIP() << "needs the virtual clock of the fabric";
     }
     /* the paths need not go on in the same moment */

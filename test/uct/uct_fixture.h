@@ -136,6 +136,10 @@ constexpr double wait_limit_s = 120;
 double wait_limit(double seconds = wait_limit_s);
 inline int wait_limit_ms() { return (int)(wait_limit() * 1000); }
 
+/* Whether time goes on by what this process does, and not by itself (fabric-run -o
+ * CLOCK=virtual) */
+bool has_virtual_clock();
+
 /* Progress the interfaces of this thread until the condition holds.
  * @return false if it does not within @a seconds. */
 bool until(const std::function<bool()> &condition, double seconds = wait_limit_s);
