@@ -1,9 +1,9 @@
 #!/bin/sh
-# No circle in the sources: NAME.c and NAME.h are one unit.  A unit calls another
-# one if it names, in front of a parenthesis, a function that only that one
-# defines; a call through a pointer is not seen.  And no circle of headers that
-# include each other.  Prints what is in a circle, one "A -> B" a line; status 1
-# then.  Reads the sources alone.
+# No circle in the sources.  NAME.c, NAME.h and NAME_int.h are one unit.  A unit
+# needs another one if it includes its header, or if it names, in front of a
+# parenthesis, a function that only that one defines; a call through a pointer is
+# not seen.  Prints what is in a circle, one "A -> B" a line; status 1 then.  Reads
+# the sources alone.
 #
 #   circle-check.sh [FOLDER...]   src/core src/verbs src/uct src/tools
 cd "$(dirname "$0")/.." || exit 2
@@ -19,7 +19,7 @@ trap 'rm -f "$out"' EXIT
 # left, or what nothing of it needs, is taken away until only circles are left.
 # shellcheck disable=SC2086
 awk '
-    function unit_of(file) { sub(/\.[ch]$/, "", file); sub(/^src\//, "", file); return file }
+    function unit_of(file) { sub(/(_int)?\.[ch]$/, "", file); sub(/^src\//, "", file); return file }
     function need(from, to) { if (from != to) { edge[from, to] = called } }
     FNR == 1 { pass += (seen[FILENAME]++ == 1) && !started++; name = "" }
 
@@ -41,7 +41,8 @@ awk '
 
     pass == 1 && /^# *include *"/ {
         split($0, part, "\"")
-        if (FILENAME ~ /h$/) { need("include " FILENAME, "include src/" part[2]) }
+        called = "includes " part[2]
+        need(unit_of(FILENAME), unit_of(part[2]))
         next
     }
     pass == 1 && !/^[a-z]/ {

@@ -42,7 +42,7 @@ case $debian in
     *) same debian/changelog "$version" "$debian" ;;
 esac
 
-wire=$(first src/core/wire.h '^#define VQP_WIRE_VERSION *([0-9]+)')
+wire=$(first src/core/conn/wire.h '^#define VQP_WIRE_VERSION *([0-9]+)')
 same docs/protocol.md "${wire:-a version}" "$(first docs/protocol.md '\| version \| ([0-9]+);')"
 same "docs/release.md, formats" "$wire" \
     "$(first docs/release.md '^\| control messages; .* \| ([0-9]+), byte 4')"

@@ -1,14 +1,25 @@
 /* The connection object, see vqp.h. Pure: libc only. */
 #include "core/vqp.h"
 
-#include "core/alive.h"
-#include "core/control.h"
-#include "core/move.h"
-#include "core/pathstate.h"
-#include "core/replay.h"
-#include "core/silence.h"
+#include "core/failover/alive.h"
+#include "core/data/control.h"
+#include "core/failover/move.h"
+#include "core/failover/failover_int.h"
+#include "core/failover/replay.h"
+#include "core/failover/silence.h"
 
 #include <string.h>
+
+const char *vqp_state_name(unsigned state)
+{
+    static const char *const names[] = {
+#define VQP_STATE_NAME(_name, _help) #_name,
+        VQP_STATES(VQP_STATE_NAME)
+#undef VQP_STATE_NAME
+    };
+
+    return (state < VQP_STATE_LAST) ? names[state] : "unknown";
+}
 
 void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now)
 {

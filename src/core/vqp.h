@@ -23,11 +23,14 @@
 #ifndef VQP_CORE_VQP_H
 #define VQP_CORE_VQP_H
 
-#include "core/confirm.h"
-#include "core/fail.h"
-#include "core/send.h"
-#include "core/vqpstate.h"
-#include "core/wire.h"
+#include "core/data/confirm.h"
+#include "core/data/fail.h"
+#include "core/data/send.h"
+#include "core/failover/end.h"
+#include "core/vqp_def.h"
+#include "core/conn/wire.h"
+
+const char *vqp_state_name(unsigned state);
 
 /**
  * A vqp that is not connected.

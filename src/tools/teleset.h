@@ -6,7 +6,7 @@
 #ifndef VQP_TOOLS_TELESET_H
 #define VQP_TOOLS_TELESET_H
 
-#include "core/telemetry.h"
+#include "core/telemetry/telemetry.h"
 
 #include <limits.h>
 

@@ -2,7 +2,7 @@
 #include "uct/vqp_bonds.h"
 #include "uct/vqp_md.h"
 
-#include "core/wire.h"
+#include "core/conn/wire.h"
 #include "verbs/port.h"
 
 #include <ucs/debug/log.h>

@@ -5,7 +5,7 @@
 #ifndef UCT_VQP_BONDS_H
 #define UCT_VQP_BONDS_H
 
-#include "core/bond.h"
+#include "core/conn/bond.h"
 #include "verbs/dev.h"
 
 #include <ucs/type/status.h>

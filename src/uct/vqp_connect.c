@@ -1,7 +1,7 @@
 /* Connecting a vqp's queue pairs to those of a peer; see vqp.h. */
 #include "uct/vqp.h"
 
-#include "core/entropy.h"
+#include "core/conn/entropy.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>

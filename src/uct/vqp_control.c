@@ -3,7 +3,7 @@
 
 #include "uct/vqp_cm.h"
 #include "uct/vqp_desc.h"
-#include "uct/vqp_ep.h"
+#include "uct/vqp.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_watch.h"

@@ -5,7 +5,7 @@
 #ifndef UCT_VQP_CONTROL_H
 #define UCT_VQP_CONTROL_H
 
-#include "uct/vqp.h"
+#include "uct/vqp_def.h"
 
 /**
  * Handle the events of vqp_next_event() until there is none. Runs user

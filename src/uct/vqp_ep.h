@@ -6,13 +6,6 @@
 
 #include <uct/base/uct_iov.inl>
 
-typedef struct uct_vqp_ep {
-    uct_base_ep_t       super;
-    uct_vqp_t          *vqp;
-    ucs_arbiter_group_t arb_group;   /* pending requests */
-    unsigned            num_pending; /* in the group */
-} uct_vqp_ep_t;
-
 ucs_status_t uct_vqp_ep_put_short(uct_ep_h tl_ep, const void *buffer,
                                   unsigned length, uint64_t remote_addr,
                                   uct_rkey_t rkey);

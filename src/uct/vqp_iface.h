@@ -17,8 +17,8 @@
 #include "uct/vqp_options.h"
 #include "uct/vqp_slab.h"
 
-#include "core/addr.h"
-#include "core/conndrive.h"
+#include "core/conn/addr.h"
+#include "core/conn/conndrive.h"
 #include "uct/vqp_random.h"
 #include "verbs/async.h"
 #include "verbs/cqpool.h"

@@ -1,6 +1,6 @@
 /* Messages of the verbs layer, and the packet trace; see vqp_log.h. */
 #include "uct/vqp_log.h"
-#include "uct/vqp.h"
+#include "uct/vqp_def.h"
 
 #include "verbs/log.h"
 

@@ -2,7 +2,7 @@
 #ifndef UCT_VQP_LOG_H
 #define UCT_VQP_LOG_H
 
-#include "core/frag.h"
+#include "core/data/frag.h"
 
 struct uct_vqp;
 

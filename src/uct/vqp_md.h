@@ -14,7 +14,7 @@
 typedef struct uct_vqp_md_config {
     uct_md_config_t super;
     int             relaxed_ordering; /* ucs_ternary_auto_value_t */
-    char           *rails;            /* UCX_VQP_RAILS, see core/bond.h */
+    char           *rails;            /* UCX_VQP_RAILS, see core/conn/bond.h */
     size_t          reg_parallel;     /* bytes */
 } uct_vqp_md_config_t;
 

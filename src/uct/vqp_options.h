@@ -7,7 +7,7 @@
 
 #include "uct/compat.h"
 #include "core/status.h"
-#include "core/tx.h"
+#include "core/data/tx.h"
 
 typedef struct uct_vqp_iface_config {
     uct_iface_config_t       super;

@@ -5,7 +5,7 @@
 #include "uct/vqp_qps.h"
 #include "uct/vqp_watch.h"
 
-#include "core/alive.h"
+#include "core/failover/alive.h"
 #include "verbs/executed.h"
 
 #include <ucs/debug/log.h>

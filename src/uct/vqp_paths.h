@@ -7,7 +7,7 @@
 
 #include "uct/vqp.h"
 
-#include "core/failover.h"
+#include "core/failover/failover.h"
 
 /** Handle a VQP_EVENT_PATH_* of the core. The worker's thread. */
 void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event);

@@ -1,7 +1,7 @@
 /* Pending requests, see vqp_pending.h. */
 #include "uct/vqp_pending.h"
 
-#include "uct/vqp_ep.h"
+#include "uct/vqp.h"
 
 #include <ucs/debug/log.h>
 

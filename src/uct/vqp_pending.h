@@ -2,7 +2,7 @@
 #ifndef UCT_VQP_PENDING_H
 #define UCT_VQP_PENDING_H
 
-#include "uct/vqp.h"
+#include "uct/vqp_def.h"
 
 /**
  * Update whether ops are accepted. Ops are refused while requests are pending:

@@ -4,7 +4,7 @@
 #ifndef UCT_VQP_QPS_H
 #define UCT_VQP_QPS_H
 
-#include "uct/vqp.h"
+#include "uct/vqp_def.h"
 
 /** Create the queue pair of a path, in INIT. @return UCS_OK, or an error (logged). */
 ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index);

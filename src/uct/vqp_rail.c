@@ -1,7 +1,7 @@
 /* A rail: one port of a device, and what its queue pairs can do. */
 #include "uct/vqp_iface.h"
 
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "verbs/executed.h"
 
 #include <ucs/debug/log.h>

@@ -2,7 +2,7 @@
  * vqp_options.h. */
 #include "uct/vqp_options.h"
 
-#include "core/entropy.h"
+#include "core/conn/entropy.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>

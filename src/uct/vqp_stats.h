@@ -5,7 +5,7 @@
 #ifndef UCT_VQP_STATS_H
 #define UCT_VQP_STATS_H
 
-#include "uct/vqp.h"
+#include "uct/vqp_def.h"
 
 /** Add the vqp to UCX's virtual file system. */
 void uct_vqp_stats_vfs_add(uct_vqp_t *vqp);

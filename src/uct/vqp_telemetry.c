@@ -3,8 +3,8 @@
 
 #include "uct/vqp_stats.h"
 
-#include "core/entropy.h"
-#include "core/telefields.h"
+#include "core/conn/entropy.h"
+#include "core/telemetry/telefields.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>

@@ -1,6 +1,6 @@
 /*
  * The telemetry file of an interface (UCX_VQP_TELEMETRY): a snapshot of its counters,
- * once a second. core/telemetry.h has the format, core/telefields.h the fields.
+ * once a second. core/telemetry/telemetry.h has the format, core/telemetry/telefields.h the fields.
  *
  * Snapshots are taken by progress, in the worker's thread, which owns the counters. So
  * the age of a snapshot is also the time since the process made progress. The data path

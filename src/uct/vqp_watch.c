@@ -1,7 +1,7 @@
 /* The vqps whose paths have timers, see vqp_watch.h. */
 #include "uct/vqp_watch.h"
 
-#include "core/failover.h"
+#include "core/failover/failover.h"
 
 static void uct_vqp_iface_set_watched(uct_vqp_iface_t *iface, uct_vqp_t *vqp)
 {

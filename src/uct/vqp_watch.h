@@ -6,7 +6,7 @@
 #ifndef UCT_VQP_WATCH_H
 #define UCT_VQP_WATCH_H
 
-#include "uct/vqp.h"
+#include "uct/vqp_def.h"
 
 /** Have progress run the timers of the paths, if there are any. The worker's thread. */
 void uct_vqp_watch_paths(uct_vqp_t *vqp);

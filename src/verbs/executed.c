@@ -1,7 +1,7 @@
 /* The executed count, see executed.h. */
 #include "verbs/executed.h"
 
-#include "core/failover.h"
+#include "core/failover/failover.h"
 #include "core/seq.h"
 #include "verbs/log.h"
 

@@ -5,7 +5,7 @@
 #ifndef VQP_IB_EXECUTED_H
 #define VQP_IB_EXECUTED_H
 
-#include "core/path.h"
+#include "core/data/path.h"
 #include "verbs/post.h"
 
 /**

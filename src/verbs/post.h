@@ -5,7 +5,7 @@
 #ifndef VQP_IB_POST_H
 #define VQP_IB_POST_H
 
-#include "core/frag.h"
+#include "core/data/frag.h"
 #include "verbs/cq.h"
 #include "verbs/qp.h"
 #include "verbs/wrid.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/addr.h"
+#include "core/conn/addr.h"
 }
 
 namespace {

@@ -6,10 +6,10 @@
 #include "conn_node.h"
 
 extern "C" {
-#include "core/alive.h"
-#include "core/control.h"
-#include "core/pathstate.h"
-#include "core/silence.h"
+#include "core/failover/alive.h"
+#include "core/data/control.h"
+#include "core/failover/failover_int.h"
+#include "core/failover/silence.h"
 }
 
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/balance.h"
+#include "core/telemetry/balance.h"
 }
 
 namespace {

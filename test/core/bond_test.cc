@@ -6,7 +6,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/bond.h"
+#include "core/conn/bond.h"
 }
 
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/conndrive.h"
+#include "core/conn/conndrive.h"
 }
 
 namespace vqp_test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/entropy.h"
+#include "core/conn/entropy.h"
 }
 
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 extern "C" {
-#include "core/failover.h"
+#include "core/failover/failover.h"
 }
 
 class failkit : public txkit {

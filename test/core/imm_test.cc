@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "core/imm.h"
+#include "core/data/imm.h"
 }
 
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "core/path.h"
-#include "core/record.h"
+#include "core/data/path.h"
+#include "core/data/record.h"
 }
 
 namespace {

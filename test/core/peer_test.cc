@@ -7,7 +7,7 @@
 #include <set>
 
 extern "C" {
-#include "core/peer.h"
+#include "core/conn/peer.h"
 }
 
 TEST(peer, nothing_is_used_at_first)

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "core/rate.h"
+#include "core/data/rate.h"
 }
 
 namespace {

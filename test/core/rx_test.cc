@@ -5,7 +5,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/rx.h"
+#include "core/data/rx.h"
 }
 
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/sched.h"
+#include "core/data/sched.h"
 }
 
 namespace {

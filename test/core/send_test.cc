@@ -7,7 +7,7 @@
 #include <random>
 
 extern "C" {
-#include "core/send.h"
+#include "core/data/send.h"
 }
 
 namespace {

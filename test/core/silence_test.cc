@@ -5,8 +5,8 @@
 #include "failkit.h"
 
 extern "C" {
-#include "core/control.h"
-#include "core/silence.h"
+#include "core/data/control.h"
+#include "core/failover/silence.h"
 }
 
 namespace {

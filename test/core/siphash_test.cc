@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "core/siphash.h"
+#include "core/conn/siphash.h"
 }
 
 /* Key 00 01 .. 0f, input 00 01 .. */

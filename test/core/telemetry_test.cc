@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/telefields.h"
+#include "core/telemetry/telefields.h"
 }
 
 namespace {

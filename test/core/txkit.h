@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/control.h"
+#include "core/data/control.h"
 #include "core/vqp.h"
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/window.h"
+#include "core/data/window.h"
 }
 
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/wire.h"
+#include "core/conn/wire.h"
 }
 
 namespace {

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 extern "C" {
-#include "core/addr.h"
+#include "core/conn/addr.h"
 }
 
 using namespace vqp_fuzz;

@@ -10,8 +10,8 @@
 #include <vector>
 
 extern "C" {
-#include "core/bond.h"
-#include "core/wire.h"
+#include "core/conn/bond.h"
+#include "core/conn/wire.h"
 }
 
 using namespace vqp_fuzz;

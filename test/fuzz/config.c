@@ -6,8 +6,8 @@
  */
 #include "fuzz.h"
 
-#include "core/conntab.h"
-#include "core/entropy.h"
+#include "core/conn/conntab.h"
+#include "core/conn/entropy.h"
 #include "uct/vqp_options.h"
 
 #include <ucs/config/parser.h>

@@ -14,7 +14,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/conndrive.h"
+#include "core/conn/conndrive.h"
 }
 
 namespace vqp_fuzz {

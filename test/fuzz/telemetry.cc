@@ -8,7 +8,7 @@
 #include <memory>
 
 extern "C" {
-#include "core/telemetry.h"
+#include "core/telemetry/telemetry.h"
 }
 
 static void check_text(const char *text, size_t size)

@@ -10,7 +10,7 @@
 #include <map>
 
 extern "C" {
-#include "core/window.h"
+#include "core/data/window.h"
 }
 
 namespace vqp_fuzz {

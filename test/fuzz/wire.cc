@@ -8,7 +8,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/wire.h"
+#include "core/conn/wire.h"
 }
 
 using namespace vqp_fuzz;

@@ -6,7 +6,7 @@
 #include <iterator>
 
 extern "C" {
-#include "core/move.h"
+#include "core/failover/move.h"
 }
 
 namespace sim {

@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/conndrive.h"
+#include "core/conn/conndrive.h"
 }
 
 namespace sim {

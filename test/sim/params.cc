@@ -6,8 +6,8 @@
 #include <sstream>
 
 extern "C" {
-#include "core/conntab.h"
-#include "core/tx.h"
+#include "core/conn/conntab.h"
+#include "core/data/tx.h"
 }
 
 namespace sim {

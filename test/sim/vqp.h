@@ -13,9 +13,9 @@
 #include <vector>
 
 extern "C" {
-#include "core/conndrive.h"
-#include "core/alive.h"
-#include "core/failover.h"
+#include "core/conn/conndrive.h"
+#include "core/failover/alive.h"
+#include "core/failover/failover.h"
 #include "core/vqp.h"
 }
 

@@ -8,7 +8,7 @@
 #include "test/fabric/fabric.h"
 
 extern "C" {
-#include "core/addr.h"
+#include "core/conn/addr.h"
 }
 
 #include <poll.h>

@@ -9,7 +9,7 @@
 /* C++ has templates in the first, C linkage is for the rest */
 #include <infiniband/verbs.h>
 extern "C" {
-#include "core/addr.h"
+#include "core/conn/addr.h"
 #include "verbs/gid.h"
 #include "verbs/port.h"
 #include "verbs/ud.h"

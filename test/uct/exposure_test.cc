@@ -8,9 +8,9 @@
 
 /* C++ has templates in the first, C linkage is for the rest */
 extern "C" {
-#include "core/addr.h"
-#include "core/record.h"
-#include "core/wire.h"
+#include "core/conn/addr.h"
+#include "core/data/record.h"
+#include "core/conn/wire.h"
 #include "verbs/gid.h"
 #include "verbs/port.h"
 #include "verbs/qp.h"

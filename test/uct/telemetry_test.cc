@@ -17,7 +17,7 @@
 #include <set>
 
 extern "C" {
-#include "core/telemetry.h"
+#include "core/telemetry/telemetry.h"
 }
 
 /* Sees each pwrite() of the transport; see test_uct_LDFLAGS */

@@ -7,7 +7,7 @@
 #include <set>
 
 extern "C" {
-#include "core/entropy.h"
+#include "core/conn/entropy.h"
 }
 
 using namespace clos;

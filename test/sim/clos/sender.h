@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/confirm.h"
+#include "core/data/confirm.h"
 }
 
 namespace clos {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 extern "C" {
-#include "core/entropy.h"
+#include "core/conn/entropy.h"
 }
 
 namespace clos {

@@ -1,0 +1,434 @@
+/*
+ * The sender of a vqp: accepts ops, splits them into frags, chooses paths, gives
+ * fsns, spends and regains credits. It posts nothing: dispatch leaves frags in a
+ * batch, and what has completed is taken from a list.
+ *
+ * Use: begin, fill the op, commit; dispatch, and post the batch, until a batch is
+ * empty; retire for each send completion; pop what is done (confirm.h). The fast
+ * path of a simple op is in send.h. One thread at a time.
+ * Pure: libc only; all memory is given by the caller.
+ */
+#ifndef VQP_CORE_DATA_TX_H
+#define VQP_CORE_DATA_TX_H
+
+#include "core/data/frag.h"
+#include "core/data/imm.h"
+#include "core/data/notify.h"
+#include "core/data/record.h"
+#include "core/data/sched.h"
+
+/** What does not change after the connection is made. */
+typedef struct vqp_tx_config {
+    uint32_t        ring_size;     /* power of two, same at both ends */
+    uint32_t        fsn_window;    /* power of two, at most
+                                      VQP_FSN_WINDOW_MAX, and with ring_size
+                                      at most VQP_RING_WINDOW_MAX */
+    uint32_t        first_fsn;     /* of this sender */
+    uint64_t        path_cap;      /* bytes in flight at which a path is full */
+    uint32_t        signal_every;  /* frags without a CQE of their own */
+    uint32_t        inline_max;    /* bytes that the send queues take inline */
+    uint8_t         frag_shift;    /* log2 of the largest frag, but of AMs that
+                                      would take too many fsns: */
+    uint8_t         max_shift;     /* log2 of the largest one that the devices
+                                      take, at least frag_shift */
+    uint8_t         min_shift;     /* log2 of the smallest */
+    uint8_t         notify;        /* vqp_notify_t */
+    uint8_t         sched;         /* vqp_sched_t */
+    uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
+    uint8_t         comp_post;     /* COMP_ORDER=post */
+    uint8_t         no_fast;       /* every frag goes through dispatch: traces */
+    char           *mirror;        /* ring_size bytes */
+    const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
+    uint64_t        ring_raddr;    /* the peer's ring */
+    uint64_t        cells_raddr;   /* the peer's credit cells */
+    const uint32_t *ring_rkeys;    /* per peer rail: ring and cells */
+    vqp_cell_t     *cells;         /* source of control, VQP_CELL_STRIDE each */
+    uint64_t       *amo_results;   /* sum of all paths' inflight entries */
+} vqp_tx_config_t;
+
+/* Why the fast path is not allowed, and what dispatch has to do first */
+enum {
+    VQP_TX_CONTROL    = 1 << 0, /* credit has to be advertised */
+    VQP_TX_NOTIFY     = 1 << 1, /* sprayed AMs wait for their notify */
+    VQP_TX_NOP        = 1 << 2, /* unsignaled frags have to be confirmed */
+    VQP_TX_WITNESS    = 1 << 3, /* idle paths get a nop: do they work? */
+    VQP_TX_REPLAY     = 1 << 7, /* a path is not UP */
+    VQP_TX_WORK       = VQP_TX_CONTROL | VQP_TX_NOTIFY | VQP_TX_NOP |
+                        VQP_TX_WITNESS | VQP_TX_REPLAY,
+    VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the scheduler's choice */
+    VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
+    VQP_TX_QUIET      = 1 << 8, /* nothing was in flight at the last look at the
+                                   paths, see silence.h */
+    VQP_TX_FENCE_RMA  = 1 << 6  /* the next put, get or atomic is behind a
+                                   fence; does not affect AMs */
+};
+
+typedef struct vqp_tx {
+    /* used by every op */
+    uint32_t        slow;         /* VQP_TX_*; 0: the fast path is allowed */
+    uint32_t        seq;          /* number of the next op */
+    vqp_opring_t    am;
+    vqp_opring_t    rma;
+    struct {
+        vqp_path_t *list;
+        uint32_t    count;
+        uint32_t    next;         /* in turn: where the search starts */
+    } paths;
+
+    /* flow control: what the peer and the mirror have room for */
+    struct {
+        uint32_t    fsn_next;
+        uint32_t    fsn_peer;     /* the peer's next expected fsn */
+        uint32_t    fsn_reserved; /* of accepted, undispatched AMs */
+        uint32_t    ring_head;    /* cumulative bytes given to records */
+        uint32_t    ring_peer;    /* consumed by the peer */
+        uint32_t    ring_local;   /* confirmed by the HCA */
+        uint32_t    am_credits;   /* single-fragment AMs that may be accepted
+                                     without checking slots, fsns and fences */
+        uint32_t    am_outdated;  /* AMs from am.post on that were accepted
+                                     before the last control message */
+        vqp_credit_t control;     /* the credit in it */
+        uint8_t     requested;    /* REQUEST was sent, no credit arrived since */
+        uint8_t     want_request; /* the next control message has REQUEST */
+    } fc;
+
+    struct {
+        uint64_t    turn_cap;     /* bytes in flight up to which symmetric paths
+                                     take frags in turn */
+        uint64_t    fast_cap;     /* bytes in flight on a path, and */
+        uint64_t    fast_max;     /* of an op, from which on the fast path is not
+                                     allowed */
+        uint32_t    max_unsignaled;    /* bytes without a CQE on a path */
+        uint32_t    am_max_unsignaled; /* ring bytes between two CQEs of AMs */
+        uint32_t    one_frag;     /* records up to this are one frag */
+        uint32_t    am_frags;     /* most frags of an AM */
+        uint8_t     path_shift;   /* log2 of the number of paths, rounded up */
+        uint8_t     amo_needs;    /* VQP_NEED_RAIL if paths go to several */
+    } limits;
+
+    struct {
+        uint8_t     am;           /* the next AM is behind a fence */
+        uint8_t     started;      /* paths is valid */
+        uint8_t     waits;        /* an AM waits for the dispatch of RMA ops */
+        uint32_t    am_tail;      /* of the rings, at the last fence */
+        uint32_t    rma_tail;
+        uint64_t    paths;        /* that still need a fence frag */
+    } fence;
+
+    struct {
+        uint64_t    tail_paths;   /* that have carried a frag of the tail AM at
+                                     am.post, and not its immediate yet */
+        uint8_t     tail_ready;   /* all data of that AM is dispatched */
+        uint16_t    head;         /* sprayed AMs, all data confirmed */
+        uint16_t    tail;
+    } announce;
+
+    struct {
+        uint16_t    head;         /* confirmed ops to be reported */
+        uint16_t    tail;
+    } done;
+
+    struct {
+        uint64_t    now;          /* ns, of the event that is handled: set by
+                                     the caller if the scheduler is left */
+        uint64_t    seen;         /* ns: see vqp_rate_confirmed() */
+        uint64_t    rated;        /* when the paths were found asymmetric */
+        uint8_t     deferred;     /* dispatch waits for a busy path although
+                                     another one is free */
+    } clock;
+
+    uint32_t        barriers;     /* that have not ended */
+    uint32_t        controls;     /* control frags unconfirmed */
+    uint8_t         failed;       /* nothing may be dispatched any more */
+    uint8_t         closed;       /* the barrier of a close has ended */
+    uint32_t        iov_max;      /* pieces per op in iov_ext */
+    vqp_iov_t      *iov_ext;      /* pieces of RMA ops then AM ops, or NULL */
+    vqp_stats_t    *stats;
+    vqp_tx_config_t cfg;
+} vqp_tx_t;
+
+/** An AM between begin and commit. */
+typedef struct vqp_tx_am {
+    vqp_op_t     *op;
+    vqp_record_t *record; /* in the mirror; the payload follows it */
+    uint32_t      begin;  /* ring position of the record */
+    uint32_t      imms;   /* that commit may reserve */
+} vqp_tx_am_t;
+
+/** The op of that id. */
+static inline vqp_op_t *vqp_tx_op_of(vqp_tx_t *tx, uint16_t id)
+{
+    vqp_op_t *ops = (id & VQP_OP_AM) ? tx->am.ops : tx->rma.ops;
+
+    return &ops[id & ~VQP_OP_AM];
+}
+
+/** Where the atomic in @a slot of the path gets its result, before its op does. */
+static inline uint64_t *
+vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_path_t *path, uint16_t slot)
+{
+    return &tx->cfg.amo_results[((size_t)path->index * (path->mask + 1u)) +
+                                (slot & path->mask)];
+}
+
+/**
+ * Most frags of an AM: with the fence that may precede it, they take half of the
+ * window; at least 1. An AM has at most this number times the largest frag that
+ * the devices take.
+ */
+static inline uint32_t
+vqp_tx_am_frags_max(uint32_t fsn_window, uint32_t num_paths)
+{
+    return (fsn_window / 2 > num_paths) ? (fsn_window / 2) - num_paths : 1;
+}
+
+/**
+ * Prepare an empty sender.
+ *
+ * @param [in] cfg       Copied; what it points to outlives the sender.
+ * @param [in] am_ops    @a am_size ops, a power of two; likewise the RMA ones, two
+ *                       at least.
+ * @param [in] paths     @a num_paths paths with inflight, mask (the same on
+ *                       all), depth, credits and index set, all else 0. The
+ *                       peer keeps receives for the whole window on each, so
+ *                       that they need no count: the window is their credit. It
+ *                       has more fsns than paths and reserve.
+ */
+void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
+                 uint32_t am_size, vqp_op_t *rma_ops, uint32_t rma_size,
+                 vqp_path_t *paths, uint32_t num_paths,
+                 vqp_stats_t *stats);
+
+/**
+ * Make sure that all ops accepted so far are confirmed without further traffic:
+ * frags in flight without a CQE get a nop behind them, the others a CQE of their
+ * own.
+ */
+void vqp_tx_reclaim(vqp_tx_t *tx);
+
+/**
+ * Take a slot for a put, get or atomic. The caller fills kind, flags, length
+ * (above 0), raddr, rma.rkeys, user and the source, then commits; or forgets it.
+ * Not after vqp_tx_fail().
+ *
+ * @return NULL if the ring is full: then all of its ops are reclaimed. One slot
+ *         stays free for the barrier of a close.
+ */
+static inline vqp_op_t *vqp_tx_rma_begin(vqp_tx_t *tx)
+{
+    if (vqp_unlikely(vqp_opring_count(&tx->rma) >= tx->rma.mask)) {
+        vqp_tx_reclaim(tx);
+        return NULL;
+    }
+
+    return vqp_opring_at(&tx->rma, tx->rma.tail);
+}
+
+/**
+ * Where the pieces of an op's source go, @a niov of them.
+ *
+ * @return NULL if @a niov needs memory that vqp_tx_set_iov_ext() did not give.
+ */
+vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov);
+
+/** Pieces for ops with more than VQP_OP_IOV_INLINE of them. */
+static inline size_t vqp_tx_iov_ext_count(const vqp_tx_t *tx, unsigned niov)
+{
+    return ((size_t)tx->am.mask + tx->rma.mask + 2) * niov;
+}
+
+/** Give vqp_tx_iov_ext_count(tx, max) pieces; @a ext outlives the sender. */
+static inline void
+vqp_tx_set_iov_ext(vqp_tx_t *tx, vqp_iov_t *ext, unsigned max)
+{
+    tx->iov_ext = ext;
+    tx->iov_max = max;
+}
+
+/** Fragment size, as its log2, for an op that more than one path may carry. */
+uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length);
+
+/** Fragment size for an op: within the limits, one or two frags per path. */
+static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
+{
+    return ((tx->paths.count == 1) || (length <= (1ul << tx->cfg.min_shift))) ?
+                   tx->cfg.frag_shift : vqp_tx_frag_shift_shared(tx, length);
+}
+
+/**
+ * Choose the fragment size of a put or get with pieces. Call it after the length is
+ * set. For a put whose data is in the op, set only frag_shift.
+ */
+static inline void vqp_tx_rma_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op)
+{
+    op->frag_shift = vqp_tx_frag_shift(tx, op->length);
+}
+
+/** Accept the op that vqp_tx_rma_begin() gave, for dispatch. It can not fail. */
+void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op);
+
+/** vqp_tx_am_begin(), when anything may be lacking. @return op is NULL if it is. */
+vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max);
+
+/**
+ * Take a slot, ring bytes and fsns for an AM of up to @a max bytes of payload, at
+ * most vqp_record_max_payload(). Not after vqp_tx_fail().
+ *
+ * @param [out] am  The payload of a short or bcopy message is written behind
+ *                  am->record; of am->op the caller sets user, user_kind and
+ *                  flags, and for more than the mirror niov and iov[1..].
+ *
+ * @return 1, or 0 if anything is lacking: then tx->slow has VQP_TX_CONTROL if
+ *         credit is to be requested of the peer.
+ */
+static inline int
+vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_tx_am_t *am)
+{
+    uint32_t offset = tx->fc.ring_head & (tx->cfg.ring_size - 1);
+    uint32_t size   = vqp_record_size(max);
+    uint32_t end    = tx->fc.ring_head + size;
+
+    if (vqp_unlikely((tx->fc.am_credits == 0) ||
+                     (max > tx->limits.one_frag - sizeof(vqp_record_t)) ||
+                     (offset + size > tx->cfg.ring_size) ||
+                     (end - tx->fc.ring_peer > tx->cfg.ring_size) ||
+                     (end - tx->fc.ring_local > tx->cfg.ring_size))) {
+        *am = vqp_tx_am_begin_slow(tx, max);
+        return am->op != NULL;
+    }
+
+    am->op        = vqp_opring_at(&tx->am, tx->am.tail);
+    am->op->kind  = VQP_KIND_AM;
+    am->op->flags = 0;
+    am->record    = (vqp_record_t*)(tx->cfg.mirror + offset);
+    am->begin     = tx->fc.ring_head;
+    am->imms      = 1;
+    return 1;
+}
+
+/**
+ * Accept the AM for dispatch: writes the record's header, with @a credit in it.
+ *
+ * @param [in] length     Payload bytes in all, at most the max of begin.
+ * @param [in] in_mirror  How many of them are in the mirror. If all are, the
+ *                        source of the op is set here.
+ */
+void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
+                      uint32_t length, uint32_t in_mirror,
+                      const vqp_credit_t *credit);
+
+/** Set op->raddr, and the piece of the AM that is in the mirror, from am.ring_end, the
+ *  length and the pieces of the user. The fast path leaves this out. */
+void vqp_tx_set_am_source(const vqp_tx_t *tx, vqp_op_t *op);
+
+/** Order all earlier ops before all later ones. Does not block. */
+static inline void vqp_tx_fence(vqp_tx_t *tx)
+{
+    if (!vqp_opring_is_empty(&tx->rma) || !vqp_opring_is_empty(&tx->am)) {
+        tx->slow          |= VQP_TX_FENCE_RMA;
+        tx->fence.am       = 1;
+        tx->fence.am_tail  = tx->am.tail;
+        tx->fence.rma_tail = tx->rma.tail;
+        tx->fc.am_credits  = 0;
+    }
+}
+
+/**
+ * Split accepted ops into frags while paths have room. Every frag counts as
+ * posted when this returns.
+ *
+ * @param [in]  credit  What a control message advertises.
+ * @param [inout] batch Filled behind what is in it; post all of it, path by path in
+ *                      order. If it is full there may be more to send, else
+ *                      nothing more can be sent until the state changes.
+ */
+void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
+                     const vqp_credit_t *credit);
+
+/** Fsns that were given and that the peer has not advertised as passed. */
+static inline uint32_t vqp_tx_fsns_out(const vqp_tx_t *tx)
+{
+    return (uint32_t)vqp_fsn_diff(tx->fc.fsn_next, tx->fc.fsn_peer);
+}
+
+/** Is there something that dispatch might send once paths have room? */
+static inline int vqp_tx_has_work(const vqp_tx_t *tx)
+{
+    return (tx->am.post != tx->am.tail) || (tx->rma.post != tx->rma.tail) ||
+           ((tx->slow & VQP_TX_WORK) != 0);
+}
+
+/**
+ * The peer advertised its cumulative credit; what is older is ignored.
+ *
+ * @return 1 if there is new credit, 0 if not, or VQP_ERR_PROTOCOL if it is credit
+ *         for what was never sent.
+ */
+int vqp_tx_credit(vqp_tx_t *tx, uint32_t ring, uint32_t fsn);
+
+/** Is @a credit equal to the state of the sender? */
+static inline int
+vqp_tx_knows_credit(const vqp_tx_t *tx, const vqp_credit_t *credit)
+{
+    return (credit->ring == tx->fc.ring_peer) &&
+           (credit->fsn == tx->fc.fsn_peer);
+}
+
+/* ---- for the parts of the sender ---- */
+
+/** Give the op its number; the caller moves the cursors of its ring. */
+static inline void
+vqp_tx_accept(vqp_tx_t *tx, vqp_op_t *op, uint64_t offset, uint16_t pending)
+{
+    op->seq     = tx->seq++;
+    op->offset  = offset;
+    op->pending = pending;
+    op->status  = VQP_OK;
+    ++tx->stats->ops;
+}
+
+/**
+ * The AM that vqp_tx_am_begin() gave is accepted: its record has a header, and its
+ * ring bytes are taken. @a offset and @a pending as in vqp_tx_accept().
+ */
+static VQP_ALWAYS_INLINE void
+vqp_tx_accept_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
+                 uint32_t length, const vqp_credit_t *credit, uint64_t offset,
+                 uint16_t pending)
+{
+    vqp_op_t *op = am->op;
+
+    vqp_record_fill(am->record, am_id, length, credit);
+    vqp_tx_accept(tx, op, offset, pending);
+    op->length       = sizeof(*am->record) + length;
+    op->am.ring_end  = am->begin + vqp_record_size(length);
+    tx->fc.ring_head = op->am.ring_end;
+    tx->fence.am     = 0;
+    ++tx->am.tail;
+}
+
+/** Immediates that a tail AM may take: one for each path it can use. */
+uint32_t vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op);
+
+/** Give the path a new budget, since credits were returned or there is none. */
+void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path);
+
+/** The state of the path has changed: end the budget, so the next frag is
+ *  checked. */
+static inline void vqp_path_stop(vqp_path_t *path)
+{
+    path->budget.frags = path->budget.bytes = 0;
+}
+
+/** Packets of a frag, beyond the first. */
+uint32_t vqp_path_more_packets(const vqp_path_t *path,
+                               const vqp_inflight_t *entry);
+
+/** Bring the work requests and packets of this incarnation up to date, before
+ *  slots are taken again: path->fo.wrs, path->fo.packets. */
+void vqp_path_count_wrs(vqp_path_t *path);
+
+/** Frags posted and not confirmed, over all paths. */
+unsigned vqp_tx_outstanding(const vqp_tx_t *tx);
+
+#endif

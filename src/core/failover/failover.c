@@ -1,0 +1,492 @@
+/* The failover of paths, see failover.h. Pure: libc only. */
+#include "core/failover/failover_int.h"
+
+#include "core/failover/alive.h"
+#include "core/failover/end.h"
+#include "core/data/control.h"
+#include "core/failover/replay.h"
+#include "core/failover/trim.h"
+
+#include <string.h>
+
+const char *vqp_path_state_name(unsigned state)
+{
+    static const char *const names[] = {
+#define VQP_PATH_STATE_NAME(_name, _help) #_name,
+        VQP_PATH_STATES(VQP_PATH_STATE_NAME)
+#undef VQP_PATH_STATE_NAME
+    };
+
+    return (state < VQP_PATH_STATE_LAST) ? names[state] : "unknown";
+}
+
+const char *vqp_source_name(unsigned source)
+{
+    static const char *const names[] = {
+#define VQP_SOURCE_NAME(_upper, _name, _help) _name,
+        VQP_SOURCES(VQP_SOURCE_NAME)
+#undef VQP_SOURCE_NAME
+    };
+
+    return (source < VQP_SOURCE_LAST) ? names[source] : "unknown";
+}
+
+void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state)
+{
+    path->fo.state = (uint8_t)state;
+    path->fo.said  = 0;
+    vqp_path_post(vqp, path, VQP_PATH_TODO_STATE);
+    vqp->tx.slow |= VQP_TX_REPLAY;
+    vqp_tx_link_paths(&vqp->tx);
+}
+
+void vqp_path_say(vqp_t *vqp, vqp_path_t *path)
+{
+    path->fo.interval  = vqp->failover.retry_first;
+    path->fo.messages |= VQP_PATH_MSG_REQUEST;
+    vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
+}
+
+/* Has the path a queue pair that is connected? */
+static int vqp_path_is_linked(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_UP) ||
+           (path->fo.state == VQP_PATH_LEAVE) ||
+           (path->fo.state == VQP_PATH_READY) ||
+           (path->fo.state == VQP_PATH_PROBE);
+}
+
+/* ---- going down ---- */
+
+/* Nothing is asked any more, but the peer may ask: it gets what was to be sent */
+static void vqp_path_stop_asking(vqp_path_t *path)
+{
+    if (path->fo.messages & VQP_PATH_MSG_REQUEST) {
+        path->fo.messages = VQP_PATH_MSG_ANSWER;
+    }
+}
+
+void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_failover_t *fo = &path->fo;
+    unsigned unknown;
+
+    if ((fo->state != VQP_PATH_DRAINED) || !fo->peer_counted) {
+        return;
+    }
+
+    if (!fo->trimmed) {
+        fo->trimmed           = 1;
+        vqp->stats.undecided += vqp_tx_trim(&vqp->tx, path, &fo->peer, &unknown);
+        if (vqp->failover.is_exact && (unknown != 0)) {
+            vqp_cover(PATH_UNKNOWN);
+            vqp_fail(vqp, VQP_ERR_LOST);
+            return;
+        }
+    }
+
+    if (fo->peer_has) {
+        fo->due = 0;
+        vqp_path_stop_asking(path);
+        vqp_path_set_state(vqp, path, VQP_PATH_DOWN);
+        if (fo->peer_is_up) {
+            vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
+        }
+    }
+}
+
+static void vqp_path_set_counted(vqp_t *vqp, vqp_path_t *path,
+                                 vqp_source_t source, uint32_t count,
+                                 uint32_t imms)
+{
+    path->fo.own.source = source;
+    path->fo.own.count  = count & VQP_FSN_MASK;
+    path->fo.own.imms   = imms & VQP_FSN_MASK;
+    path->fo.counted    = 1;
+    path->recv_posted   = path->recv_used = 0;
+    vqp_path_set_state(vqp, path, VQP_PATH_DRAINED);
+    vqp_path_say(vqp, path);
+    vqp_path_agree(vqp, path);
+}
+
+/* Has everything come back? */
+static void vqp_path_check_drained(vqp_t *vqp, vqp_path_t *path)
+{
+    if ((path->fo.state == VQP_PATH_QUIESCE) && path->fo.quiesced &&
+        path->fo.sends_back && (path->recv_used >= path->recv_posted)) {
+        vqp_path_post(vqp, path, VQP_PATH_TODO_COUNT);
+    }
+}
+
+static void vqp_path_check_sends(vqp_path_t *path)
+{
+    path->fo.sends_back |= (path->head == path->fo.end) ||
+                           (path->fo.failed == path->fo.end);
+}
+
+static void
+vqp_path_count_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    ++vqp->stats.path_downs;
+    ++path->fo.downs;
+    path->fo.status = status;
+}
+
+void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    vqp_failover_t *fo = &path->fo;
+    int had_qp         = fo->state != VQP_PATH_CONNECT;
+
+    if (vqp->state == VQP_STATE_PEER_CLOSED) {
+        vqp_fail(vqp, VQP_ERR_RESET); /* because of the peer's end, as vqp_use() */
+        return;
+    }
+    if (!vqp->failover.is_on || !vqp_is_connected(vqp)) {
+        vqp_fail(vqp, vqp_conn_status(status));
+        return;
+    }
+
+    if (vqp_is_failed(vqp) || (!vqp_path_is_linked(path) && had_qp)) {
+        return;
+    }
+
+    vqp_cover(PATH_DOWN);
+    vqp_cover_if(fo->state == VQP_PATH_READY, PATH_DOWN_READY);
+    vqp_cover_if(fo->state == VQP_PATH_PROBE, PATH_DOWN_PROBE);
+    if (!fo->unresolved) { /* else it has not been up since it was counted */
+        vqp_path_count_down(vqp, path, status);
+    }
+    fo->counted      = fo->peer_counted = fo->peer_has = fo->trimmed = 0;
+    fo->quiesced     = fo->has_nop = fo->peer_is_up = fo->unresolved = 0;
+    fo->sends_back   = fo->is_lost = fo->is_doubtful = 0;
+    fo->failed       = path->head;
+    fo->end          = fo->posted = path->tail;
+    fo->todo         = 0;
+    fo->messages     = 0;
+    fo->why_silent   = 0;
+    fo->mover        = (fo->state == VQP_PATH_LEAVE) ? fo->mover : VQP_MOVER_NONE;
+    memset(&path->rate, 0, sizeof(path->rate));
+    vqp_path_check_sends(path);
+    if (!had_qp) { /* nothing was posted to it, nothing was executed */
+        vqp_cover(PATH_DOWN_CONNECT);
+        vqp_path_set_counted(vqp, path, VQP_SOURCE_MSN, 0, 0);
+        return;
+    }
+
+    vqp_path_set_state(vqp, path, VQP_PATH_QUIESCE);
+    vqp_path_post(vqp, path, VQP_PATH_TODO_QUIESCE);
+    vqp_path_say(vqp, path);
+}
+
+void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_lost,
+                       uint16_t posted)
+{
+    if (path->fo.state != VQP_PATH_QUIESCE) {
+        return;
+    }
+
+    path->fo.quiesced = 1;
+    path->recv_posted = (uint16_t)(path->recv_posted + posted);
+    if (is_lost) {
+        vqp_cover(PATH_LOST);
+        path->fo.is_lost    = 1;
+        path->fo.sends_back = 1;
+        path->recv_posted   = path->recv_used;
+    }
+    vqp->tx.slow |= VQP_TX_REPLAY; /* for the nop */
+    vqp_path_check_drained(vqp, path);
+}
+
+void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
+                      uint32_t count)
+{
+    uint32_t imms = (uint32_t)(path->stats.rx_cqes - path->fo.imms_came);
+
+    if (path->fo.state != VQP_PATH_QUIESCE) {
+        return;
+    }
+
+    if (path->fo.is_lost) {
+        source = VQP_SOURCE_IMM;
+    }
+    path->fo.is_lost = 0;
+    vqp_path_set_counted(vqp, path, source,
+                         (source == VQP_SOURCE_IMM) ? imms : count, imms);
+}
+
+/* ---- completions with an error ---- */
+
+/* Is it the fault of the way, and not of what was sent? */
+static int vqp_path_is_fault(vqp_path_t *path, uint16_t slot, vqp_status_t status)
+{
+    if (status == VQP_ERR_IO) {
+        /* or of the local memory: then it fails on the next path again */
+        return !(vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REPLAYED);
+    }
+
+    return (status == VQP_ERR_TIMEOUT) || (status == VQP_ERR_CANCELED);
+}
+
+int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
+                           vqp_status_t status)
+{
+    if (!vqp->failover.is_on || vqp_is_failed(vqp)) {
+        return 0;
+    }
+
+    if ((uint16_t)(slot - path->head) >= vqp_path_outstanding(path)) {
+        return 1;
+    }
+
+    if (vqp_path_is_linked(path)) {
+        if (!vqp_path_is_fault(path, slot, status)) {
+            return 0;
+        }
+        vqp_path_down(vqp, path, status);
+        vqp->alive.rc |= status == VQP_ERR_TIMEOUT;
+    }
+
+    if (path->fo.state != VQP_PATH_QUIESCE) {
+        return !vqp_is_failed(vqp);
+    }
+
+    /* The peer's queue pair went to ERR because of it, and PATH_DOWN was faster */
+    if ((status != VQP_ERR_IO) && !vqp_path_is_fault(path, slot, status)) {
+        return 0;
+    }
+
+    path->fo.failed = (uint16_t)(slot + 1);
+    vqp_path_check_sends(path);
+    vqp_path_check_drained(vqp, path);
+    return 1;
+}
+
+int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
+{
+    if (!vqp->failover.is_on || vqp_is_failed(vqp)) {
+        return 0;
+    }
+
+    if (vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REFUSED) {
+        return 0; /* it would take down one path after the other */
+    }
+
+    vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_REFUSED;
+    vqp_path_down(vqp, path, VQP_ERR_IO);
+    if (path->fo.state == VQP_PATH_QUIESCE) {
+        vqp_cover(PATH_POST_FAILED);
+        path->fo.end = slot;
+        if (!path->fo.has_nop) {
+            path->fo.posted = slot;
+        }
+        vqp_path_check_sends(path);
+        path->fo.sends_back |= path->fo.has_nop; /* there is no way to wait */
+        vqp_path_check_drained(vqp, path);
+    }
+    return !vqp_is_failed(vqp);
+}
+
+int vqp_path_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    if (!vqp->failover.is_on || vqp_is_failed(vqp)) {
+        return 0;
+    }
+
+    vqp_path_down(vqp, path, status);
+    vqp_path_check_drained(vqp, path);
+    return !vqp_is_failed(vqp);
+}
+
+/* The queue pair is in ERR: see that all frags get completions */
+static void vqp_path_flush(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
+{
+    vqp_path_check_sends(path); /* some came back with success */
+    vqp_path_check_drained(vqp, path);
+    /* What was acknowledged without a CQE gets none in ERR */
+    if (!path->fo.sends_back && !path->fo.has_nop &&
+        ((path->fo.end != path->tail) || vqp_path_lacks_cqe(path)) &&
+        !vqp_batch_is_full(batch)) {
+        vqp_cover(PATH_DRAIN_NOP);
+        vqp_tx_emit_nop(&vqp->tx, batch, path);
+        path->fo.has_nop = 1;
+        path->fo.end     = path->tail;
+    }
+}
+
+static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
+{
+    ++vqp->stats.path_ups;
+    path->fo.mover = VQP_MOVER_NONE;
+    path->fo.slow  = 0;
+    vqp->in_outage = 0;
+    vqp_alive_init(vqp);
+    vqp->silence.due = 0; /* a timer, now: the outage is over */
+    vqp_path_set_state(vqp, path, VQP_PATH_UP);
+    vqp->todo |= VQP_TODO_RESUME; /* room */
+}
+
+/* Messages came through, but the way of the data may be another one */
+static void vqp_path_probe(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
+{
+    if (path->fo.has_probe && (vqp_path_outstanding(path) == 0)) {
+        vqp_path_go_up(vqp, path);
+    } else if (!path->fo.has_probe && !vqp_batch_is_full(batch)) {
+        vqp_tx_emit_nop(&vqp->tx, batch, path);
+        path->fo.has_probe = 1;
+    }
+}
+
+void vqp_path_ask_idle(vqp_t *vqp)
+{
+    if (vqp->state == VQP_STATE_LIVE) { /* else the peer may not be connected */
+        vqp->tx.slow |= VQP_TX_WITNESS;
+    }
+}
+
+void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if ((path->fo.state == VQP_PATH_QUIESCE) && path->fo.quiesced) {
+            vqp_path_flush(vqp, batch, path);
+        } else if (path->fo.state == VQP_PATH_PROBE) {
+            vqp_path_probe(vqp, batch, path);
+        }
+    }
+}
+
+/* ---- coming up ---- */
+
+void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    if (fo->state != VQP_PATH_DOWN) {
+        return;
+    }
+
+    if (qpn == 0) {
+        vqp_cover(PATH_NOT_REBUILT);
+        fo->due = 0;
+        return;
+    }
+
+    ++fo->generation;
+    fo->qpn       = qpn;
+    fo->psn       = psn;
+    fo->wrs       = fo->packets = 0;
+    fo->wrs_seen  = path->tail;
+    fo->imms_sent = path->stats.imms;
+    fo->imms_came = path->stats.rx_cqes;
+    fo->peer_has  = 0;
+    path->ring_signaled = vqp->tx.fc.ring_local;
+    vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
+    vqp_path_say(vqp, path);
+    if (fo->peer_is_up) {
+        vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
+    }
+}
+
+void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path)
+{
+    if ((path->fo.state == VQP_PATH_READY) && path->fo.peer_has) {
+        path->fo.has_probe = 0;
+        path->fo.due       = UINT64_MAX; /* nothing is asked any more */
+        vqp_path_not_silent(path);
+        vqp_path_stop_asking(path);
+        vqp_path_set_state(vqp, path, VQP_PATH_PROBE);
+    }
+}
+
+void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    if (path->fo.state != VQP_PATH_CONNECT) {
+        return;
+    }
+
+    path->fo.unresolved = (status == VQP_INPROGRESS) ||
+                          (status == VQP_ERR_UNREACHABLE);
+    if (path->fo.unresolved) {
+        vqp_cover(PATH_UNRESOLVED);
+        return;
+    }
+
+    if (status != VQP_OK) {
+        vqp_cover(PATH_NOT_CONNECTED);
+        path->recv_posted = 0;
+        vqp_path_down(vqp, path, status);
+        return;
+    }
+
+    vqp_path_set_state(vqp, path, VQP_PATH_READY);
+    vqp_path_say(vqp, path);
+    vqp_path_go_probe(vqp, path);
+}
+
+void vqp_path_init(vqp_t *vqp, const vqp_config_t *config)
+{
+    vqp_failover_t *fo;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        fo             = &vqp->tx.paths.list[i].fo;
+        fo->qpn        = config->own_paths[i].qpn;
+        fo->psn        = config->own_paths[i].psn;
+        fo->peer_is_up = 1;
+        fo->peer_qpn   = config->peer_paths[i].qpn;
+        fo->peer_psn   = config->peer_paths[i].psn;
+        fo->peer_rail  = config->peer_paths[i].rail;
+        if (config->unresolved & (1ul << i)) {
+            /* The rest is for vqp_path_set_live(): another thread may progress */
+            vqp_cover(PATH_UNRESOLVED_FIRST);
+            fo->state      = VQP_PATH_CONNECT;
+            fo->unresolved = 1;
+            fo->due        = UINT64_MAX;
+        }
+    }
+}
+
+void vqp_path_set_live(vqp_t *vqp)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        /* Others are in CONNECT too, if they failed since they were connected */
+        if (path->fo.unresolved) {
+            vqp_path_count_down(vqp, path, VQP_ERR_UNREACHABLE);
+            vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
+            vqp_path_say(vqp, path);
+            vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
+        }
+    }
+}
+
+/* ---- events ---- */
+
+vqp_event_t vqp_path_next_event(vqp_t *vqp)
+{
+    static const vqp_event_t events[] = {
+        VQP_EVENT_PATH_STATE,   VQP_EVENT_PATH_QUIESCE, VQP_EVENT_PATH_COUNT,
+        VQP_EVENT_PATH_REBUILD, VQP_EVENT_PATH_CONNECT, VQP_EVENT_PATH_SEND
+    };
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; (vqp->todo & VQP_TODO_PATHS) && (i < vqp->tx.paths.count); ++i) {
+        path = &vqp->tx.paths.list[i];
+        if (path->fo.todo != 0) {
+            vqp->event_path = (uint8_t)i;
+            i               = (uint32_t)__builtin_ctz(path->fo.todo);
+            path->fo.todo  &= (uint8_t)(path->fo.todo - 1);
+            return events[i];
+        }
+    }
+
+    vqp->todo &= ~(uint32_t)VQP_TODO_PATHS;
+    return VQP_EVENT_NONE;
+}

@@ -1,0 +1,342 @@
+/* The frags of a path that failed, see replay.h. Pure: libc only. */
+#include "core/failover/replay.h"
+
+#include "core/data/confirm.h"
+#include "core/data/control.h"
+#include "core/data/fail.h"
+
+/* ---- what waits ---- */
+
+void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign)
+{
+    path->bytes += (uint64_t)(int64_t)(sign * (int64_t)entry->length);
+    switch (entry->kind) {
+    case VQP_KIND_GET:
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        path->reads = (uint16_t)(path->reads + sign);
+        /* fall through */
+    case VQP_KIND_PUT:
+        path->rma = (uint16_t)(path->rma + sign);
+        break;
+    default:
+        break;
+    }
+}
+
+void vqp_replay_make_nop(vqp_inflight_t *entry, unsigned flags)
+{
+    entry->kind   = VQP_KIND_NOP;
+    entry->op     = VQP_OP_NONE;
+    entry->flags  = (uint8_t)flags;
+    entry->length = 0;
+}
+
+void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
+                    vqp_status_t status, int is_behind_read)
+{
+    vqp_tx_end_frag(tx, path, entry, status);
+    entry->kind = VQP_KIND_DONE;
+    if (is_behind_read && (entry->flags & VQP_INFLIGHT_FENCED)) {
+        vqp_cover(REPLAY_HOLDS);
+        vqp_replay_make_nop(entry, VQP_INFLIGHT_FENCED);
+    }
+}
+
+void vqp_replay_abandon(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
+{
+    vqp_inflight_t *entry;
+
+    for (; path->fo.replay != path->fo.replay_end; ++path->fo.replay) {
+        entry = vqp_path_at(path, path->fo.replay);
+        if (entry->kind != VQP_KIND_DONE) {
+            vqp_replay_take(path, entry, 1);
+            vqp_replay_end(tx, path, entry, status, 0);
+        }
+    }
+    vqp_tx_advance_both(tx);
+}
+
+/* ---- where to ---- */
+
+static int vqp_replay_has_atomic(vqp_path_t *path)
+{
+    const vqp_inflight_t *entry;
+    uint16_t slot;
+
+    for (slot = path->fo.replay; slot != path->fo.replay_end; ++slot) {
+        entry = vqp_path_at(path, slot);
+        if ((entry->kind == VQP_KIND_FADD) || (entry->kind == VQP_KIND_CSWAP)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+static int vqp_tx_reaches_rail(const vqp_tx_t *tx, unsigned rail)
+{
+    uint32_t i;
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        if ((tx->paths.list[i].fo.state == VQP_PATH_UP) &&
+            (tx->paths.list[i].peer_rail == rail)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+int vqp_tx_lacks_rail(vqp_tx_t *tx)
+{
+    const vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.post);
+    vqp_path_t *path;
+    uint32_t i;
+
+    if (!tx->limits.amo_needs) {
+        return 0;
+    }
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
+        if (vqp_path_has_replay(path) && vqp_replay_has_atomic(path) &&
+            !vqp_tx_reaches_rail(tx, path->peer_rail)) {
+            return 1;
+        }
+    }
+
+    return (tx->rma.post != tx->rma.tail) &&
+           ((op->kind == VQP_KIND_FADD) || (op->kind == VQP_KIND_CSWAP)) &&
+           !vqp_tx_reaches_rail(tx, op->amo.rail);
+}
+
+/* May frags of @a path go to @a to? Not behind others that wait there */
+static int vqp_replay_may_use(const vqp_path_t *path, const vqp_path_t *to)
+{
+    return (to->fo.state == VQP_PATH_UP) &&
+           ((to == path) || !vqp_path_has_replay(to));
+}
+
+/* The path itself if it is UP again: it is idle. Else the least busy one */
+static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
+{
+    vqp_want_t want = {.cap = UINT64_MAX, .rail = path->peer_rail};
+    uint32_t next   = path->index;
+    vqp_path_t *to;
+
+    if (path->fo.target != VQP_PATH_NONE) {
+        to = &tx->paths.list[path->fo.target];
+        return vqp_replay_may_use(path, to) ? to : NULL;
+    }
+
+    if (vqp_replay_may_use(path, path)) {
+        return path;
+    }
+
+    if (vqp_replay_has_atomic(path)) {
+        want.needs = tx->limits.amo_needs;
+    }
+    return vqp_sched_pick(VQP_SCHED_LEAST, tx->paths.list, tx->paths.count, &next,
+                          &want, NULL);
+}
+
+/* The paths in *bits wait for an immediate behind what they carried: so does the
+ * path that carries it now. Returns how many fsns this saves. */
+static uint32_t vqp_replay_move_bit(uint64_t *bits, unsigned from, unsigned to)
+{
+    uint64_t had = *bits;
+
+    if (!(had & (1ul << from)) || (from == to)) {
+        return 0;
+    }
+
+    vqp_cover(REPLAY_MOVES_BIT);
+    *bits = (had & ~(1ul << from)) | (1ul << to);
+    return (had >> to) & 1;
+}
+
+/* Nothing of @a path waits any more: @a to has carried it */
+static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
+{
+    uint32_t saved = 0;
+
+    if (tx->fence.started) {
+        saved += vqp_replay_move_bit(&tx->fence.paths, path->index, to);
+    }
+
+    if (tx->announce.tail_ready) {
+        saved += vqp_replay_move_bit(&tx->announce.tail_paths, path->index, to);
+    } else {
+        (void)vqp_replay_move_bit(&tx->announce.tail_paths, path->index, to);
+    }
+    tx->fc.fsn_reserved -= saved;
+
+    path->fo.target = VQP_PATH_NONE;
+    vqp_tx_link_paths(tx); /* it may take frags again */
+}
+
+/* The path that the frags went to has failed with some of them: the rest waits
+ * behind those, in that path's place */
+static void vqp_replay_join(vqp_tx_t *tx, vqp_path_t *path)
+{
+    vqp_path_t *to = &tx->paths.list[path->fo.target];
+    uint16_t count = (uint16_t)(path->fo.replay_end - path->fo.replay);
+
+    if ((to == path) || (to->fo.state == VQP_PATH_QUIESCE) ||
+        ((to->fo.state == VQP_PATH_DRAINED) && !to->fo.trimmed) ||
+        !vqp_path_has_replay(to) || (to->head != to->tail) ||
+        ((uint16_t)(to->tail - to->fo.replay) + count >= to->mask)) {
+        return;
+    }
+
+    vqp_cover(REPLAY_JOINS);
+    for (; vqp_path_has_replay(path); ++path->fo.replay) {
+        *vqp_path_at(to, to->tail++) = *vqp_path_at(path, path->fo.replay);
+    }
+    to->head           = to->signaled = to->tail;
+    to->fo.replay_end  = to->tail;
+    to->fo.wrs_seen    = to->tail; /* none of these was posted there */
+    vqp_replay_done(tx, path, to->index);
+}
+
+/* ---- sending again ---- */
+
+static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to,
+                               const vqp_inflight_t *entry)
+{
+    int is_read = (entry->kind == VQP_KIND_GET) ||
+                  (entry->kind == VQP_KIND_FADD) ||
+                  (entry->kind == VQP_KIND_CSWAP);
+
+    return (vqp_path_outstanding(to) + VQP_CONTROL_RESERVE < to->depth) &&
+           ((to->bytes < tx->cfg.path_cap) ||
+            (vqp_path_outstanding(to) == 0)) &&
+           (!is_read || (to->reads < to->reads_max)) &&
+           (!vqp_path_has_replay(to) ||
+            ((uint16_t)(to->tail - to->fo.replay) < to->mask)); /* and a nop */
+}
+
+/* One frag. Returns 1 if it was a control message. */
+static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
+                           vqp_path_t *to, const vqp_credit_t *credit)
+{
+    vqp_inflight_t *place = vqp_path_at(path, path->fo.replay);
+    vqp_inflight_t entry  = *place;
+    vqp_op_t *op          = (entry.op == VQP_OP_NONE) ?
+                                    NULL : vqp_tx_op_of(tx, entry.op);
+    uint64_t offset       = (entry.kind == VQP_KIND_AM) ? entry.am_offset :
+                            (entry.kind <= VQP_KIND_CSWAP) ? entry.offset : 0;
+    int is_empty          = (entry.kind == VQP_KIND_NOTIFY) ||
+                            (entry.kind == VQP_KIND_FENCE) ||
+                            (entry.kind == VQP_KIND_NOP);
+    vqp_frag_t *frag;
+
+    place->kind = VQP_KIND_DONE;
+    frag = is_empty ?
+           vqp_tx_emit_empty(tx, batch, to, op, (vqp_kind_t)entry.kind, 1) :
+           vqp_tx_emit(tx, batch, to, op, (vqp_kind_t)entry.kind, offset,
+                       entry.length, 1);
+    vqp_frag_add_fence(frag);
+    vqp_path_at(to, frag->slot)->flags |=
+            (uint8_t)((entry.flags & (VQP_INFLIGHT_COMPLETES |
+                                      VQP_INFLIGHT_REFUSED)) |
+                      VQP_INFLIGHT_REPLAYED);
+    if (entry.kind == VQP_KIND_AM) {
+        vqp_tx_set_am_source(tx, op);
+        vqp_tx_fill_am(tx, op, offset, frag);
+    } else if (entry.kind <= VQP_KIND_CSWAP) {
+        vqp_tx_fill_rma(tx, op, (vqp_kind_t)entry.kind,
+                        op->flags & VQP_OP_INLINE, 0, to, offset, entry.length,
+                        frag->sge, frag);
+    } else if (entry.kind == VQP_KIND_CONTROL) {
+        vqp_tx_fill_control(tx, frag, credit);
+        vqp_path_at(to, frag->slot)->am_post = entry.am_post;
+    }
+
+    if (entry.flags & VQP_INFLIGHT_IMM) {
+        vqp_frag_add_imm(frag, vqp_imm_fsn(entry.imm),
+                         entry.imm & ~(uint32_t)VQP_FSN_MASK);
+    }
+    ++path->stats.replays;
+    ++tx->stats->replayed;
+    tx->stats->replayed_bytes += entry.length;
+    return entry.kind == VQP_KIND_CONTROL;
+}
+
+/* What waits on one path. Returns 1 if a control message was among it. */
+static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
+                           const vqp_credit_t *credit)
+{
+    vqp_path_t *to = vqp_replay_target(tx, path);
+    int control    = 0;
+
+    if (to == NULL) {
+        vqp_cover(REPLAY_NO_PATH);
+        return 0;
+    }
+
+    for (; vqp_path_has_replay(path); ++path->fo.replay) {
+        vqp_inflight_t *entry = vqp_path_at(path, path->fo.replay);
+
+        if ((entry->kind != VQP_KIND_DONE) &&
+            (entry->flags & VQP_INFLIGHT_IMM) &&
+            (vqp_fsn_diff(vqp_imm_fsn(entry->imm), tx->fc.fsn_peer) < 0)) {
+            /* The peer has received it, and has advertised this since */
+            vqp_replay_take(path, entry, 1);
+            vqp_replay_end(tx, path, entry, VQP_OK, to->reads > 0);
+        }
+
+        if (entry->kind == VQP_KIND_DONE) {
+            continue;
+        }
+
+        if (vqp_batch_is_full(batch) || !vqp_replay_has_room(tx, to, entry)) {
+            vqp_cover(REPLAY_NO_ROOM);
+            return control;
+        }
+
+        vqp_cover_if(to == path, REPLAY_SELF);
+        path->fo.target = to->index;
+        control |= vqp_replay_frag(tx, batch, path, to, credit);
+    }
+
+    vqp_replay_done(tx, path, to->index);
+    vqp_tx_advance_both(tx);
+    return control;
+}
+
+int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit)
+{
+    int control = 0;
+    int is_left = 0;
+    vqp_path_t *path, *to;
+    uint32_t i;
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
+        if (vqp_path_has_replay(path) && (path->fo.target != VQP_PATH_NONE)) {
+            vqp_replay_join(tx, path);
+        }
+    }
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
+        if (vqp_path_has_replay(path)) {
+            control |= vqp_replay_path(tx, batch, path, credit);
+        } else if (((path->fo.state >= VQP_PATH_DOWN) ||
+                    vqp_path_has_left(path)) &&
+                   (((tx->fence.paths * tx->fence.started) |
+                     tx->announce.tail_paths) & (1ul << i)) &&
+                   ((to = vqp_replay_target(tx, path)) != NULL)) {
+            vqp_replay_done(tx, path, to->index); /* all of it was executed */
+        }
+        is_left |= vqp_path_has_replay(path) ||
+                   (path->fo.state != VQP_PATH_UP);
+    }
+
+    if (!is_left) {
+        tx->slow &= ~(uint32_t)VQP_TX_REPLAY;
+    }
+    return control;
+}

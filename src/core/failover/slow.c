@@ -1,0 +1,140 @@
+/* Paths that are slower than others, see slow.h. Pure: libc only. */
+#include "core/failover/slow.h"
+
+#include "core/failover/move.h"
+
+#define VQP_SLOW_RATIO 4ul /* a path is slow if it takes so many times longer */
+
+/* Schedulers that choose without rates do not measure them: measure what is in flight
+ * now, if it is much. Frags without a CQE to come end the interval: they may wait for
+ * later ones */
+static void vqp_slow_measure(vqp_t *vqp, vqp_path_t *path, uint64_t now)
+{
+    if (vqp->tx.cfg.sched == VQP_SCHED_LEFT) {
+        return;
+    }
+
+    if (!vqp_path_awaits_cqe(path)) {
+        path->rate.start = 0;
+    } else if ((path->rate.start == 0) && (path->bytes >= VQP_RATE_SAMPLE)) {
+        vqp_rate_begin(&path->rate, now);
+    }
+}
+
+static int vqp_slow_is_sibling(const vqp_path_t *path, const vqp_path_t *other)
+{
+    return (path != other) && (path->rail == other->rail) &&
+           (path->peer_rail == other->peer_rail);
+}
+
+static int vqp_slow_has_sibling(const vqp_t *vqp, const vqp_path_t *path)
+{
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        if (vqp_slow_is_sibling(path, &vqp->tx.paths.list[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+/* The median of the known costs of the paths that this one is compared with, of two in
+ * the middle the higher one; 0: none is known */
+static uint32_t
+vqp_slow_median(const vqp_t *vqp, const vqp_path_t *path, uint64_t now)
+{
+    int has_sibling = vqp_slow_has_sibling(vqp, path);
+    uint32_t costs[VQP_MAX_PATHS];
+    unsigned count  = 0;
+    const vqp_path_t *other;
+    uint32_t cost, i;
+    unsigned j;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        other = &vqp->tx.paths.list[i];
+        cost  = other->up ? vqp_rate_recent(&other->rate, now) : 0;
+        if ((cost == 0) || (other == path) ||
+            (has_sibling && !vqp_slow_is_sibling(path, other))) {
+            continue;
+        }
+
+        for (j = count++; (j > 0) && (costs[j - 1] > cost); --j) {
+            costs[j] = costs[j - 1];
+        }
+        costs[j] = cost;
+    }
+
+    return (count == 0) ? 0 : costs[count / 2];
+}
+
+/* Count the time for which the path is slow. It counts only while the path has traffic:
+ * what it was like before says nothing of now */
+static void
+vqp_slow_judge(vqp_t *vqp, vqp_path_t *path, uint32_t best, uint64_t now,
+               uint64_t elapsed)
+{
+    uint32_t cost   = vqp_rate_recent(&path->rate, now);
+    uint32_t median = vqp_slow_median(vqp, path, now);
+
+    if ((cost == 0) || (median == 0)) {
+        return;
+    }
+
+    if ((cost <= VQP_SLOW_RATIO * best) || (cost <= VQP_SLOW_RATIO * median)) {
+        vqp_cover_if(path->fo.slow != 0, SLOW_ENDS);
+        path->fo.slow = 0;
+    } else if (path->fo.has_moved || path->fo.is_still) {
+        path->fo.slow += elapsed;
+    }
+}
+
+/* A path that has been slow again since it could be moved again waits longer */
+static void vqp_slow_move(vqp_t *vqp, vqp_path_t *path, uint64_t now)
+{
+    vqp_failover_t *fo = &path->fo;
+    int is_again       = (fo->slow_wait != 0) &&
+                         (now - fo->slow_next < fo->slow_wait);
+
+    vqp_cover_if(is_again, SLOW_AGAIN);
+    fo->slow_wait  = is_again ? vqp_min(2 * fo->slow_wait, vqp->failover.slow_max) :
+                                vqp->failover.slow_first;
+    fo->slow_next  = now + fo->slow_wait;
+    vqp->slow_next = now + vqp->failover.slow_first;
+    vqp_path_ask_to_move(vqp, path);
+}
+
+void vqp_slow_look(vqp_t *vqp, uint64_t now, uint64_t elapsed)
+{
+    uint32_t best      = UINT32_MAX;
+    vqp_path_t *chosen = NULL;
+    vqp_path_t *path;
+    uint32_t cost, i;
+
+    /* One at a time: what moves or fails changes what the others get */
+    if ((vqp->failover.slow == 0) || (vqp->state != VQP_STATE_LIVE) ||
+        (vqp->tx.slow & VQP_TX_REPLAY)) {
+        return;
+    }
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        vqp_slow_measure(vqp, path, now);
+        cost = vqp_rate_recent(&path->rate, now);
+        best = (cost != 0) ? vqp_min(best, cost) : best;
+    }
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        vqp_slow_judge(vqp, path, best, now, elapsed);
+        if ((path->fo.slow >= vqp->failover.slow) && (now >= path->fo.slow_next) &&
+            ((chosen == NULL) || (path->fo.slow > chosen->fo.slow))) {
+            chosen = path;
+        }
+    }
+
+    if ((chosen != NULL) && (now >= vqp->slow_next)) {
+        vqp_slow_move(vqp, chosen, now);
+    }
+}

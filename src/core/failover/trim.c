@@ -1,0 +1,239 @@
+/* What was executed of a path that failed, see trim.h. Pure: libc only. */
+#include "core/failover/trim.h"
+
+#include "core/data/confirm.h"
+#include "core/failover/replay.h"
+
+/* ---- what was executed ---- */
+
+/* How many of the frags in flight the immediates prove to be executed */
+static unsigned vqp_trim_imms(vqp_path_t *path, const vqp_executed_t *executed)
+{
+    uint64_t before = path->stats.imms - path->fo.imms_sent;
+    unsigned count  = 0;
+    uint32_t came;
+    uint16_t slot;
+
+    for (slot = path->head; slot != path->tail; ++slot) {
+        before -= !!(vqp_path_at(path, slot)->flags & VQP_INFLIGHT_IMM);
+    }
+
+    came = (executed->imms - (uint32_t)before) & VQP_FSN_MASK;
+    for (slot = path->head; (slot != path->tail) && (came > 0); ++slot) {
+        if (vqp_path_at(path, slot)->flags & VQP_INFLIGHT_IMM) {
+            --came;
+            count = (uint16_t)(slot - path->head) + 1u;
+        }
+    }
+
+    /* more than were sent, or fewer than were acknowledged: not used */
+    return (came == 0) ? count : 0;
+}
+
+/* The same by a count of requests or packets. Returns -1 if it can not be one: a
+ * device that does not keep it. */
+static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
+{
+    int is_psn      = executed->source == VQP_SOURCE_PSN;
+    uint32_t before = path->fo.wrs - vqp_path_outstanding(path);
+    uint32_t units  = 0;
+    int count       = 0;
+    uint32_t left;
+    uint16_t slot;
+
+    if (is_psn) {
+        before += path->fo.packets;
+        for (slot = path->head; slot != path->tail; ++slot) {
+            before -= vqp_path_more_packets(path, vqp_path_at(path, slot));
+        }
+    }
+
+    left = (executed->count - before) & VQP_FSN_MASK;
+    for (slot = path->head; slot != path->tail; ++slot) {
+        units += 1 + (is_psn ?
+                      vqp_path_more_packets(path, vqp_path_at(path, slot)) : 0);
+        if (units > left) {
+            return count;
+        }
+        ++count;
+    }
+
+    return (units == left) ? count : -1;
+}
+
+/* How many of the frags in flight were executed. *exact: the others certainly
+ * were not. */
+static unsigned vqp_trim_executed(vqp_path_t *path,
+                                  const vqp_executed_t *executed, int *exact)
+{
+    unsigned proven = vqp_trim_imms(path, executed);
+    int count       = -1;
+
+    if (executed->source != VQP_SOURCE_IMM) {
+        count = vqp_trim_count(path, executed);
+    }
+
+    *exact = (count >= 0) && ((unsigned)count >= proven);
+    vqp_cover_if((executed->source != VQP_SOURCE_IMM) && !*exact, TRIM_STALE);
+    return *exact ? (unsigned)count : proven;
+}
+
+/* How many of the executed ones had ended, answers included: those in front of one
+ * that waited for the answers */
+static unsigned vqp_trim_fenced(vqp_path_t *path, unsigned count)
+{
+    for (; count > 0; --count) {
+        if (vqp_path_at(path, (uint16_t)(path->head + count - 1))->flags &
+            VQP_INFLIGHT_FENCED) {
+            vqp_cover(TRIM_FENCED);
+            return count - 1; /* it may be a READ itself */
+        }
+    }
+
+    return 0;
+}
+
+/* ---- trimming ---- */
+
+/* Has the frag to go again? Else *status is how it ends. */
+static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
+                          int is_executed, int is_exact, vqp_status_t *status)
+{
+    const vqp_op_t *op;
+
+    *status = VQP_OK;
+    switch (entry->kind) {
+    case VQP_KIND_NOP:
+    case VQP_KIND_DONE:
+        return 0;
+    case VQP_KIND_GET:
+        return 1; /* its data may not have come */
+    case VQP_KIND_FADD:
+    case VQP_KIND_CSWAP:
+        op = vqp_tx_op_of(tx, entry->op);
+        if (is_executed) {
+            vqp_cover(TRIM_ATOMIC);
+            *status = (op->amo.result != NULL) ? VQP_ERR_LOST : VQP_OK;
+            return 0;
+        }
+        *status = VQP_ERR_LOST;
+        return is_exact;
+    default:
+        return !is_executed;
+    }
+}
+
+/* All that went to @a path was executed: the rest may go anywhere */
+static void vqp_replay_unbind(vqp_tx_t *tx, const vqp_path_t *path)
+{
+    uint32_t i;
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        if (tx->paths.list[i].fo.target == path->index) {
+            tx->paths.list[i].fo.target = VQP_PATH_NONE;
+        }
+    }
+}
+
+static void vqp_trim_reverse(vqp_path_t *path, uint16_t begin, uint16_t end)
+{
+    vqp_inflight_t entry;
+
+    for (; (int16_t)(end - begin) > 1; ++begin) {
+        --end;
+        entry                     = *vqp_path_at(path, begin);
+        *vqp_path_at(path, begin) = *vqp_path_at(path, end);
+        *vqp_path_at(path, end)   = entry;
+    }
+}
+
+/* An earlier incarnation waited when this one began. All that this one had came
+ * before what was left of it: only replays go to a path in front of its own. */
+static void vqp_trim_reorder(vqp_path_t *path)
+{
+    vqp_trim_reverse(path, path->fo.replay, path->fo.replay_end);
+    vqp_trim_reverse(path, path->fo.replay_end, path->tail);
+    vqp_trim_reverse(path, path->fo.replay, path->tail);
+}
+
+/* Would it matter if the frag was executed a second time? */
+static int vqp_trim_once(const vqp_inflight_t *entry)
+{
+    return (entry->kind == VQP_KIND_PUT) || (entry->kind == VQP_KIND_FADD) ||
+           (entry->kind == VQP_KIND_CSWAP);
+}
+
+unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
+                     const vqp_executed_t *executed, unsigned *unknown)
+{
+    int had_replay = vqp_path_has_replay(path);
+    uint16_t head  = path->head;
+    unsigned sent  = (uint16_t)(path->fo.posted - head);
+    unsigned lost  = 0;
+    unsigned kept  = 0; /* and what is kept already */
+    unsigned reads = 0; /* of the kept ones */
+    int is_exact;
+    unsigned count, fenced, i;
+    vqp_inflight_t *entry;
+    vqp_status_t status;
+    uint16_t slot;
+
+    vqp_path_count_wrs(path);
+    count  = vqp_trim_executed(path, executed, &is_exact);
+    fenced = vqp_trim_fenced(path, count);
+
+    /* An earlier incarnation may wait still: what was confirmed since is between */
+    if (had_replay) {
+        vqp_cover(TRIM_AGAIN);
+        kept = 1;
+        for (slot = path->fo.replay_end; slot != head; ++slot) {
+            vqp_path_at(path, slot)->kind = VQP_KIND_DONE;
+        }
+    } else {
+        path->fo.replay = head;
+    }
+
+    *unknown = 0;
+    for (i = 0, slot = head; slot != path->tail; ++slot, ++i) {
+        entry     = vqp_path_at(path, slot);
+        status    = VQP_OK;
+        *unknown += !is_exact && (i >= count) && (i < sent) &&
+                    vqp_trim_once(entry);
+        if ((i >= fenced) &&
+            vqp_trim_keeps(tx, entry, i < count, is_exact || (i >= sent),
+                           &status)) {
+            ++kept;
+            reads += (entry->kind >= VQP_KIND_GET) &&
+                     (entry->kind <= VQP_KIND_CSWAP);
+            vqp_replay_take(path, entry, -1);
+            continue;
+        }
+
+        lost += status != VQP_OK;
+        vqp_replay_end(tx, path, entry, status, reads > 0);
+    }
+
+    if (had_replay) {
+        vqp_trim_reorder(path);
+    }
+
+    vqp_cover_if(kept > 0, TRIM_KEPT);
+    vqp_cover_if(count > 0, TRIM_EXECUTED);
+    path->head          = path->signaled = path->tail;
+    path->fo.replay_end = path->tail;
+    /* Slots of a probe hold nothing: they must not add up, while probes fail */
+    while (vqp_path_has_replay(path) &&
+           (vqp_path_at(path, path->fo.replay)->kind == VQP_KIND_DONE)) {
+        ++path->fo.replay;
+    }
+    if (path->fo.target == path->index) {
+        path->fo.target = VQP_PATH_NONE;
+    }
+    if (kept == 0) {
+        path->fo.replay = path->tail;
+        vqp_replay_unbind(tx, path);
+    }
+    vqp_path_stop(path);
+    vqp_tx_advance_both(tx);
+    return lost;
+}

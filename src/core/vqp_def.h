@@ -1,0 +1,196 @@
+/*
+ * What a vqp is: its states, its configuration, its data. All that decides about a vqp
+ * includes it; vqp.h has the calls of its owner. Pure: libc only.
+ */
+#ifndef VQP_CORE_VQP_DEF_H
+#define VQP_CORE_VQP_DEF_H
+
+#include "core/data/rx.h"
+
+#define VQP_STATES(_) \
+    _(CONNECTING, "no operation is accepted yet") \
+    _(LIVE, "operations are accepted") \
+    _(PEER_CLOSED, "the peer has ended in order; the next use fails the vqp") \
+    _(FAILED, "nothing is accepted; what is in flight ends") \
+    _(DRAINING, "both sides are done with it; it waits for its WRs")
+
+typedef enum {
+#define VQP_STATE_ENUM(_name, _help) VQP_STATE_##_name,
+    VQP_STATES(VQP_STATE_ENUM)
+#undef VQP_STATE_ENUM
+    VQP_STATE_LAST
+} vqp_state_t;
+
+typedef enum {
+    VQP_OWNER_NONE,   /* passive: the peer uses it */
+    VQP_OWNER_OPEN,   /* an endpoint */
+    VQP_OWNER_CLOSING /* the endpoint is gone, its ops are not */
+} vqp_owner_t;
+
+/** What the owner has to do, see vqp_next_event(). */
+typedef enum {
+    VQP_EVENT_NONE,
+    VQP_EVENT_STATE,     /* log: vqp->logged -> vqp->state; then set logged */
+    VQP_EVENT_BROKEN,    /* log: the peer has broken the protocol, vqp->broken */
+    VQP_EVENT_FIRST_IMM, /* notify the control plane: the peer is connected */
+    VQP_EVENT_RESUME,    /* resources may be available: retry what was refused */
+    VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
+                               Of vqp->event_path, as all that follow */
+    VQP_EVENT_PATH_QUIESCE, /* move its queue pair to ERR, and post one receive;
+                               then vqp_path_quiesced() */
+    VQP_EVENT_PATH_COUNT,   /* all is back: find out what was executed; then
+                               vqp_path_counted() */
+    VQP_EVENT_PATH_REBUILD, /* destroy its queue pair, create another one; then
+                               vqp_path_rebuilt() */
+    VQP_EVENT_PATH_CONNECT, /* connect it to path->fo.peer_*, post receives; then
+                               vqp_path_connected() */
+    VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
+    VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
+                            order; abort it if vqp_is_failed() */
+    VQP_EVENT_PING,      /* vqp_conn_ping(), then vqp_alive_asked() */
+    VQP_EVENT_FAILED,    /* once: notify the control plane, report vqp->status
+                            to the user unless vqp->canceled */
+    VQP_EVENT_RELEASE    /* nothing is in flight: it may be destroyed */
+} vqp_event_t;
+
+enum {
+    VQP_TODO_BROKEN    = 1 << 0,
+    VQP_TODO_FIRST_IMM = 1 << 1,
+    VQP_TODO_QPS       = 1 << 2,
+    VQP_TODO_CLOSED    = 1 << 3,
+    VQP_TODO_FAILED    = 1 << 4,
+    VQP_TODO_RESUME    = 1 << 5,
+    VQP_TODO_STATE     = 1 << 6,
+    VQP_TODO_RELEASE   = 1 << 7,
+    VQP_TODO_PATHS     = 1 << 8, /* path->fo.todo of some path */
+    VQP_TODO_WATCH     = 1 << 9,
+    VQP_TODO_PING      = 1 << 10
+};
+
+/** How paths are given up and rebuilt; all times in ns. */
+typedef struct vqp_failover_config {
+    uint8_t  is_on;       /* both sides do it; else the vqp fails with a path */
+    uint8_t  is_exact;    /* it fails with VQP_ERR_LOST if it is unknown whether a
+                             put or an atomic was executed */
+    uint64_t retry_first; /* until a path message is first repeated; it doubles */
+    uint64_t retry_max;
+    uint64_t hold_first;  /* until a path is rebuilt for the second time; it doubles
+                             if the path goes down again within 2 * hold_max */
+    uint64_t hold_max;
+    uint64_t outage;      /* without a path until the vqp fails */
+    uint64_t silence;     /* of a path while others bring completions, until it is
+                             given up; 0: never */
+    uint64_t slow;        /* of a path at a fraction of the rate of others, until it is
+                             moved; 0: never */
+    uint64_t slow_first;  /* until the same path is moved again, and between two paths;
+                             of the path it doubles if it was slow again soon */
+    uint64_t slow_max;
+} vqp_failover_config_t;
+
+/** What vqp_connect() needs beside the sender's configuration. */
+typedef struct vqp_config {
+    vqp_tx_config_t tx;
+    vqp_op_t       *am_ops;     /* num_am_ops, a power of two */
+    vqp_op_t       *rma_ops;    /* num_rma_ops, likewise */
+    uint32_t        num_am_ops;
+    uint32_t        num_rma_ops;
+    uint32_t        num_paths;  /* in use, of those given to vqp_init() */
+    uint32_t        first_path; /* the one that the search begins at */
+    uint32_t        peer_first_fsn;
+    uint32_t        recv_batch; /* receives that are posted again together */
+    uint8_t         am_ids;     /* AM ids are below this */
+    uint8_t        *map;        /* fsn_window bytes */
+    char           *ring;       /* tx.ring_size bytes, the peer writes them */
+    char           *rx_cells;   /* VQP_CELL_STRIDE for each path, likewise */
+    const struct vqp_wire_path *own_paths;  /* with failover: sent to the peer, */
+    const struct vqp_wire_path *peer_paths; /* and received from it; copied */
+    uint64_t        unresolved; /* with failover: bits of the paths whose queue pairs are
+                                   not connected, since no host answers to the address
+                                   of the peer. PATH_CONNECT comes for each of them
+                                   when the vqp is live */
+    vqp_failover_config_t failover;
+} vqp_config_t;
+
+typedef struct vqp {
+    vqp_tx_t     tx;
+    vqp_rx_t     rx;
+    vqp_path_t  *paths;
+    uint32_t     num_paths;    /* created; tx.paths.count are in use */
+    uint32_t     recv_batch;
+    uint32_t     todo;         /* VQP_TODO_* */
+    uint8_t      connected;    /* tx and rx are valid: vqp_is_connected() */
+    uint8_t      state;        /* vqp_state_t */
+    uint8_t      logged;       /* the state that was last logged */
+    uint8_t      owner;        /* vqp_owner_t */
+    uint8_t      refused;      /* an op was refused since the last RESUME */
+    uint8_t      canceled;     /* by the user, who gets no report */
+    uint8_t      qps_failed;   /* all queue pairs are in ERR, or lost */
+    uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
+    uint8_t      am_ids;
+    uint8_t      event_path;   /* of the last VQP_EVENT_PATH_* */
+    uint8_t      in_outage;    /* no path is UP, since outage_since */
+    uint8_t      lacks_rail;   /* an atomic waits for a rail, since lacks_since */
+    vqp_status_t status;       /* if failed */
+    vqp_credit_t am_credit;
+    struct {
+        const char *what;
+        unsigned    path;
+    } broken;                  /* how the peer has broken the protocol */
+    uint64_t     activity;     /* ams_rx + ops at the last tick */
+    uint64_t     active_since; /* ns: last tick that saw activity */
+    uint64_t     outage_since; /* ns */
+    uint64_t     all_down;     /* ns: since then no path is UP; 0: some is */
+    uint64_t     path_heard;   /* ns: when the peer sent a path message last, or since
+                                  there is no path */
+    uint64_t     lacks_since;  /* ns */
+    uint64_t     timed_at;     /* ns: last vqp_on_path_timer() */
+    struct {
+        uint64_t due;          /* ns: of the next look; UINT64_MAX: none */
+        uint64_t looked;       /* ns: of the last one; 0: none yet */
+        uint64_t patience;     /* ns: failover.silence or more */
+        uint32_t lull;         /* looks at which all paths were still, at most 6 */
+    } silence;                 /* see silence.h */
+    uint64_t     slow_next;    /* ns: no path is moved before, see slow.h */
+    struct {
+        uint64_t since;        /* ns: last sign of life of the peer, now that it is
+                                  missed; 0: it is not */
+        uint64_t due;          /* ns: when the peer is asked next; UINT64_MAX: never */
+        uint64_t interval;     /* ns: to the next question */
+        uint64_t asked;        /* ns: of the last question; 0: none yet */
+        uint64_t moves;        /* of all paths, until since */
+        uint8_t  times;        /* in a row that only its host has answered */
+        uint8_t  rc;           /* RC has given a path up since it is missed */
+        uint8_t  hurries;      /* and it was asked at once */
+        uint8_t  is_dead;      /* that is why the vqp has failed */
+    } alive;                   /* see alive.h */
+    vqp_failover_config_t failover;
+    vqp_stats_t  stats;
+} vqp_t;
+
+/** Go to another state; the owner logs the change. */
+static inline void vqp_set_state(vqp_t *vqp, vqp_state_t state)
+{
+    vqp->state = (uint8_t)state;
+    vqp->todo |= VQP_TODO_STATE;
+}
+
+/** Are sender and receiver valid? Any thread; they are initialized completely then. */
+static inline int vqp_is_connected(const vqp_t *vqp)
+{
+    return __atomic_load_n(&vqp->connected, __ATOMIC_ACQUIRE);
+}
+
+static inline int vqp_is_failed(const vqp_t *vqp)
+{
+    return vqp->state >= VQP_STATE_FAILED;
+}
+
+/** What a completion with @a status says of the connection. A flush says that the
+ *  device has moved the queue pair to ERR, not why: it may have refused a request of the
+ *  peer, and only the peer gets the reason. */
+static inline vqp_status_t vqp_conn_status(vqp_status_t status)
+{
+    return (status == VQP_ERR_CANCELED) ? VQP_ERR_RESET : status;
+}
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * The UCT side of a vqp of the core: its queue pairs, its memory, and its slot
+ * in the interface. It is owned by an endpoint, or passive, if the peer created
+ * the connection. vqp.h has the functions.
+ */
+#ifndef UCT_VQP_DEF_H
+#define UCT_VQP_DEF_H
+
+#include "uct/vqp_iface.h"
+
+#include "core/telemetry/balance.h"
+#include "core/failover/failover.h"
+#include "core/vqp.h"
+
+/** The endpoint: a reference to a vqp, and its user's requests. */
+typedef struct uct_vqp_ep {
+    uct_base_ep_t       super;
+    struct uct_vqp     *vqp;
+    ucs_arbiter_group_t arb_group;   /* pending requests */
+    unsigned            num_pending; /* in the group */
+} uct_vqp_ep_t;
+
+/** Events of the control plane for progress. */
+enum {
+    UCT_VQP_CM_LIVE    = 1 << 0, /* operations may be posted */
+    UCT_VQP_CM_FAILED  = 1 << 1, /* cm_status: the connection is over */
+    UCT_VQP_CM_DESTROY = 1 << 2, /* both sides are done with it */
+    UCT_VQP_CM_PATHS   = 1 << 3  /* path_msgs has some */
+};
+
+typedef struct uct_vqp {
+    vqp_t                core;
+    vqp_ib_path_t       *ib_paths;
+    uct_vqp_iface_t     *iface;
+    uct_vqp_ep_t        *ep;          /* owner, or NULL if passive */
+    uint8_t              ready;       /* ops are accepted: it is LIVE, and no
+                                         request is pending in front of them */
+    uint8_t              is_scheduled;/* in iface->scheduled */
+    uint8_t              is_deferred; /* in iface->deferred */
+    uint32_t             number;      /* in iface->vqps */
+    unsigned             fences;      /* value of iface->fences at the last check */
+    struct uct_vqp      *scheduled_next;
+    uint8_t              is_watched;  /* in iface->watched */
+    struct uct_vqp      *deferred_next;
+    struct uct_vqp      *watched_next;
+    vqp_path_t          *paths;
+    vqp_iov_t           *iov_ext;
+    uint8_t             *window_map;
+    vqp_op_t            *ops;
+    uint32_t           (*op_rkeys)[VQP_MAX_RAILS]; /* of each op of the RMA ring */
+
+    /* under the async block */
+    vqp_conn_t           conn;
+    vqp_wire_info_t     *local;       /* sent to the peer in REQ and REP */
+    uint32_t             cm_events;   /* UCT_VQP_CM_* */
+    uint32_t             cm_taken;    /* of these, by progress */
+    vqp_status_t         cm_status;
+    struct uct_vqp      *cm_next;
+    uint8_t              in_cm_list;
+    uint32_t             ring_rkeys[VQP_MAX_RAILS]; /* of the peer */
+    uint32_t             key_layout;  /* required of the keys of its memory */
+    uint8_t              peer_rails;  /* bits: rails that paths go to */
+    uint8_t              peer_reads;  /* READs and atomics that it serves on a path */
+    vqp_wire_rail_t     *peer_info;   /* its rails, for new queue pairs; or NULL: no
+                                         failover */
+    vqp_path_msg_t      *path_msgs;   /* of the peer: the newest PATH_DOWN and PATH_UP
+                                         of each path; under the async block */
+    ucs_list_link_t      list;        /* in iface->vqp_list */
+    uct_vqp_chunk_t      chunk;
+    vqp_balance_t       *balance;     /* of each path, with telemetry; or NULL */
+    uint64_t             balanced;    /* ns: last look at it */
+} uct_vqp_t;
+
+/**
+ * Keep a remote key with an op of the RMA ring: frags may be dispatched after
+ * the op was accepted, when the user may have released the key.
+ *
+ * @return the op's rkeys.
+ */
+static inline const uint32_t *
+uct_vqp_keep_rkeys(uct_vqp_t *vqp, const vqp_op_t *op, const uint32_t *rkeys)
+{
+    uint32_t *kept = vqp->op_rkeys[op - vqp->core.tx.rma.ops];
+
+    memcpy(kept, rkeys, sizeof(*vqp->op_rkeys));
+    return kept;
+}
+
+/** Set the time of the sender, which measures the rates of paths. */
+static inline void uct_vqp_clock(uct_vqp_t *vqp)
+{
+    vqp->core.tx.clock.now  = uct_vqp_now();
+    vqp->core.tx.clock.seen = vqp->iface->seen;
+    vqp->iface->rated       = vqp->core.tx.clock.now;
+    vqp->iface->todo       |= UCT_VQP_TODO_RATE;
+}
+
+/** Schedule the vqp for progress. */
+static inline void uct_vqp_schedule(uct_vqp_t *vqp)
+{
+    if (!vqp->is_scheduled) {
+        vqp->is_scheduled     = 1;
+        vqp->scheduled_next   = vqp->iface->scheduled;
+        vqp->iface->scheduled = vqp;
+    }
+}
+
+#endif
