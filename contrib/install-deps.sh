@@ -114,7 +114,7 @@ fi
 
 command -v apt-get >/dev/null || {
     echo "install-deps: no apt-get here. Missing, by Debian's names:" \
-         "${missing[*]} (README.md has the names of other systems)" >&2
+         "${missing[*]} (docs/install.md has the names of other systems)" >&2
     exit 1
 }
 sudo=

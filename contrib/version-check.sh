@@ -21,7 +21,7 @@ version=$(first configure.ac 'm4_define\(\[vqp_version\], \[([^]]*)\]\)')
 
 same "NEWS.md, first heading" "$version" \
     "$(sed -nE '/^## /{s/^## (After )?([0-9.]+).*/\2/p;q;}' NEWS.md)"
-same README.md "$version" "$(first README.md 'uct_vqp-([0-9.]+)\.tar\.gz')"
+same docs/install.md "$version" "$(first docs/install.md 'uct_vqp-([0-9.]+)\.tar\.gz')"
 same contrib/uct_vqp.spec "$version" "$(first contrib/uct_vqp.spec '^Version: *(.*)')"
 for file in contrib/packaging/*.eb; do
     same "$file" "$version" "$(first "$file" "^version = '([^']*)'")"
