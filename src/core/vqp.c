@@ -310,6 +310,21 @@ static int vqp_is_drained(const vqp_t *vqp)
     return !vqp_is_connected(vqp) || (vqp_tx_outstanding(&vqp->tx) == 0);
 }
 
+/* Neither the connection nor an endpoint needs it any more? Then it goes when all of its
+ * WRs are back */
+static void vqp_check_release(vqp_t *vqp)
+{
+    if (!vqp->conn_over || (vqp->owner != VQP_OWNER_NONE) ||
+        (vqp->state == VQP_STATE_DRAINING)) {
+        return;
+    }
+
+    vqp_fail(vqp, VQP_ERR_CANCELED);
+    vqp->todo &= ~(uint32_t)VQP_TODO_FAILED;
+    vqp->todo |= VQP_TODO_RELEASE;
+    vqp_set_state(vqp, VQP_STATE_DRAINING);
+}
+
 /* Has the barrier of a close ended? If the vqp has failed meanwhile, CLOSED was
  * handed out already. */
 static void vqp_check_closed(vqp_t *vqp)
@@ -329,6 +344,7 @@ int vqp_take_closed_event(vqp_t *vqp)
 
     vqp->todo &= ~(uint32_t)VQP_TODO_CLOSED;
     vqp->owner = VQP_OWNER_NONE;
+    vqp_check_release(vqp);
     return 1;
 }
 
@@ -362,6 +378,7 @@ vqp_event_t vqp_next_event(vqp_t *vqp)
             vqp->refused = 0;
         } else if (events[i].event == VQP_EVENT_CLOSED) {
             vqp->owner = VQP_OWNER_NONE;
+            vqp_check_release(vqp);
         }
         return events[i].event;
     }
@@ -416,18 +433,21 @@ void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval)
 
 /* ---- failure and the end ---- */
 
-void vqp_conn_failed(vqp_t *vqp, vqp_status_t status, int peer_closed,
+void vqp_on_conn_end(vqp_t *vqp, vqp_status_t status, int peer_closed,
                      int is_waited)
 {
-    if ((status == VQP_ERR_RESET) && peer_closed && !is_waited &&
-        (vqp->owner == VQP_OWNER_OPEN) && (vqp->state == VQP_STATE_LIVE) &&
-        !vqp_tx_uses_buffers(&vqp->tx)) {
+    vqp->conn_over = 1;
+    if (vqp->owner == VQP_OWNER_NONE) {
+        vqp_check_release(vqp);
+    } else if ((status == VQP_ERR_RESET) && peer_closed && !is_waited &&
+               (vqp->owner == VQP_OWNER_OPEN) &&
+               (vqp->state == VQP_STATE_LIVE) &&
+               !vqp_tx_uses_buffers(&vqp->tx)) {
         vqp_cover(VQP_PEER_CLOSED);
         vqp_set_state(vqp, VQP_STATE_PEER_CLOSED);
-        return;
+    } else {
+        vqp_fail(vqp, status);
     }
-
-    vqp_fail(vqp, status);
 }
 
 void vqp_cancel(vqp_t *vqp)
@@ -442,6 +462,8 @@ void vqp_cancel(vqp_t *vqp)
 void vqp_qps_failed(vqp_t *vqp)
 {
     vqp->qps_failed = 1;
+    vqp->conn_over  = 1;
+    vqp_check_release(vqp);
 }
 
 void vqp_path_lost(vqp_t *vqp, unsigned path)
@@ -484,12 +506,4 @@ vqp_op_t *vqp_cancel_next(vqp_t *vqp, vqp_tx_iter_t *iter)
     }
 
     return op;
-}
-
-void vqp_release(vqp_t *vqp)
-{
-    vqp_fail(vqp, VQP_ERR_CANCELED);
-    vqp->todo &= ~(uint32_t)(VQP_TODO_FAILED | VQP_TODO_CLOSED);
-    vqp->todo |= VQP_TODO_RELEASE;
-    vqp_set_state(vqp, VQP_STATE_DRAINING);
 }

@@ -15,7 +15,7 @@
  *     a completion    vqp_on_send(), vqp_on_send_error(), vqp_recv()
  *     after each      vqp_next_done() until 0, vqp_next_batch() if
  *                     vqp_has_output(), vqp_next_event() until none
- *     the end         vqp_close(), vqp_release()
+ *     the end         vqp_close(), vqp_on_conn_end()
  *
  * Callbacks of a user run between these calls only, when the state is settled: they
  * may call anything here. One thread at a time, except vqp_is_connected().
@@ -258,9 +258,9 @@ static inline int vqp_has_events(const vqp_t *vqp)
 }
 
 /**
- * Are all queue pairs to be moved to ERR now? Then vqp_qps_failed() follows. Call
- * it whenever the vqp may have failed, before its memory may be used again, and
- * before vqp_next_event().
+ * Has the vqp failed? Then the caller moves all queue pairs to ERR, aborts the
+ * connection, and calls vqp_qps_failed(). To be called whenever the vqp may have failed,
+ * before its memory may be used again, and before vqp_next_event().
  */
 static inline int vqp_take_qps_event(vqp_t *vqp)
 {
@@ -309,20 +309,23 @@ void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval);
 /* ---- failure and the end ---- */
 
 /**
- * The control plane reports that the connection has failed. A peer may end its
- * process after it has closed its side: then an endpoint that waits for nothing
- * gets the error when it uses the vqp next.
+ * The connection has ended: the control plane knows it no more. If no endpoint uses the
+ * vqp, RELEASE follows when all of its WRs are back. Else it fails. But a peer may end
+ * its process after it has closed its side: then an endpoint that waits for nothing gets
+ * the error when it uses the vqp next.
  *
+ * @param [in] status       VQP_OK: both sides have closed it.
  * @param [in] peer_closed  The peer has closed its side, or ended in order.
  * @param [in] is_waited    A request waits for resources of the vqp.
  */
-void vqp_conn_failed(vqp_t *vqp, vqp_status_t status, int peer_closed,
+void vqp_on_conn_end(vqp_t *vqp, vqp_status_t status, int peer_closed,
                      int is_waited);
 
 /** End what is under way as canceled; no failure is reported to the user. */
 void vqp_cancel(vqp_t *vqp);
 
-/** All queue pairs are in ERR, or lost: nops may bring what is left. */
+/** All queue pairs are in ERR, or lost: nops may bring what is left. And the connection
+ *  has ended. */
 void vqp_qps_failed(vqp_t *vqp);
 
 /** No completion will come on the path: what is in flight there ends now. */
@@ -342,8 +345,5 @@ int vqp_close(vqp_t *vqp);
  * may use its memory until its frags come back. The caller may clear user_kind.
  */
 vqp_op_t *vqp_cancel_next(vqp_t *vqp, vqp_tx_iter_t *iter);
-
-/** Both sides are done with it: RELEASE follows when all of its WRs are back. */
-void vqp_release(vqp_t *vqp);
 
 #endif

@@ -46,10 +46,10 @@ typedef enum {
                                vqp_path_connected() */
     VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
     VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
-                            order; abort it if vqp_is_failed() */
+                            order, unless vqp_is_failed() */
     VQP_EVENT_PING,      /* vqp_conn_ping(), then vqp_alive_asked() */
-    VQP_EVENT_FAILED,    /* once: notify the control plane, report vqp->status
-                            to the user unless vqp->canceled */
+    VQP_EVENT_FAILED,    /* once: report vqp->status to the user unless
+                            vqp->canceled */
     VQP_EVENT_RELEASE    /* nothing is in flight: it may be destroyed */
 } vqp_event_t;
 
@@ -125,6 +125,7 @@ typedef struct vqp {
     uint8_t      refused;      /* an op was refused since the last RESUME */
     uint8_t      canceled;     /* by the user, who gets no report */
     uint8_t      qps_failed;   /* all queue pairs are in ERR, or lost */
+    uint8_t      conn_over;    /* the connection has ended */
     uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
     uint8_t      am_ids;
     uint8_t      event_path;   /* of the last VQP_EVENT_PATH_* */

@@ -1,5 +1,5 @@
 /*
- * Creation, connection, posting and failure of a vqp. May use all layers.
+ * Creation, connection and release of a vqp. May use all layers.
  *
  * A vqp exists from uct_vqp_create() until both sides have closed and all posted WRs
  * have completed. It outlives its endpoint.
@@ -61,40 +61,5 @@ uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index);
 
 /** Release everything. No posted WR may be outstanding. Async block. */
 void uct_vqp_destroy(uct_vqp_t *vqp);
-
-/** Post everything the core has to send, if vqp_is_connected(). The worker's thread. */
-void uct_vqp_tx_progress(uct_vqp_t *vqp);
-
-/** The frag of the fast path in @a slot was not posted: fail the connection. */
-void uct_vqp_post_frag_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t slot)
-        __attribute__((cold));
-
-/**
- * Apply a failure of the core: move the queue pairs to ERR. Frags in flight get
- * their last completions. Progress reports these, and the failure.
- */
-void uct_vqp_handle_failure(uct_vqp_t *vqp);
-
-/** Fail the connection, because it is broken or canceled. */
-void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status);
-
-/** Note a use of the connection: see vqp_use(). */
-void uct_vqp_use(uct_vqp_t *vqp);
-
-/** A flush with CANCEL: see vqp_cancel(). */
-void uct_vqp_cancel(uct_vqp_t *vqp);
-
-/**
- * Move the queue pair of a path to ERR: nothing of it is executed any more.
- *
- * @return 0 if no completion will come of it: it is gone, or its rail is broken.
- */
-int uct_vqp_path_to_error(uct_vqp_t *vqp, unsigned path);
-
-/** Probe the peer, unless an op in flight does so. */
-void uct_vqp_check(uct_vqp_t *vqp);
-
-/** Schedule the vqp from outside of progress, and wake a sleeper. */
-void uct_vqp_schedule_wake(uct_vqp_t *vqp);
 
 #endif

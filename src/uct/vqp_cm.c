@@ -133,12 +133,6 @@ uct_vqp_cm_connect_qps(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
     vqp_status_t status;
 
-    /* Its endpoint was canceled or destroyed during the handshake */
-    if (vqp_is_failed(&vqp->core)) {
-        vqp_conn_fail(&vqp->conn, vqp->core.status, uct_vqp_now());
-        return;
-    }
-
     status = uct_vqp_connect(vqp, peer);
     if (status == VQP_OK) {
         vqp_conn_qps_ready(&vqp->conn, uct_vqp_now());
@@ -227,14 +221,9 @@ static void uct_vqp_cm_act(uct_vqp_iface_t *iface,
     case VQP_CONNTAB_LIVE:
         uct_vqp_cm_add_event(vqp, UCT_VQP_CM_LIVE);
         break;
-    case VQP_CONNTAB_FAILED:
-        vqp->cm_status = action->status;
-        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_FAILED);
+    case VQP_CONNTAB_END:
+        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_END);
         break;
-    case VQP_CONNTAB_DESTROY:
-        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_DESTROY);
-        break;
-    case VQP_CONNTAB_PEER_CLOSED:
     case VQP_CONNTAB_ACTION_LAST:
         break;
     }

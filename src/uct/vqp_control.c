@@ -6,6 +6,7 @@
 #include "uct/vqp.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
+#include "uct/vqp_post.h"
 #include "uct/vqp_watch.h"
 
 #include <ucs/debug/log.h>
@@ -26,12 +27,12 @@ static void uct_vqp_handle_first_imm(uct_vqp_t *vqp)
 
 void uct_vqp_handle_closed(uct_vqp_t *vqp)
 {
-    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
     if (vqp_is_failed(&vqp->core)) {
-        vqp_conn_abort(&vqp->conn, uct_vqp_now());
-    } else {
-        vqp_conn_close(&vqp->conn, uct_vqp_now());
+        return; /* the connection was aborted */
     }
+
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    vqp_conn_close(&vqp->conn, uct_vqp_now());
     uct_vqp_cm_run(vqp->iface);
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
 }
@@ -42,14 +43,6 @@ static void uct_vqp_handle_report(uct_vqp_t *vqp)
     ucs_status_t status    = uct_vqp_status(vqp->core.status);
     ucs_status_t handled;
     ucs_log_level_t level;
-
-    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-    if ((vqp->conn.state != VQP_CONN_FAILED) &&
-        (vqp->conn.state != VQP_CONN_CLOSED)) {
-        vqp_conn_fail(&vqp->conn, vqp->core.status, uct_vqp_now());
-        uct_vqp_cm_run(iface);
-    }
-    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
 
     if ((vqp->ep == NULL) || vqp->core.canceled) {
         return;
@@ -63,9 +56,8 @@ static void uct_vqp_handle_report(uct_vqp_t *vqp)
             vqp->number, vqp->conn.peer_id, ucs_status_string(status));
 }
 
-/* Release a vqp. A scheduled one is run once more first. Returns 1 if it was
- * released. */
-static int uct_vqp_handle_release(uct_vqp_t *vqp)
+/* Release a vqp, unless it is in a list: then it is run again when it is taken out */
+static void uct_vqp_handle_release(uct_vqp_t *vqp)
 {
     ucs_async_context_t *async = uct_vqp_async(vqp);
 
@@ -73,13 +65,14 @@ static int uct_vqp_handle_release(uct_vqp_t *vqp)
         uct_vqp_iface_watch_now(vqp->iface);
     }
     if (vqp->is_scheduled || vqp->is_deferred || vqp->is_watched) {
-        return 0;
+        return;
     }
 
     UCS_ASYNC_BLOCK(async);
-    uct_vqp_destroy(vqp);
+    if (!vqp->in_cm_list) {
+        uct_vqp_destroy(vqp);
+    }
     UCS_ASYNC_UNBLOCK(async);
-    return 1;
 }
 
 static void uct_vqp_log_state(uct_vqp_t *vqp)
@@ -126,7 +119,7 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
             uct_vqp_ping(vqp);
             break;
         case VQP_EVENT_RELEASE:
-            (void)uct_vqp_handle_release(vqp);
+            uct_vqp_handle_release(vqp);
             return;
         case VQP_EVENT_NONE:
             return;

@@ -22,10 +22,9 @@ typedef struct uct_vqp_ep {
 
 /** Events of the control plane for progress. */
 enum {
-    UCT_VQP_CM_LIVE    = 1 << 0, /* operations may be posted */
-    UCT_VQP_CM_FAILED  = 1 << 1, /* cm_status: the connection is over */
-    UCT_VQP_CM_DESTROY = 1 << 2, /* both sides are done with it */
-    UCT_VQP_CM_PATHS   = 1 << 3  /* path_msgs has some */
+    UCT_VQP_CM_LIVE  = 1 << 0, /* operations may be posted */
+    UCT_VQP_CM_PATHS = 1 << 1, /* path_msgs has some */
+    UCT_VQP_CM_END   = 1 << 2  /* the connection has ended, with conn.status */
 };
 
 typedef struct uct_vqp {
@@ -54,7 +53,6 @@ typedef struct uct_vqp {
     vqp_wire_info_t     *local;       /* sent to the peer in REQ and REP */
     uint32_t             cm_events;   /* UCT_VQP_CM_* */
     uint32_t             cm_taken;    /* of these, by progress */
-    vqp_status_t         cm_status;
     struct uct_vqp      *cm_next;
     uint8_t              in_cm_list;
     uint32_t             ring_rkeys[VQP_MAX_RAILS]; /* of the peer */

@@ -3,6 +3,7 @@
 #define UCT_VQP_EP_H
 
 #include "uct/vqp.h"
+#include "uct/vqp_post.h"
 
 #include <uct/base/uct_iov.inl>
 

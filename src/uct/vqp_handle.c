@@ -9,6 +9,7 @@
 #include "uct/vqp_ep.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
+#include "uct/vqp_post.h"
 #include "uct/vqp_telemetry.h"
 #include "uct/vqp_watch.h"
 
@@ -29,23 +30,15 @@ static void uct_vqp_handle_live(uct_vqp_t *vqp)
     uct_vqp_schedule(vqp);
 }
 
-static void uct_vqp_handle_failed(uct_vqp_t *vqp, vqp_status_t status)
+static void uct_vqp_handle_conn_end(uct_vqp_t *vqp)
 {
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
-    vqp_conn_failed(&vqp->core, status, vqp->conn.peer_closed,
+    vqp_on_conn_end(&vqp->core, (vqp_status_t)vqp->conn.status,
+                    vqp->conn.peer_closed,
                     (vqp->ep != NULL) && (vqp->ep->num_pending > 0));
     uct_vqp_handle_failure(vqp);
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
     uct_vqp_update_ready(vqp);
-}
-
-/* Both sides have closed the connection */
-static void uct_vqp_handle_destroy(uct_vqp_t *vqp)
-{
-    UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
-    vqp_release(&vqp->core);
-    uct_vqp_handle_failure(vqp);
-    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
     uct_vqp_schedule(vqp);
 }
 
@@ -68,11 +61,8 @@ static void uct_vqp_handle_cm_events(uct_vqp_iface_t *iface)
         if (events & UCT_VQP_CM_PATHS) {
             uct_vqp_handle_path_messages(vqp);
         }
-        if (events & UCT_VQP_CM_FAILED) {
-            uct_vqp_handle_failed(vqp, vqp->cm_status);
-        }
-        if (events & UCT_VQP_CM_DESTROY) {
-            uct_vqp_handle_destroy(vqp);
+        if (events & UCT_VQP_CM_END) {
+            uct_vqp_handle_conn_end(vqp);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* Pending requests, see vqp_pending.h. */
 #include "uct/vqp_pending.h"
 
-#include "uct/vqp.h"
+#include "uct/vqp_post.h"
 
 #include <ucs/debug/log.h>
 

@@ -10,6 +10,7 @@
 #include "uct/vqp_log.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
+#include "uct/vqp_post.h"
 
 #include <ucs/debug/log.h>
 

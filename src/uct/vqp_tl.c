@@ -344,7 +344,7 @@ static void uct_vqp_iface_end_vqps(uct_vqp_iface_t *iface)
     UCS_ASYNC_BLOCK(async); /* after the last action of the async side */
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         if (vqp->conn.state != VQP_CONN_CLOSED) {
-            vqp_conn_abort(&vqp->conn, uct_vqp_now());
+            vqp_conn_abort(&vqp->conn, !vqp->conn.owned, uct_vqp_now());
             uct_vqp_cm_run(iface);
             uct_vqp_iface_wait_control(iface, until);
         }

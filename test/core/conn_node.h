@@ -42,7 +42,6 @@ struct Vqp {
     bool            ep         = false;
     unsigned        live       = 0;
     unsigned        failed     = 0;
-    unsigned        peer_closed = 0;
     unsigned        path_msgs  = 0;
     vqp_status_t    status     = VQP_OK;
 
@@ -251,13 +250,17 @@ public:
         vqp->ep = false;
         vqp_conn_close(&vqp->conn, net.now);
         drain();
+        if (vqp->failed > 0) {
+            forget(vqp, vqp->status);
+        }
     }
 
     void abort(Vqp *vqp)
     {
         vqp->ep = false;
-        vqp_conn_abort(&vqp->conn, net.now);
+        vqp_conn_abort(&vqp->conn, !vqp->conn.owned, net.now);
         drain();
+        forget(vqp, VQP_ERR_CANCELED);
     }
 
     void fail(Vqp *vqp, vqp_status_t status)
@@ -309,9 +312,9 @@ public:
             const vqp_conn_t &conn = vqp.conn;
             ASSERT_FALSE(conn.queued);
             ASSERT_EQ(0u, conn.todo);
-            ASSERT_NE(VQP_CONN_CLOSED, conn.state);
-            ASSERT_EQ(vqp.ep, !!conn.owned);
-            ASSERT_EQ(conn.state != VQP_CONN_FAILED, !!conn.linked);
+            ASSERT_EQ(vqp.failed > 0, conn.state == VQP_CONN_CLOSED);
+            ASSERT_EQ(vqp.ep && (vqp.failed == 0), !!conn.owned);
+            ASSERT_EQ(conn.state != VQP_CONN_CLOSED, !!conn.linked);
             if (!conn.linked) {
                 ASSERT_FALSE(conn.timed);
                 continue;
@@ -424,33 +427,34 @@ private:
             EXPECT_GE(action.peer->hdr.type, VQP_WIRE_PATH_DOWN);
             ++vqp->path_msgs;
             break;
-        case VQP_CONNTAB_PEER_CLOSED:
-            EXPECT_TRUE(vqp->ep);
-            ++vqp->peer_closed;
-            break;
-        case VQP_CONNTAB_FAILED:
-            EXPECT_TRUE(vqp->ep) << "a passive vqp has no error handler";
-            EXPECT_EQ(0u, vqp->failed++);
-            EXPECT_LT(action.status, 0);
-            vqp->status = action.status;
-            break;
-        case VQP_CONNTAB_DESTROY:
-            EXPECT_FALSE(vqp->ep);
-            gone.push_back({vqp->conn.peer_id, vqp->conn.number,
-                            action.status, vqp->live});
-            for (auto it = vqps.begin(); it != vqps.end(); ++it) {
-                if (&*it == vqp) {
-                    if (!no_release) {
-                        vqp_conn_release(&vqp->conn);
-                    }
-                    vqps.erase(it);
-                    break;
-                }
+        case VQP_CONNTAB_END:
+            EXPECT_EQ(VQP_CONN_CLOSED, vqp->conn.state);
+            if (!vqp->ep) {
+                forget(vqp, action.status);
+            } else {
+                EXPECT_EQ(0u, vqp->failed++);
+                EXPECT_LT(action.status, 0);
+                vqp->status = action.status;
             }
             break;
         default:
             ADD_FAILURE() << "unknown action " << action.type;
             break;
+        }
+    }
+
+    void forget(Vqp *vqp, vqp_status_t status)
+    {
+        gone.push_back({vqp->conn.peer_id, vqp->conn.number, status,
+                        vqp->live});
+        for (auto it = vqps.begin(); it != vqps.end(); ++it) {
+            if (&*it == vqp) {
+                if (!no_release) {
+                    vqp_conn_release(&vqp->conn);
+                }
+                vqps.erase(it);
+                break;
+            }
         }
     }
 

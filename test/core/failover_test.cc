@@ -871,7 +871,7 @@ TEST_F(failover, without_it_the_vqp_fails_with_its_path) {
 
 TEST_F(failover, a_peer_that_has_closed_does_not_come_back) {
     open();
-    vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 1, 0);
+    vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
     ASSERT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
     down(0, VQP_ERR_IO);
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
@@ -879,7 +879,7 @@ TEST_F(failover, a_peer_that_has_closed_does_not_come_back) {
 
     open();
     down();
-    vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 1, 0);
+    vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
     EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
 }
 

@@ -124,6 +124,12 @@ protected:
         return (ret < 0) ? ret : count;
     }
 
+    /* Neither side needs it any more */
+    void release() {
+        m_vqp.owner = VQP_OWNER_NONE;
+        vqp_on_conn_end(&m_vqp, VQP_OK, 0, 0);
+    }
+
     void all_recvs_back() {
         for (vqp_path_t &path : m_paths) {
             path.recv_used = path.recv_posted;
@@ -226,13 +232,13 @@ TEST_F(vqp, a_release_ends_in_draining_from_any_state) {
             vqp_open(&m_vqp);
         }
         if (from == VQP_STATE_PEER_CLOSED) {
-            vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 1, 0);
+            vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
         } else if (from == VQP_STATE_FAILED) {
             vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
         }
         ASSERT_EQ(from, m_vqp.state);
         events();
-        vqp_release(&m_vqp);
+        release();
         EXPECT_EQ(VQP_STATE_DRAINING, m_vqp.state);
         EXPECT_TRUE(vqp_is_failed(&m_vqp));
         all_recvs_back();
@@ -251,7 +257,7 @@ TEST_F(vqp, a_refused_access_is_reported_as_such_in_both_orders) {
         auto frags = next();
         ASSERT_EQ(1u, frags.size());
         if (reset_first) {
-            vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 0, 0);
+            vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 0, 0);
         }
         vqp_on_send_error(&m_vqp, frags[0].path, frags[0].slot,
                           VQP_ERR_REMOTE);
@@ -262,7 +268,7 @@ TEST_F(vqp, a_refused_access_is_reported_as_such_in_both_orders) {
 
 TEST_F(vqp, a_peer_that_closes_is_noticed_by_the_next_use) {
     open();
-    vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 1, 0);
+    vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
     EXPECT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
     EXPECT_EQ(events_t({VQP_EVENT_STATE}), events());
@@ -282,31 +288,77 @@ TEST_F(vqp, a_use_means_nothing_in_other_states) {
 }
 
 TEST_F(vqp, a_closed_peer_is_a_failure_while_something_waits) {
-    for (unsigned why = 0; why < 5; ++why) {
+    for (unsigned why = 0; why < 4; ++why) {
         vqp_status_t status = VQP_ERR_RESET;
 
         open();
         switch (why) {
         case 0:
             rma(VQP_KIND_PUT, 8, &u[0], VQP_OP_SIGNAL | VQP_OP_BUFFER);
-            vqp_conn_failed(&m_vqp, status, 1, 0);
+            vqp_on_conn_end(&m_vqp, status, 1, 0);
             break;
         case 1:
-            vqp_conn_failed(&m_vqp, status, 1, 1);
+            vqp_on_conn_end(&m_vqp, status, 1, 1);
             break;
         case 2:
-            vqp_conn_failed(&m_vqp, status, 0, 0);
+            vqp_on_conn_end(&m_vqp, status, 0, 0);
             break;
         case 3:
             status = VQP_ERR_TIMEOUT;
-            vqp_conn_failed(&m_vqp, status, 1, 0);
+            vqp_on_conn_end(&m_vqp, status, 1, 0);
             break;
         default:
-            m_vqp.owner = VQP_OWNER_NONE;
-            vqp_conn_failed(&m_vqp, status, 1, 0);
+            break;
         }
         EXPECT_EQ(VQP_STATE_FAILED, m_vqp.state) << why;
         EXPECT_EQ(status, m_vqp.status) << why;
+    }
+}
+
+/* Whichever side of it fails first: nobody is there to get a report */
+TEST_F(vqp, one_without_an_endpoint_that_fails_is_released) {
+    for (int by_conn : {0, 1}) {
+        create();
+        connect();
+        vqp_set_live(&m_vqp);
+        events();
+        if (by_conn) {
+            vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
+        } else {
+            vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
+        }
+        EXPECT_TRUE(vqp_take_qps_event(&m_vqp));
+        vqp_qps_failed(&m_vqp);
+        EXPECT_EQ(VQP_STATE_DRAINING, m_vqp.state);
+        EXPECT_EQ(events_t({VQP_EVENT_STATE}), events());
+        all_recvs_back();
+        EXPECT_EQ(events_t({VQP_EVENT_RELEASE}), events());
+    }
+}
+
+/* The end of the connection is reported to the endpoint. It is released when that closes,
+ * in whatever order the connection and the queue pairs failed */
+TEST_F(vqp, one_with_an_endpoint_that_fails_is_released_when_that_closes) {
+    for (int by_conn : {0, 1, 2}) {
+        open();
+        if (by_conn > 0) {
+            vqp_on_conn_end(&m_vqp, VQP_ERR_TIMEOUT, 0, 0);
+        }
+        if (by_conn != 1) {
+            vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
+        }
+        EXPECT_TRUE(vqp_take_qps_event(&m_vqp));
+        vqp_qps_failed(&m_vqp);
+        if (by_conn == 0) { /* it was on its way */
+            vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 0, 0);
+        }
+        all_recvs_back();
+        EXPECT_EQ(events_t({VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
+        EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
+        EXPECT_EQ(1, vqp_close(&m_vqp));
+        EXPECT_EQ(events_t({VQP_EVENT_CLOSED, VQP_EVENT_STATE,
+                            VQP_EVENT_RELEASE}), events());
+        EXPECT_EQ(VQP_STATE_DRAINING, m_vqp.state);
     }
 }
 
@@ -459,7 +511,7 @@ TEST_F(vqp, receives_that_could_not_be_posted_fail_it_and_are_not_waited_for) {
     vqp_recv_posted(&m_vqp, &m_paths[0], 1);
     EXPECT_EQ(RECVS - 3, m_paths[0].recv_posted);
     EXPECT_EQ(VQP_ERR_IO, m_vqp.status);
-    vqp_release(&m_vqp);
+    release();
     for (int i = 0; i < RECVS - 3; ++i) {
         EXPECT_EQ(events().back() == VQP_EVENT_RELEASE, false);
         m_vqp.todo |= VQP_TODO_STATE; /* so that back() has something */
@@ -656,7 +708,7 @@ TEST_F(vqp, a_lost_path_ends_what_is_in_flight_there) {
     vqp_on_send_error(&m_vqp, frags[0].path, frags[0].slot, VQP_ERR_CANCELED);
     EXPECT_TRUE(reported().empty());
 
-    vqp_release(&m_vqp);
+    release();
     vqp_path_lost(&m_vqp, 1);
     EXPECT_EQ(std::vector<void*>{&u[1]}, reported(VQP_ERR_IO));
     EXPECT_EQ(+VQP_EVENT_RELEASE, events().back());
@@ -664,7 +716,7 @@ TEST_F(vqp, a_lost_path_ends_what_is_in_flight_there) {
 
 TEST_F(vqp, paths_are_lost_before_it_is_connected) {
     create();
-    vqp_release(&m_vqp);
+    release();
     vqp_path_lost(&m_vqp, 0);
     EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE}), events());
     vqp_path_lost(&m_vqp, 1);
@@ -825,7 +877,7 @@ TEST_F(vqp, a_close_of_a_failed_one_is_over_at_once) {
 
 TEST_F(vqp, a_close_after_the_peer_closed_fails_it) {
     open();
-    vqp_conn_failed(&m_vqp, VQP_ERR_RESET, 1, 0);
+    vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
     EXPECT_EQ(1, vqp_close(&m_vqp));
     EXPECT_EQ(VQP_STATE_FAILED, m_vqp.state);
     EXPECT_TRUE(vqp_take_closed_event(&m_vqp));
@@ -865,7 +917,7 @@ TEST_F(vqp, a_release_waits_for_sends_and_receives) {
     open();
     rma(VQP_KIND_PUT, 8, nullptr);
     auto frags = next();
-    vqp_release(&m_vqp);
+    release();
     EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE}), events());
     m_paths[0].recv_used = RECVS;
     m_paths[1].recv_used = RECVS - 1;
@@ -880,7 +932,7 @@ TEST_F(vqp, a_release_waits_for_sends_and_receives) {
 TEST_F(vqp, a_release_reports_nothing_to_users) {
     open();
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
-    vqp_release(&m_vqp);
+    release();
     EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE}), events());
 }
 

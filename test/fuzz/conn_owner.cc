@@ -136,14 +136,20 @@ void Owner::close(Vqp *vqp)
 {
     vqp->ep = false;
     vqp_conn_close(&vqp->conn, m_now);
-    settle();
+    drain();
+    if (vqp->failed) {
+        forget(vqp);
+    }
+    check();
 }
 
 void Owner::abort(Vqp *vqp)
 {
     vqp->ep = false;
-    vqp_conn_abort(&vqp->conn, m_now);
-    settle();
+    vqp_conn_abort(&vqp->conn, !vqp->conn.owned, m_now);
+    drain();
+    forget(vqp);
+    check();
 }
 
 void Owner::fail(Vqp *vqp)
@@ -276,7 +282,7 @@ void Owner::wind_up()
     check();
     for (const Vqp *vqp : m_vqps) {
         FUZZ_CHECK((vqp->conn.state == VQP_CONN_LIVE) ||
-                   (vqp->conn.state == VQP_CONN_FAILED));
+                   (vqp->conn.state == VQP_CONN_CLOSED));
     }
 
     for (unsigned i = 0; i < m_vqps.size();) {
@@ -386,17 +392,16 @@ void Owner::act(const vqp_conntab_action_t &action)
     case VQP_CONNTAB_PATH_MSG:
         FUZZ_CHECK(action.conn->linked && (action.conn->peer_cookie != 0));
         break;
-    case VQP_CONNTAB_PEER_CLOSED:
-        FUZZ_CHECK(vqp->ep && action.conn->peer_closed);
-        break;
-    case VQP_CONNTAB_FAILED:
-        FUZZ_CHECK(vqp->ep && !vqp->failed && (action.status < 0));
-        vqp->failed = true;
-        break;
-    case VQP_CONNTAB_DESTROY:
-        FUZZ_CHECK(!vqp->ep && !action.conn->linked && !action.conn->timed);
+    case VQP_CONNTAB_END:
+        FUZZ_CHECK(!action.conn->linked && !action.conn->timed);
         FUZZ_CHECK(!action.conn->queued && (action.conn->todo == 0));
-        forget(vqp);
+        FUZZ_CHECK(action.conn->state == VQP_CONN_CLOSED);
+        if (!vqp->ep) {
+            forget(vqp);
+        } else {
+            FUZZ_CHECK(!vqp->failed && (action.status < 0));
+            vqp->failed = true;
+        }
         break;
     default:
         FUZZ_CHECK(!"an action that there is");
@@ -426,10 +431,9 @@ void Owner::check_conn(const Vqp *vqp) const
     const vqp_conn_t &conn = vqp->conn;
 
     FUZZ_CHECK(!conn.queued && (conn.todo == 0));
-    FUZZ_CHECK(conn.state != VQP_CONN_CLOSED);
-    FUZZ_CHECK(vqp->ep == !!conn.owned);
-    FUZZ_CHECK((conn.state != VQP_CONN_FAILED) == !!conn.linked);
-    FUZZ_CHECK((conn.state != VQP_CONN_FAILED) || vqp->failed);
+    FUZZ_CHECK((conn.state == VQP_CONN_CLOSED) == vqp->failed);
+    FUZZ_CHECK((vqp->ep && !vqp->failed) == !!conn.owned);
+    FUZZ_CHECK((conn.state != VQP_CONN_CLOSED) == !!conn.linked);
     FUZZ_CHECK(conn.linked || !conn.timed);
     FUZZ_CHECK((conn.state != VQP_CONN_LIVE) || (vqp->live && vqp->ready));
     if (!conn.linked) {

@@ -71,7 +71,7 @@ void world::check_agreement()
             vqp *peer = partner(*v);
 
             if ((v->core.state >= VQP_STATE_PEER_CLOSED) ||
-                (v->slot.conn.state == VQP_CONN_FAILED) || base.garble) {
+                (v->slot.conn.state == VQP_CONN_CLOSED) || base.garble) {
                 continue;
             }
             if (!v->is_live() || (peer == nullptr) || !peer->is_live()) {
@@ -164,26 +164,20 @@ void node::check_table()
         if (conn.state == VQP_CONN_CLOSED) {
             continue;
         }
-        is_good = !conn.queued && (conn.todo == 0) &&
-                  ((conn.state != VQP_CONN_FAILED) == !!conn.linked) &&
-                  (!conn.timed || conn.linked);
-        if (conn.linked) {
-            ++linked;
-            is_good = is_good &&
-                      ((conn.state != VQP_CONN_LIVE) == !!conn.timed) &&
-                      (vqp_conntab_find_cookie(&table, conn.cookie) == &conn) &&
-                      (conn.peer->id == conn.identity) &&
-                      (conn.peer ==
-                       vqp_conntab_find_peer(&table, conn.identity)) &&
-                      ((conn.peer_cookie == 0) ||
-                       (conn.peer->highest >= conn.number)) &&
-                      ((conn.peer_next == nullptr) ||
-                       ((conn.peer_next->number >= conn.number) &&
-                        (conn.peer_next->peer_prev == &conn)));
-            if (((conn.peer_id != iface_id()) || !conn.passive) &&
-                !numbers.emplace(conn.identity, conn.number).second) {
-                w.fail("handshake", "two connections of one number");
-            }
+        ++linked;
+        is_good = conn.linked && !conn.queued && (conn.todo == 0) &&
+                  ((conn.state != VQP_CONN_LIVE) == !!conn.timed) &&
+                  (vqp_conntab_find_cookie(&table, conn.cookie) == &conn) &&
+                  (conn.peer->id == conn.identity) &&
+                  (conn.peer == vqp_conntab_find_peer(&table, conn.identity)) &&
+                  ((conn.peer_cookie == 0) ||
+                   (conn.peer->highest >= conn.number)) &&
+                  ((conn.peer_next == nullptr) ||
+                   ((conn.peer_next->number >= conn.number) &&
+                    (conn.peer_next->peer_prev == &conn)));
+        if (((conn.peer_id != iface_id()) || !conn.passive) &&
+            !numbers.emplace(conn.identity, conn.number).second) {
+            w.fail("handshake", "two connections of one number");
         }
         if (!is_good) {
             w.fail("handshake", v->name() + ": the table is inconsistent");

@@ -142,9 +142,6 @@ void ep::on_failure()
     if (m_failed) {
         m_world.fail("once", "the error handler is called twice");
     }
-    if (m_vqp->slot.conn.state == VQP_CONN_CLOSED) {
-        m_world.fail("handshake", "a closed connection has an endpoint");
-    }
     m_failed = true;
     m_pending.clear();
     m_has_plan = false;

@@ -218,11 +218,7 @@ void world::disturb(uint64_t which)
         at(until, EV_UNPARK, v->id, path);
         break;
     case ABORT:
-        if (v->user == nullptr) {
-            vqp_conn_abort(&v->slot.conn, now);
-        } else {
-            vqp_conn_fail(&v->slot.conn, VQP_ERR_IO, now);
-        }
+        vqp_conn_fail(&v->slot.conn, VQP_ERR_IO, now);
         v->owner.run_actions();
         break;
     case BYZANTINE:

@@ -177,11 +177,6 @@ void node::connect_qps(vqp &v, const vqp_wire_info_t &peer)
 {
     vqp_status_t status;
 
-    if (v.is_failed()) { /* canceled or destroyed while it connected */
-        vqp_conn_fail(&v.slot.conn, v.core.status, w.now);
-        return;
-    }
-
     status = v.connect(peer);
     if (status == VQP_INPROGRESS) {
         vqp_conn_qps_wait(&v.slot.conn, w.now);
@@ -263,21 +258,11 @@ void node::act(const vqp_conntab_action_t &action)
         v->cm_live = true;
         wake();
         break;
-    case VQP_CONNTAB_PEER_CLOSED:
-        break;
-    case VQP_CONNTAB_FAILED:
-        if (action.status >= 0) {
-            w.fail("handshake", "failed without an error");
+    case VQP_CONNTAB_END:
+        if ((action.status == VQP_OK) && (v->user != nullptr)) {
+            w.fail("handshake", "closed under an endpoint");
         }
-        v->cm_failed = true;
-        v->cm_status = action.status;
-        wake();
-        break;
-    case VQP_CONNTAB_DESTROY:
-        if (v->user != nullptr) {
-            w.fail("handshake", "destroyed under an endpoint");
-        }
-        v->cm_destroy = true;
+        v->cm_end = true;
         wake();
         break;
     default:

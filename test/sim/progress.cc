@@ -77,13 +77,9 @@ void node::run_cm_notes()
             v.update_ready();
             v.schedule();
         }
-        if (v.cm_failed) {
-            v.cm_failed = false;
-            v.conn_failed(v.cm_status);
-        }
-        if (v.cm_destroy) {
-            v.cm_destroy = false;
-            v.release();
+        if (v.cm_end) {
+            v.cm_end = false;
+            v.conn_end();
         }
     }
 }

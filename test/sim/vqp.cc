@@ -274,7 +274,8 @@ void vqp::check_cause()
     /* After an orderly close a nop or a credit may find its queue pair gone */
     if ((core.state != VQP_STATE_DRAINING) && !owner.w.had_hard_fault() &&
         (slot.conn.state != VQP_CONN_CLOSING) &&
-        (slot.conn.state != VQP_CONN_CLOSED)) {
+        ((slot.conn.state != VQP_CONN_CLOSED) ||
+         (slot.conn.status != VQP_OK))) {
         owner.w.fail("contract", name() + " fails without a cause, status " +
                                  std::to_string(core.status));
     }
@@ -311,7 +312,6 @@ void vqp::handle_failure()
 
     owner.w.trace("%s: fails, status %d", name().c_str(), core.status);
     check_cause();
-    vqp_conn_set_broken(&slot.conn);
     ready        = false;
     sent->broken = true;
     if (m_received != nullptr) {
@@ -328,6 +328,8 @@ void vqp::handle_failure()
             m_qps[i]->to_error();
         }
     }
+    vqp_conn_abort(&slot.conn, 0, owner.w.now);
+    owner.run_actions();
     vqp_qps_failed(&core);
     drain();
     schedule();
@@ -349,14 +351,6 @@ void vqp::cancel()
 {
     vqp_cancel(&core);
     handle_failure();
-}
-
-void vqp::conn_failed(vqp_status_t a_status)
-{
-    vqp_conn_failed(&core, a_status, slot.conn.peer_closed,
-                    (user != nullptr) && user->is_waiting());
-    handle_failure();
-    update_ready();
 }
 
 /* ---- posting ---- */
@@ -528,13 +522,13 @@ void vqp::closed()
 {
     sent->closing = false;
     if (is_failed()) {
-        vqp_conn_abort(&slot.conn, owner.w.now);
-    } else {
-        if (is_connected()) {
-            sent->check_all_deliverable();
-        }
-        vqp_conn_close(&slot.conn, owner.w.now);
+        return;
     }
+
+    if (is_connected()) {
+        sent->check_all_deliverable();
+    }
+    vqp_conn_close(&slot.conn, owner.w.now);
     owner.run_actions();
 }
 
@@ -556,15 +550,17 @@ void vqp::close()
     schedule();
 }
 
-void vqp::release()
+void vqp::conn_end()
 {
     bool sent_broken = sent->broken || !is_flushed();
     bool recv_broken = (m_received != nullptr) && m_received->broken;
     bool was_whole   = !is_failed();
 
-    vqp_release(&core);
+    vqp_on_conn_end(&core, (vqp_status_t)slot.conn.status,
+                    slot.conn.peer_closed,
+                    (user != nullptr) && user->is_waiting());
     handle_failure();
-    if (was_whole) {
+    if (was_whole && (core.state == VQP_STATE_DRAINING)) {
         /* an orderly end loses nothing, if nothing is left */
         sent->broken = sent_broken;
         if (m_received != nullptr) {
@@ -572,6 +568,7 @@ void vqp::release()
                                  (slot.conn.status != VQP_OK);
         }
     }
+    update_ready();
     schedule();
 }
 

@@ -48,8 +48,7 @@ public:
     void fail(vqp_status_t status);
     void use();
     void cancel();
-    void conn_failed(vqp_status_t status);
-    void release();
+    void conn_end();
     /* What uct_ep_destroy does */
     void close();
     void schedule();
@@ -108,8 +107,7 @@ public:
     bool fail_post    = false;           /* the next one, in its middle */
     bool fail_repost  = false;
     /* what the control plane reports, until the next progress call */
-    bool cm_live = false, cm_failed = false, cm_destroy = false;
-    vqp_status_t cm_status = VQP_OK;
+    bool cm_live = false, cm_end = false;
 
     /* The direction to here; known when connected */
     channel *received() { return m_received.get(); }

@@ -182,11 +182,6 @@ void vqp::report()
 
 void vqp::report_failure()
 {
-    if ((slot.conn.state != VQP_CONN_FAILED) &&
-        (slot.conn.state != VQP_CONN_CLOSED)) {
-        vqp_conn_fail(&slot.conn, core.status, owner.w.now);
-        owner.run_actions();
-    }
     if ((user != nullptr) && !core.canceled) {
         user->on_failure();
     }
@@ -223,7 +218,7 @@ void vqp::handle_events()
             report_failure();
             break;
         case VQP_EVENT_RELEASE:
-            if (!is_scheduled) {
+            if (!is_scheduled && !cm_end) {
                 if (!sent->crashed) {
                     sent->check_ended();
                 }

@@ -130,7 +130,7 @@ vqp *world::partner(const vqp &v)
             continue;
         }
         found = vqp_conntab_find_cookie(&one->table, conn.peer_cookie);
-        if ((found != nullptr) && (found->state != VQP_CONN_FAILED) &&
+        if ((found != nullptr) &&
             (found->peer_cookie == conn.cookie) && (found != &conn)) {
             return vqp::of(found);
         }

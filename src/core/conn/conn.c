@@ -4,7 +4,7 @@
  * Every function leaves the connection in a state from which either a timer
  * or an action goes on, so none can be forgotten: all before LIVE have a timer
  * that ends them; LIVE ends with a message or a call of the owner; CLOSING has a
- * timer that ends it; CLOSED and FAILED were reported to the owner.
+ * timer that ends it; CLOSED was reported to the owner, or it is the owner's wish.
  */
 #include "core/conn/conn.h"
 
@@ -120,18 +120,19 @@ static void vqp_conn_start(vqp_conn_t *conn)
 
 /* ---- the end ---- */
 
-/* Common teardown: nobody finds the connection any more, and of the pending
- * actions only @a keep are handed out */
-static void vqp_conn_end(vqp_conn_t *conn, vqp_conn_state_t state,
-                         vqp_status_t status, unsigned keep)
+/* Nobody finds the connection any more. Of the pending actions only answers and RST
+ * are handed out */
+static void vqp_conn_end(vqp_conn_t *conn, vqp_status_t status)
 {
     vqp_conn_t *other = (conn->peer_next != NULL) ? conn->peer_next :
                                                     conn->peer_prev;
 
-    vqp_conntab_cancel(conn->tab, conn, ~keep);
+    vqp_conntab_cancel(conn->tab, conn,
+                       ~(VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_RST));
     vqp_conn_leave_new(conn);
-    vqp_conn_set_state(conn, state);
+    vqp_conn_set_state(conn, VQP_CONN_CLOSED);
     conn->status = status;
+    conn->owned  = 0;
     if (conn->linked) {
         vqp_conntab_unlink(conn->tab, conn);
         if (other != NULL) {
@@ -140,25 +141,11 @@ static void vqp_conn_end(vqp_conn_t *conn, vqp_conn_state_t state,
     }
 }
 
-/* End it silently: DESTROY, with the status. It is owned by no endpoint then */
-static void vqp_conn_destroy(vqp_conn_t *conn, vqp_status_t status)
+/* End it, and let the owner know */
+static void vqp_conn_report_end(vqp_conn_t *conn, vqp_status_t status)
 {
-    vqp_conn_end(conn, VQP_CONN_CLOSED, status,
-                 VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_RST);
-    conn->owned = 0;
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_DESTROY);
-}
-
-/* A failure under an endpoint, or of a side without one */
-static void vqp_conn_break(vqp_conn_t *conn, vqp_status_t status)
-{
-    if (!conn->owned) {
-        vqp_conn_destroy(conn, status);
-        return;
-    }
-
-    vqp_conn_end(conn, VQP_CONN_FAILED, status, VQP_CONN_ACT_RST);
-    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_FAILED);
+    vqp_conn_end(conn, status);
+    vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_END);
 }
 
 /* A RST names a cookie of its receiver. A peer of which none is known may have
@@ -200,46 +187,32 @@ void vqp_conn_close(vqp_conn_t *conn, uint64_t now)
     }
 
     conn->owned = 0;
-    switch (conn->state) {
-    case VQP_CONN_LIVE:
+    if (conn->state == VQP_CONN_LIVE) {
         vqp_conn_say_bye(conn);
-        break;
-    case VQP_CONN_FAILED:
-        vqp_conn_destroy(conn, (vqp_status_t)conn->status);
-        break;
-    default:
+    } else {
         /* The peer may have seen the REQ, or have given the same number: get
          * LIVE first, so that there are two sides which can agree on the end */
         vqp_cover(CONN_CLOSE_EARLY);
         conn->want_close = 1;
-        break;
     }
 }
 
-void vqp_conn_abort(vqp_conn_t *conn, uint64_t now)
+void vqp_conn_abort(vqp_conn_t *conn, int is_orderly, uint64_t now)
 {
     vqp_conntab_set_now(conn->tab, now);
-    if (conn->state == VQP_CONN_CLOSED) {
-        return;
+    if (conn->state != VQP_CONN_CLOSED) {
+        vqp_conn_send_rst(conn, is_orderly ? VQP_WIRE_FLAG_ORDERLY : 0);
+        vqp_conn_end(conn, VQP_ERR_CANCELED);
     }
-
-    if (conn->state != VQP_CONN_FAILED) {
-        vqp_conn_send_rst(conn, conn->owned ? 0 : VQP_WIRE_FLAG_ORDERLY);
-    }
-
-    vqp_conn_destroy(conn, VQP_ERR_CANCELED);
 }
 
 void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now)
 {
     vqp_conntab_set_now(conn->tab, now);
-    if ((conn->state == VQP_CONN_CLOSED) ||
-        (conn->state == VQP_CONN_FAILED)) {
-        return;
+    if (conn->state != VQP_CONN_CLOSED) {
+        vqp_conn_send_rst(conn, 0);
+        vqp_conn_report_end(conn, status);
     }
-
-    vqp_conn_send_rst(conn, 0);
-    vqp_conn_break(conn, status);
 }
 
 void vqp_conn_release(vqp_conn_t *conn)
@@ -280,15 +253,14 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         vqp_cover(CONN_BYE_ACTIVE);
         conn->peer_closed = 1;
         conn->ack_flags   = VQP_WIRE_FLAG_STILL_ACTIVE;
-        vqp_conntab_post(conn->tab, conn,
-                         VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_PEER_CLOSED);
+        vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
         return;
     }
 
     vqp_cover_if(conn->state == VQP_CONN_CLOSING, CONN_BYE_CROSSING);
     conn->ack_flags = 0;
     vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_BYE_ACK);
-    vqp_conn_destroy(conn, VQP_OK);
+    vqp_conn_report_end(conn, VQP_OK);
 }
 
 static void vqp_conn_recv_bye_ack(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
@@ -306,7 +278,7 @@ static void vqp_conn_recv_bye_ack(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         vqp_conntab_cancel(conn->tab, conn, VQP_CONN_ACT_BYE);
         vqp_conntab_stop_timer(conn->tab, conn);
     } else {
-        vqp_conn_destroy(conn, VQP_OK);
+        vqp_conn_report_end(conn, VQP_OK);
     }
 }
 
@@ -319,10 +291,10 @@ static void vqp_conn_recv_rst(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 
     if ((conn->state == VQP_CONN_CLOSING) || conn->want_close) {
         vqp_cover(CONN_RST_CLOSING);
-        vqp_conn_destroy(conn, VQP_OK); /* as good as an answer */
+        vqp_conn_report_end(conn, VQP_OK); /* as good as an answer */
     } else {
         vqp_cover_if(conn->owned, CONN_RST_ACTIVE);
-        vqp_conn_break(conn, VQP_ERR_RESET);
+        vqp_conn_report_end(conn, VQP_ERR_RESET);
     }
 }
 
@@ -447,7 +419,7 @@ static int vqp_conn_is_adoptable(const vqp_conn_t *conn)
 {
     uint32_t highest = conn->peer->highest;
 
-    return !conn->owned && !conn->broken && (conn->state <= VQP_CONN_LIVE) &&
+    return !conn->owned && (conn->state <= VQP_CONN_LIVE) &&
            ((conn->state != VQP_CONN_ASKED) || (conn->number <= highest) ||
             (conn->number - highest <= VQP_PEER_MAX_UNANSWERED));
 }
@@ -635,7 +607,7 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         break;
     default: /* PATH_DOWN, PATH_UP */
         if ((conn->state >= VQP_CONN_READY) &&
-            (conn->state <= VQP_CONN_CLOSING) && !conn->broken) {
+            (conn->state <= VQP_CONN_CLOSING)) {
             conn->tab->rx_path = conn;
         } else {
             ++conn->tab->stats.ignored;
@@ -667,9 +639,9 @@ void vqp_conn_expire(vqp_conn_t *conn)
         ++tab->stats.timeouts;
         if (conn->state == VQP_CONN_CLOSING) {
             vqp_cover(CONN_CLOSE_TIMEOUT);
-            vqp_conn_destroy(conn, VQP_ERR_TIMEOUT);
+            vqp_conn_report_end(conn, VQP_ERR_TIMEOUT);
         } else if (conn->state == VQP_CONN_ASKED) {
-            vqp_conn_destroy(conn, VQP_ERR_TIMEOUT);
+            vqp_conn_report_end(conn, VQP_ERR_TIMEOUT);
         } else {
             vqp_cover(CONN_TIMEOUT);
             vqp_conn_fail(conn, VQP_ERR_TIMEOUT, tab->now);

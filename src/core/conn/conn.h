@@ -85,7 +85,7 @@ vqp_conn_t *vqp_conn_adopt(struct vqp_conntab *tab, uint64_t peer_id,
 /**
  * Create the passive side of a connection that a peer asks for, in answer to
  * a CREATE_PASSIVE action. CONNECT_QPS follows when the peer has proven that it
- * hears us, DESTROY when it does not within the time for connecting.
+ * hears us, END when it does not within the time for connecting.
  *
  * @param [in] params  peer_id and dests are ignored: @a req has them.
  * @param [in] req     The REQ from the action.
@@ -116,13 +116,6 @@ void vqp_conn_qps_wait(vqp_conn_t *conn, uint64_t now);
  */
 void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now);
 
-/** The queue pairs have failed, and vqp_conn_fail() or vqp_conn_abort() will
- * follow: meanwhile no endpoint adopts the connection. */
-static inline void vqp_conn_set_broken(vqp_conn_t *conn)
-{
-    conn->broken = 1;
-}
-
 static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 {
     return conn->state == VQP_CONN_LIVE;
@@ -130,30 +123,30 @@ static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 
 /**
  * The endpoint that owns the connection goes, and all its operations are
- * confirmed, with what the peer needs to deliver them. DESTROY follows, at
- * once (FAILED) or when the peer is done with its side too; until then the
- * connection goes on receiving.
+ * confirmed, with what the peer needs to deliver them. END follows when the peer is
+ * done with its side too; until then the connection goes on receiving. No effect if no
+ * endpoint owns it.
  */
 void vqp_conn_close(vqp_conn_t *conn, uint64_t now);
 
 /**
- * End both sides at once, owned or not: notifies the peer once, and DESTROY
- * follows. For operations that can not be confirmed, and for the end of the
- * interface: a peer whose endpoint still uses the connection then sees it fail
- * with VQP_ERR_RESET, and conn->peer_closed says that it lost nothing.
+ * The owner has failed, or ends: end both sides at once, owned or not. The peer is
+ * notified once. No END follows. No effect on one that has ended.
+ *
+ * @param [in] is_orderly  The peer has lost nothing by it: if its endpoint still uses
+ *                         the connection, conn->peer_closed says so there.
  */
-void vqp_conn_abort(vqp_conn_t *conn, uint64_t now);
+void vqp_conn_abort(vqp_conn_t *conn, int is_orderly, uint64_t now);
 
 /**
- * The connection's queue pairs have failed, or it can not be connected.
- * Notifies the peer once; FAILED follows when an endpoint owns it, else DESTROY.
+ * It can not be connected. The peer is notified once. END follows with @a status. No
+ * effect on one that has ended.
  */
 void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now);
 
 /**
- * Call it before a connection is freed that DESTROY was handed out for: what an
- * unproven one holds is limited, until it is freed. No-op for a connection that
- * was zeroed and never created.
+ * Call it before a connection that has ended is freed: what an unproven one holds is
+ * limited, until it is freed. No-op for a connection that was zeroed and never created.
  */
 void vqp_conn_release(vqp_conn_t *conn);
 

@@ -162,14 +162,8 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     case VQP_CONN_ACT_LIVE:
         action->type = VQP_CONNTAB_LIVE;
         break;
-    case VQP_CONN_ACT_PEER_CLOSED:
-        action->type = VQP_CONNTAB_PEER_CLOSED;
-        break;
-    case VQP_CONN_ACT_FAILED:
-        action->type = VQP_CONNTAB_FAILED;
-        break;
-    case VQP_CONN_ACT_DESTROY:
-        action->type = VQP_CONNTAB_DESTROY;
+    case VQP_CONN_ACT_END:
+        action->type = VQP_CONNTAB_END;
         break;
     default:
         vqp_conn_header(conn, todo, &hdr);
@@ -274,7 +268,7 @@ int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action)
             conn->todo &= ~todo;
         }
         if (conn->todo == 0) {
-            vqp_conntab_unqueue(tab); /* DESTROY is always the last */
+            vqp_conntab_unqueue(tab); /* END is always the last */
         }
         return 1;
     }

@@ -22,9 +22,7 @@
     _(SEND) \
     _(LIVE) \
     _(PATH_MSG) \
-    _(PEER_CLOSED) \
-    _(FAILED) \
-    _(DESTROY)
+    _(END)
 
 /**
  * What the caller has to do. `peer` is valid until the next vqp_conntab_recv().
@@ -40,14 +38,8 @@
  *                 Where that fails it counts as lost.
  * PATH_MSG        conn, peer: a path message for vqp_on_path_message().
  * LIVE            conn: operations may be posted.
- * PEER_CLOSED     conn, owned: the peer's endpoint has gone; its passive side
- *                 still receives. For information.
- * FAILED          conn, owned, status: deliver what its queue pairs have
- *                 received, call the error handler; the endpoint calls
- *                 vqp_conn_close() or vqp_conn_abort() some time.
- * DESTROY         conn, status: the table has forgotten it. Deliver what its
- *                 queue pairs have received, then vqp_conn_release() and free
- *                 both. VQP_OK: closed by both sides.
+ * END             conn, status: the table has forgotten it. VQP_OK: both sides have
+ *                 closed it. It may be freed, after vqp_conn_release().
  */
 typedef enum {
 #define VQP_CONNTAB_ACTION_ENUM(_name) VQP_CONNTAB_##_name,

@@ -38,8 +38,7 @@
     _(READY, "own queue pairs connected, the peer's not yet known to be") \
     _(LIVE, "both sides are connected") \
     _(CLOSING, "BYE sent, not answered yet") \
-    _(CLOSED, "gone: a DESTROY action was or will be handed out") \
-    _(FAILED, "failed under an endpoint, which has to close it")
+    _(CLOSED, "it has ended: the table has forgotten it")
 
 typedef enum {
 #define VQP_CONN_STATE_ENUM(_name, _help) VQP_CONN_##_name,
@@ -83,7 +82,6 @@ typedef struct vqp_conn {
     uint8_t               queued;      /* in the list of actions */
     uint8_t               timed;       /* in the list of timers */
     uint8_t               num_dests;
-    uint8_t               broken;      /* its queue pairs have failed */
     uint8_t               unproven;    /* counted in tab->num_unproven */
     uint8_t               answers;     /* to the present request */
     uint8_t               answer_rail; /* of the peer: that the first of them
@@ -99,7 +97,7 @@ typedef struct vqp_conn {
     uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
     uint32_t              serial;      /* of the newest own BYE */
     uint32_t              peer_serial; /* of the newest BYE of the peer */
-    int                   status;      /* vqp_status_t: why it failed */
+    int                   status;      /* vqp_status_t: why it has ended */
     uint64_t              identity;    /* of the peer: its id and its rails */
     uint64_t              asked_by;    /* cookie in the latest REQ that did not
                                           have the own one */
@@ -136,9 +134,7 @@ enum {
     VQP_CONN_ACT_BYE         = 1u << 5,
     VQP_CONN_ACT_RST         = 1u << 6,
     VQP_CONN_ACT_LIVE        = 1u << 7,
-    VQP_CONN_ACT_PEER_CLOSED = 1u << 8,
-    VQP_CONN_ACT_FAILED      = 1u << 9,
-    VQP_CONN_ACT_DESTROY     = 1u << 10
+    VQP_CONN_ACT_END         = 1u << 8
 };
 
 /* Counters: name and help */
@@ -180,7 +176,7 @@ typedef struct vqp_conntab_config {
                                  doubles (plus up to a quarter, by cookie) */
     uint64_t retry_max;       /* ns, upper limit of the above */
     uint64_t connect_timeout; /* ns without an answer to this connection, nor a first
-                                 one to another of the peer, until FAILED */
+                                 one to another of the peer, until END */
     uint64_t close_timeout;   /* ns from BYE to giving up on the answer */
     uint64_t secret[2];       /* random: the key of identities and proofs */
     uint32_t features;        /* VQP_WIRE_FEATURE_*, sent along */
