@@ -24,9 +24,9 @@ const char *vqp_state_name(unsigned state)
 void vqp_init(vqp_t *vqp, vqp_path_t *paths, uint32_t num_paths, uint64_t now)
 {
     memset(vqp, 0, sizeof(*vqp));
-    vqp->paths        = paths;
-    vqp->num_paths    = num_paths;
-    vqp->active_since = now;
+    vqp->paths      = paths;
+    vqp->num_paths  = num_paths;
+    vqp->idle.since = now;
 }
 
 vqp_peer_fit_t
@@ -54,6 +54,11 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->recv_batch   = config->recv_batch;
     vqp->am_ids       = config->am_ids;
     vqp->failover     = config->failover;
+    vqp->gap.limit    = config->gap;
+    vqp->gap.due      = UINT64_MAX;
+    vqp->gap.is_unseen = config->gap != 0;
+    vqp->idle.limit   = config->probe;
+    vqp->idle.due     = (config->probe == 0) ? UINT64_MAX : 0;
     vqp_silence_init(vqp);
     vqp_alive_init(vqp);
     if (vqp->failover.is_on) {
@@ -257,6 +262,16 @@ int vqp_recv_next(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am)
     return 0;
 }
 
+/* An immediate is there, and one before it is not */
+static void vqp_start_gap(vqp_t *vqp)
+{
+    if (vqp_window_has_gap(&vqp->rx.window)) {
+        vqp->gap.is_unseen = 0;
+        vqp->gap.due       = 0;
+        vqp->todo         |= VQP_TODO_TIMER;
+    }
+}
+
 int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
 {
     vqp_credit_t credit;
@@ -287,6 +302,9 @@ int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
     }
 
     if (!passed) {
+        if (vqp_unlikely(vqp->gap.is_unseen)) {
+            vqp_start_gap(vqp);
+        }
         return 0;
     }
 
@@ -325,6 +343,14 @@ static void vqp_check_release(vqp_t *vqp)
     vqp_set_state(vqp, VQP_STATE_DRAINING);
 }
 
+/* No endpoint uses it any more */
+static void vqp_give_up(vqp_t *vqp)
+{
+    vqp->owner = VQP_OWNER_NONE;
+    vqp->todo |= VQP_TODO_TIMER; /* the peer is probed from now on */
+    vqp_check_release(vqp);
+}
+
 /* Has the barrier of a close ended? If the vqp has failed meanwhile, CLOSED was
  * handed out already. */
 static void vqp_check_closed(vqp_t *vqp)
@@ -343,8 +369,7 @@ int vqp_take_closed_event(vqp_t *vqp)
     }
 
     vqp->todo &= ~(uint32_t)VQP_TODO_CLOSED;
-    vqp->owner = VQP_OWNER_NONE;
-    vqp_check_release(vqp);
+    vqp_give_up(vqp);
     return 1;
 }
 
@@ -377,8 +402,7 @@ vqp_event_t vqp_next_event(vqp_t *vqp)
             vqp_cover(VQP_RESUMED);
             vqp->refused = 0;
         } else if (events[i].event == VQP_EVENT_CLOSED) {
-            vqp->owner = VQP_OWNER_NONE;
-            vqp_check_release(vqp);
+            vqp_give_up(vqp);
         }
         return events[i].event;
     }
@@ -402,32 +426,64 @@ vqp_event_t vqp_next_event(vqp_t *vqp)
 
 /* ---- time ---- */
 
-uint64_t vqp_check_gap(vqp_t *vqp, uint64_t now, uint64_t limit)
+#define VQP_TIME_LOOKS 8 /* in the time after which something has to be noticed */
+
+uint64_t vqp_next_timeout(const vqp_t *vqp)
+{
+    uint64_t next;
+
+    if (!vqp_is_connected(vqp) || (vqp->state >= VQP_STATE_PEER_CLOSED)) {
+        return UINT64_MAX;
+    }
+
+    next = vqp_min(vqp_path_next_timeout(vqp), vqp->gap.due);
+    return ((vqp->owner != VQP_OWNER_OPEN) && (vqp->state == VQP_STATE_LIVE)) ?
+                   vqp_min(next, vqp->idle.due) : next;
+}
+
+static void vqp_check_gap(vqp_t *vqp, uint64_t now)
 {
     uint64_t gap = vqp_rx_gap(&vqp->rx, now);
 
-    if ((limit == 0) || (gap <= limit) || vqp_is_failed(vqp) ||
-        (vqp->tx.slow & VQP_TX_REPLAY)) {
-        return 0;
+    if (!vqp_window_has_gap(&vqp->rx.window)) {
+        vqp->gap.due       = UINT64_MAX;
+        vqp->gap.is_unseen = 1;
+        return;
     }
 
-    vqp_cover(VQP_GAP);
-    vqp_fail(vqp, VQP_ERR_TIMEOUT);
-    return gap;
+    vqp->gap.due = now + (vqp->gap.limit / VQP_TIME_LOOKS);
+    if ((gap > vqp->gap.limit) && !(vqp->tx.slow & VQP_TX_REPLAY)) {
+        vqp_cover(VQP_GAP);
+        vqp->gap.failed = gap;
+        vqp_fail(vqp, VQP_ERR_TIMEOUT);
+    }
 }
 
-void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval)
+static void vqp_check_idle(vqp_t *vqp, uint64_t now)
 {
     uint64_t activity = vqp->stats.ams_rx + vqp->stats.ops;
 
-    if (activity != vqp->activity) {
-        vqp->activity     = activity;
-        vqp->active_since = now;
-    } else if ((vqp->owner != VQP_OWNER_OPEN) && (interval != 0) &&
-               (now - vqp->active_since >= interval)) {
+    if (activity != vqp->idle.activity) {
+        vqp->idle.activity = activity;
+        vqp->idle.since    = now;
+    } else if (now - vqp->idle.since >= vqp->idle.limit) {
         vqp_cover(VQP_PASSIVE_PROBE);
         vqp_check(vqp);
-        vqp->active_since = now;
+        vqp->idle.since = now;
+    }
+    vqp->idle.due = now + (vqp->idle.limit / VQP_TIME_LOOKS);
+}
+
+void vqp_on_time(vqp_t *vqp, uint64_t now, int is_drained)
+{
+    vqp_on_path_timer(vqp, now, is_drained);
+    if ((now >= vqp->gap.due) && is_drained &&
+        (vqp->state < VQP_STATE_PEER_CLOSED)) {
+        vqp_check_gap(vqp, now);
+    }
+    if ((now >= vqp->idle.due) && (vqp->state == VQP_STATE_LIVE) &&
+        (vqp->owner != VQP_OWNER_OPEN)) {
+        vqp_check_idle(vqp, now);
     }
 }
 

@@ -15,6 +15,7 @@
  *     a completion    vqp_on_send(), vqp_on_send_error(), vqp_recv()
  *     after each      vqp_next_done() until 0, vqp_next_batch() if
  *                     vqp_has_output(), vqp_next_event() until none
+ *     time            vqp_on_time(), when vqp_next_timeout() says
  *     the end         vqp_close(), vqp_on_conn_end()
  *
  * Callbacks of a user run between these calls only, when the state is settled: they
@@ -270,14 +271,14 @@ static inline int vqp_take_qps_event(vqp_t *vqp)
     return is_due;
 }
 
-/** Has vqp_path_next_timeout() a time again? To be asked after vqp_next_batch(). */
-static inline int vqp_take_watch_event(vqp_t *vqp)
+/** May vqp_next_timeout() be earlier than it was? To be asked after the other calls. */
+static inline int vqp_take_timer_event(vqp_t *vqp)
 {
-    if (vqp_likely(!(vqp->todo & VQP_TODO_WATCH))) {
+    if (vqp_likely(!(vqp->todo & VQP_TODO_TIMER))) {
         return 0;
     }
 
-    vqp->todo &= ~(uint32_t)VQP_TODO_WATCH;
+    vqp->todo &= ~(uint32_t)VQP_TODO_TIMER;
     return 1;
 }
 
@@ -289,22 +290,20 @@ vqp_event_t vqp_next_event(vqp_t *vqp);
 
 /* ---- time ---- */
 
-/**
- * How long an immediate has been missing. Fails the vqp with VQP_ERR_TIMEOUT if that
- * is more than @a limit.
- *
- * @param [in] limit  ns; 0: none.
- *
- * @return ns if it failed, else 0.
- */
-uint64_t vqp_check_gap(vqp_t *vqp, uint64_t now, uint64_t limit);
+/** When vqp_on_time() wants to be called, in ns; UINT64_MAX: no timer runs. */
+uint64_t vqp_next_timeout(const vqp_t *vqp);
 
 /**
- * To be called about once a second. A passive vqp would never notice that its peer
- * has died: after @a interval ns without traffic it sends a nop, which the peer's
- * HCA acknowledges whatever its process does. 0: never.
+ * Do what is due at @a now: repeat path messages, rebuild paths, give up silent ones, end
+ * an outage that lasts too long; fail if an immediate has been missing for too long; probe
+ * the peer if no endpoint uses the vqp, and it had no traffic for long. A vqp without an
+ * endpoint would never notice that its peer has died: the peer's HCA acknowledges a nop
+ * whatever its process does.
+ *
+ * @param [in] is_drained  All completions that had arrived were handled: an immediate in
+ *                         a completion queue is not missing.
  */
-void vqp_on_tick(vqp_t *vqp, uint64_t now, uint64_t interval);
+void vqp_on_time(vqp_t *vqp, uint64_t now, int is_drained);
 
 /* ---- failure and the end ---- */
 

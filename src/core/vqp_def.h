@@ -63,7 +63,7 @@ enum {
     VQP_TODO_STATE     = 1 << 6,
     VQP_TODO_RELEASE   = 1 << 7,
     VQP_TODO_PATHS     = 1 << 8, /* path->fo.todo of some path */
-    VQP_TODO_WATCH     = 1 << 9,
+    VQP_TODO_TIMER     = 1 << 9, /* vqp_next_timeout() may be earlier than it was */
     VQP_TODO_PING      = 1 << 10
 };
 
@@ -104,6 +104,10 @@ typedef struct vqp_config {
     char           *rx_cells;   /* VQP_CELL_STRIDE for each path, likewise */
     const struct vqp_wire_path *own_paths;  /* with failover: sent to the peer, */
     const struct vqp_wire_path *peer_paths; /* and received from it; copied */
+    uint64_t        gap;        /* ns that an immediate may be missing while later ones
+                                   have arrived; 0: for ever */
+    uint64_t        probe;      /* ns without traffic until the peer of a vqp without an
+                                   endpoint is probed; 0: never */
     uint64_t        unresolved; /* with failover: bits of the paths whose queue pairs are
                                    not connected, since no host answers to the address
                                    of the peer. PATH_CONNECT comes for each of them
@@ -137,14 +141,25 @@ typedef struct vqp {
         const char *what;
         unsigned    path;
     } broken;                  /* how the peer has broken the protocol */
-    uint64_t     activity;     /* ams_rx + ops at the last tick */
-    uint64_t     active_since; /* ns: last tick that saw activity */
+    struct {
+        uint64_t limit;        /* ns; 0: none */
+        uint64_t due;          /* ns: of the next look; UINT64_MAX: none is missing */
+        uint64_t failed;       /* ns: so long one was missing when the vqp failed for it;
+                                  else 0 */
+        uint8_t  is_unseen;    /* the next immediate that is ahead starts the looks */
+    } gap;                     /* missing immediates */
+    struct {
+        uint64_t limit;        /* ns; 0: none */
+        uint64_t due;          /* ns: of the next look, while no endpoint uses it */
+        uint64_t activity;     /* ams_rx + ops at the last look */
+        uint64_t since;        /* ns: last look that saw activity */
+    } idle;                    /* a vqp without traffic */
     uint64_t     outage_since; /* ns */
     uint64_t     all_down;     /* ns: since then no path is UP; 0: some is */
     uint64_t     path_heard;   /* ns: when the peer sent a path message last, or since
                                   there is no path */
     uint64_t     lacks_since;  /* ns */
-    uint64_t     timed_at;     /* ns: last vqp_on_path_timer() */
+    uint64_t     timed_at;     /* ns: last vqp_on_time() */
     struct {
         uint64_t due;          /* ns: of the next look; UINT64_MAX: none */
         uint64_t looked;       /* ns: of the last one; 0: none yet */

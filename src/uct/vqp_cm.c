@@ -1,7 +1,7 @@
 /* The control plane, see vqp_cm.h. */
 #include "uct/vqp_cm.h"
 
-#include "uct/vqp_watch.h"
+#include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/time/time.h>
@@ -234,17 +234,20 @@ static void uct_vqp_cm_timer_cb(int id, ucs_event_set_types_t events, void *arg)
     uct_vqp_iface_t *iface = arg;
 
     uct_vqp_cm_tick(iface);
-    if (uct_vqp_iface_is_watching(iface)) {
-        uct_vqp_iface_signal(iface, UCT_VQP_EVENT_LOCAL); /* timers of paths */
+    if (uct_vqp_iface_has_timer(iface, uct_vqp_now())) {
+        uct_vqp_iface_signal(iface, UCT_VQP_EVENT_LOCAL);
     }
 }
 
-/* The timer runs only while a message is due */
+/* The timer runs only while a message or a timer of a vqp is due soon */
 static void uct_vqp_cm_set_timer(uct_vqp_iface_t *iface)
 {
     ucs_async_context_t *async = iface->super.worker->async;
     int wanted = (vqp_conntab_next_timeout(&iface->conntab) !=
-                  VQP_CONNTAB_NEVER) || uct_vqp_iface_is_watching(iface);
+                  VQP_CONNTAB_NEVER) ||
+                 (iface->may_sleep &&
+                  uct_vqp_iface_has_timer(iface, uct_vqp_now() +
+                                                 UCT_VQP_TIMER_SOON));
     ucs_status_t status;
 
     if (iface->is_closing) {

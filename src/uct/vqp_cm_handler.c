@@ -2,6 +2,7 @@
 #include "uct/vqp_cm_handler.h"
 
 #include "uct/vqp_cm.h"
+#include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
@@ -58,7 +59,6 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
     uint64_t now           = uct_vqp_now();
     int wake               = (iface->telemetry != NULL); /* of what it did last */
     int broken             = 0;
-    uct_vqp_t *vqp;
     unsigned i;
 
     if (now - iface->last_tick < UCT_VQP_CM_TICK) {
@@ -74,11 +74,7 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
         uct_vqp_cm_poll(iface); /* brings no event until it is rebuilt */
     }
 
-    ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        wake |= vqp_is_connected(&vqp->core) &&
-                ((vqp->ep == NULL) || vqp_window_has_gap(&vqp->core.rx.window));
-    }
-
+    wake |= uct_vqp_iface_has_timer(iface, now + UCT_VQP_TIMER_SOON);
     if (wake) {
         uct_vqp_iface_signal(iface, UCT_VQP_EVENT_TICK);
     } else {

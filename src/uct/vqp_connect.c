@@ -306,6 +306,10 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.own_paths            = vqp->local->paths;
     config.peer_paths           = peer->paths;
     config.unresolved           = unresolved;
+    config.gap                  = (vqp->conn.peer_features &
+                                   VQP_WIRE_FEATURE_SPRAY) ?
+                                          0 : set->gap_timeout;
+    config.probe                = set->probe_interval;
     config.failover.is_on       = uct_vqp_has_failover(vqp);
     config.failover.is_exact    = set->exact;
     config.failover.retry_first = UCT_VQP_PATH_RETRY;

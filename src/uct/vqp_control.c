@@ -7,7 +7,7 @@
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
-#include "uct/vqp_watch.h"
+#include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
 
@@ -61,15 +61,13 @@ static void uct_vqp_handle_release(uct_vqp_t *vqp)
 {
     ucs_async_context_t *async = uct_vqp_async(vqp);
 
-    if (vqp->is_watched) {
-        uct_vqp_iface_watch_now(vqp->iface);
-    }
-    if (vqp->is_scheduled || vqp->is_deferred || vqp->is_watched) {
+    if (vqp->is_scheduled || vqp->is_deferred) {
         return;
     }
 
     UCS_ASYNC_BLOCK(async);
     if (!vqp->in_cm_list) {
+        uct_vqp_clear_timer(vqp);
         uct_vqp_destroy(vqp);
     }
     UCS_ASYNC_UNBLOCK(async);
@@ -122,6 +120,9 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
             uct_vqp_handle_release(vqp);
             return;
         case VQP_EVENT_NONE:
+            if (vqp_take_timer_event(&vqp->core)) {
+                uct_vqp_set_timer(vqp);
+            }
             return;
         default:
             uct_vqp_handle_path_event(vqp, event);

@@ -39,9 +39,8 @@ typedef struct uct_vqp {
     uint32_t             number;      /* in iface->vqps */
     unsigned             fences;      /* value of iface->fences at the last check */
     struct uct_vqp      *scheduled_next;
-    uint8_t              is_watched;  /* in iface->watched */
     struct uct_vqp      *deferred_next;
-    struct uct_vqp      *watched_next;
+    vqp_timer_t          timer;       /* in iface->timers */
     vqp_path_t          *paths;
     vqp_iov_t           *iov_ext;
     uint8_t             *window_map;

@@ -119,10 +119,10 @@ ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
 
-    iface->may_sleep  = 1;
-    iface->path_calls = iface->path_skip = 0;
-    iface->todo      |= UCT_VQP_TODO_TIMER;
-    *fd_p             = iface->epoll_fd;
+    iface->may_sleep   = 1;
+    iface->timer_calls = iface->timer_skip = 0;
+    iface->todo       |= UCT_VQP_TODO_WAKE;
+    *fd_p              = iface->epoll_fd;
     return UCS_OK;
 }
 
@@ -162,7 +162,7 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
  * when the path is late by its own rate. Until then the application polls. */
 static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 {
-    return (iface->todo & (UCT_VQP_TODO_WCS | UCT_VQP_TODO_TIMER)) ||
+    return (iface->todo & (UCT_VQP_TODO_WCS | UCT_VQP_TODO_WAKE)) ||
            uct_vqp_iface_has_events(iface) || (iface->scheduled != NULL) ||
            (iface->deferred != NULL) ||
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);

@@ -11,9 +11,15 @@
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
 #include "uct/vqp_telemetry.h"
-#include "uct/vqp_watch.h"
+#include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
+#include <ucs/sys/math.h>
+
+#define UCT_VQP_TIMER_CLOCK 20000ul /* ns between two looks at the clock, about... */
+#define UCT_VQP_TIMER_SKIP  15u     /* ...and the calls without one, at most */
+#define UCT_VQP_TIMER_BATCH 8       /* timers that a call runs, at most: many vqps must
+                                       not take all the time */
 
 static inline ucs_async_context_t *uct_vqp_async(uct_vqp_iface_t *iface)
 {
@@ -25,7 +31,7 @@ static inline ucs_async_context_t *uct_vqp_async(uct_vqp_iface_t *iface)
 static void uct_vqp_handle_live(uct_vqp_t *vqp)
 {
     vqp_set_live(&vqp->core);
-    uct_vqp_watch_paths(vqp);
+    uct_vqp_set_timer(vqp);
     uct_vqp_update_ready(vqp);
     uct_vqp_schedule(vqp);
 }
@@ -241,60 +247,91 @@ static void uct_vqp_handle_rails(uct_vqp_iface_t *iface)
 
 /* ---- time ---- */
 
-/* Check for missing immediates and dead peers */
-static int uct_vqp_is_checked(const uct_vqp_t *vqp)
-{
-    return vqp_is_connected(&vqp->core) && !vqp_is_failed(&vqp->core) &&
-           (vqp->conn.state == VQP_CONN_LIVE);
-}
-
-static void uct_vqp_check_gap(uct_vqp_t *vqp, uint64_t now)
-{
-    int is_spray   = vqp->conn.peer_features & VQP_WIRE_FEATURE_SPRAY;
-    uint64_t limit = is_spray ? 0 : vqp->iface->set.gap_timeout;
-    uint64_t gap   = vqp_check_gap(&vqp->core, now, limit);
-
-    if (gap != 0) {
-        ucs_error("vqp %u: an immediate of iface 0x%" PRIx64 " is missing for "
-                  "%.1f s (UCX_VQP_GAP_TIMEOUT), fsn 0x%06x", vqp->number,
-                  vqp->conn.peer_id, (double)gap * 1e-9,
-                  vqp->core.rx.window.base);
-        uct_vqp_handle_failure(vqp);
-    }
-}
-
 static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
 {
-    uint64_t now = uct_vqp_now();
-    uct_vqp_t *vqp;
-
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
-    ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (uct_vqp_is_checked(vqp)) {
-            vqp_on_tick(&vqp->core, now, iface->set.probe_interval);
-            if (vqp_has_output(&vqp->core)) {
-                uct_vqp_tx_progress(vqp);
-            }
-        }
-    }
-    uct_vqp_telemetry_update(iface, now);
+    uct_vqp_telemetry_update(iface, uct_vqp_now());
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
-    iface->todo |= UCT_VQP_TODO_GAPS;
+    uct_vqp_iface_check_timers(iface);
 }
 
-void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface)
+void uct_vqp_iface_wake_for_timers(uct_vqp_iface_t *iface)
+{
+    iface->todo &= ~(uint32_t)UCT_VQP_TODO_WAKE;
+    if (iface->may_sleep) {
+        UCS_ASYNC_BLOCK(uct_vqp_async(iface));
+        uct_vqp_cm_run(iface);
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
+    }
+}
+
+/* To read the clock takes as long as half a poll: while calls are frequent, most do
+ * not read it */
+static uint64_t uct_vqp_iface_timer_clock(uct_vqp_iface_t *iface)
 {
     uint64_t now = uct_vqp_now();
-    uct_vqp_t *vqp;
 
-    iface->todo &= ~(uint32_t)UCT_VQP_TODO_GAPS;
-    UCS_ASYNC_BLOCK(uct_vqp_async(iface));
-    ucs_list_for_each(vqp, &iface->vqp_list, list) {
-        if (uct_vqp_is_checked(vqp)) {
-            uct_vqp_check_gap(vqp, now);
-        }
+    iface->timer_skip  = ((now - iface->timer_clock < UCT_VQP_TIMER_CLOCK) &&
+                          !iface->may_sleep) ?
+                                 ucs_min((2 * iface->timer_skip) + 1,
+                                         UCT_VQP_TIMER_SKIP) : 0;
+    iface->timer_calls = iface->timer_skip;
+    iface->timer_clock = now;
+    return now;
+}
+
+/* Failed for a missing immediate? The log names the option. */
+static void uct_vqp_log_gap(const uct_vqp_t *vqp)
+{
+    if (vqp->core.gap.failed != 0) {
+        ucs_error("vqp %u: an immediate of iface 0x%" PRIx64 " is missing for "
+                  "%.1f s (UCX_VQP_GAP_TIMEOUT), fsn 0x%06x", vqp->number,
+                  vqp->conn.peer_id, (double)vqp->core.gap.failed * 1e-9,
+                  vqp->core.rx.window.base);
     }
-    UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
+}
+
+static void
+uct_vqp_run_timer(uct_vqp_t *vqp, uint64_t now, int is_drained)
+{
+    int was_failed = vqp_is_failed(&vqp->core);
+
+    vqp_on_time(&vqp->core, now, is_drained);
+    if (!was_failed) {
+        uct_vqp_log_gap(vqp);
+    }
+    uct_vqp_handle_failure(vqp);
+    uct_vqp_set_timer(vqp);
+    if (vqp_has_output(&vqp->core) || vqp_has_events(&vqp->core)) {
+        uct_vqp_schedule(vqp);
+    }
+}
+
+void uct_vqp_iface_run_timers(uct_vqp_iface_t *iface, int is_drained)
+{
+    vqp_timer_t *timer;
+    uint64_t now;
+    unsigned i;
+
+    if (iface->timer_calls > 0) {
+        --iface->timer_calls;
+        return;
+    }
+
+    now = uct_vqp_iface_timer_clock(iface);
+    for (i = 0; i < UCT_VQP_TIMER_BATCH; ++i) {
+        timer = vqp_timers_pop(&iface->timers, now);
+        if (timer == NULL) {
+            break;
+        }
+        uct_vqp_run_timer(ucs_container_of(timer, uct_vqp_t, timer), now,
+                          is_drained);
+    }
+
+    uct_vqp_iface_timer_changed(iface);
+    if (!uct_vqp_iface_has_timer(iface, now + UCT_VQP_TIMER_SOON)) {
+        iface->todo &= ~(uint32_t)UCT_VQP_TODO_TIMERS;
+    }
 }
 
 void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count)

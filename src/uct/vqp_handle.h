@@ -12,10 +12,15 @@ uint32_t uct_vqp_iface_take_events(uct_vqp_iface_t *iface);
 void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface, uint32_t events);
 
 /**
- * Fail connections that have missed an immediate of the peer for too long. Call
- * with empty CQs: an immediate in a CQ is not missing.
+ * Run the timers that are due, if it is time to look at the clock. The worker's thread.
+ *
+ * @param [in] is_drained  All completions that had arrived were handled.
  */
-void uct_vqp_iface_check_gaps(uct_vqp_iface_t *iface);
+void uct_vqp_iface_run_timers(uct_vqp_iface_t *iface, int is_drained);
+
+/** If the user may sleep, have the async context wake him for timers. The worker's
+ *  thread. */
+void uct_vqp_iface_wake_for_timers(uct_vqp_iface_t *iface);
 
 /**
  * Note the time of an empty poll, and from time to time dispatch again ops that

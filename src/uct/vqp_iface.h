@@ -19,6 +19,7 @@
 
 #include "core/conn/addr.h"
 #include "core/conn/conndrive.h"
+#include "core/timers.h"
 #include "uct/vqp_random.h"
 #include "verbs/async.h"
 #include "verbs/cqpool.h"
@@ -60,7 +61,7 @@ typedef struct uct_vqp_rail {
 
 enum {
     UCT_VQP_EVENT_CM     = 1 << 0, /* vqps with cm_events in cm_list */
-    UCT_VQP_EVENT_TICK   = 1 << 1, /* time for the slow checks */
+    UCT_VQP_EVENT_TICK   = 1 << 1, /* the periodic check is due */
     UCT_VQP_EVENT_PORT   = 1 << 2, /* a port went down */
     UCT_VQP_EVENT_QP     = 1 << 3, /* a QP is broken: see bad_qpn */
     UCT_VQP_EVENT_LOCAL  = 1 << 4, /* progress has to continue */
@@ -69,14 +70,14 @@ enum {
 
 /* What a progress call has to look at, beside completions and events */
 enum {
-    UCT_VQP_TODO_WCS   = 1 << 0, /* completions that event_arm has polled */
-    UCT_VQP_TODO_RATE  = 1 << 1, /* paths are measured: read the clock */
-    UCT_VQP_TODO_GAPS  = 1 << 2, /* missing immediates, if the CQs are empty */
-    UCT_VQP_TODO_PATHS = 1 << 3, /* watched is not empty */
-    UCT_VQP_TODO_TIMER = 1 << 4  /* a vqp was added to watched: a sleeper has to be
-                                    woken for it */
+    UCT_VQP_TODO_WCS    = 1 << 0, /* completions that event_arm has polled */
+    UCT_VQP_TODO_RATE   = 1 << 1, /* paths are measured: read the clock */
+    UCT_VQP_TODO_TIMERS = 1 << 2, /* a timer is due soon */
+    UCT_VQP_TODO_WAKE   = 1 << 3  /* earlier than the ones before: a sleeper has to be
+                                     woken for it */
 };
 
+#define UCT_VQP_TIMER_SOON 1200000000ul /* ns; more than the period of UCT_VQP_EVENT_TICK */
 #define UCT_VQP_BAD_QPNS   16
 #define UCT_VQP_MAX_POLL   64
 #define UCT_VQP_RATING     100000000ul /* ns without a measured frag, then measuring
@@ -98,12 +99,11 @@ typedef struct uct_vqp_iface {
     struct uct_vqp      *scheduled;    /* vqps to be run by progress */
     struct uct_vqp      *deferred;     /* vqps whose dispatch waits for a busy
                                           path */
-    struct uct_vqp      *watched;      /* vqps whose paths have timers; atomic */
-    uint64_t             path_due;     /* ns: the first of their timers */
-    uint64_t             path_pause;   /* ns: the timers of no vqp run before */
-    uint64_t             path_clock;   /* ns: when the clock was last read for them */
-    uint32_t             path_skip;    /* calls from then to the next reading */
-    uint32_t             path_calls;   /* of these, still to come */
+    vqp_timers_t         timers;       /* of vqps, see vqp_timers.h */
+    uint64_t             timer_due;    /* ns: of the first one; atomic */
+    uint64_t             timer_clock;  /* ns: when the clock was last read for them */
+    uint32_t             timer_skip;   /* calls from then to the next reading */
+    uint32_t             timer_calls;  /* of these, still to come */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
     unsigned             num_deferred_wcs; /* completions polled by event_arm */
     unsigned             next_deferred_wc;
@@ -176,6 +176,13 @@ void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface);
 
 /** The rail has failed for good: progress has to give it up. Any thread. */
 void uct_vqp_iface_rail_broken(uct_vqp_iface_t *iface, unsigned rail);
+
+/** Is a timer due before @a time? Any thread. */
+static inline int
+uct_vqp_iface_has_timer(const uct_vqp_iface_t *iface, uint64_t time)
+{
+    return __atomic_load_n(&iface->timer_due, __ATOMIC_RELAXED) <= time;
+}
 
 /** Has the rail failed for good? Any thread. */
 static inline int uct_vqp_rail_is_broken(const uct_vqp_rail_t *rail)

@@ -4,17 +4,12 @@
 #include "uct/vqp_cm.h"
 #include "uct/vqp_post.h"
 #include "uct/vqp_qps.h"
-#include "uct/vqp_watch.h"
+#include "uct/vqp_timers.h"
 
 #include "core/failover/alive.h"
 #include "verbs/executed.h"
 
 #include <ucs/debug/log.h>
-
-#define UCT_VQP_PATH_CLOCK 20000ul /* ns between two looks at the clock, about... */
-#define UCT_VQP_PATH_SKIP  15u     /* ...and the calls without one, at most */
-#define UCT_VQP_PATH_PAUSE 10000ul /* ns to the next round of timers, for each vqp of
-                                      the last one */
 
 static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
 {
@@ -156,7 +151,7 @@ void uct_vqp_ping(uct_vqp_t *vqp)
                  "answers, it does not", vqp->number, vqp->conn.peer_id);
     }
     uct_vqp_handle_failure(vqp);
-    uct_vqp_watch_paths(vqp);
+    uct_vqp_set_timer(vqp);
 }
 
 void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
@@ -175,7 +170,7 @@ void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
     }
 
     uct_vqp_handle_failure(vqp);
-    uct_vqp_watch_paths(vqp);
+    uct_vqp_set_timer(vqp);
     uct_vqp_schedule(vqp);
 }
 
@@ -267,7 +262,7 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
     }
 
     uct_vqp_handle_failure(vqp);
-    uct_vqp_watch_paths(vqp);
+    uct_vqp_set_timer(vqp);
     uct_vqp_schedule(vqp);
 }
 
@@ -288,65 +283,4 @@ void uct_vqp_path_lost(uct_vqp_t *vqp, unsigned index)
     } else {
         uct_vqp_path_fault(vqp, index, VQP_ERR_IO);
     }
-}
-
-/* ---- time ---- */
-
-void uct_vqp_iface_path_timer_start(uct_vqp_iface_t *iface)
-{
-    iface->todo &= ~(uint32_t)UCT_VQP_TODO_TIMER;
-    if (iface->may_sleep) {
-        UCS_ASYNC_BLOCK(iface->super.worker->async);
-        uct_vqp_cm_run(iface);
-        UCS_ASYNC_UNBLOCK(iface->super.worker->async);
-    }
-}
-
-/* To read the clock takes as long as half a poll: while calls are frequent, most do
- * not read it */
-static uint64_t uct_vqp_iface_path_clock(uct_vqp_iface_t *iface)
-{
-    uint64_t now = uct_vqp_now();
-
-    iface->path_skip  = ((now - iface->path_clock < UCT_VQP_PATH_CLOCK) &&
-                         !iface->may_sleep) ?
-                                ucs_min((2 * iface->path_skip) + 1,
-                                        UCT_VQP_PATH_SKIP) : 0;
-    iface->path_calls = iface->path_skip;
-    iface->path_clock = now;
-    return now;
-}
-
-void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface, int is_drained)
-{
-    unsigned count = 0;
-    uct_vqp_t *watched, *vqp;
-    uint64_t now;
-
-    if (iface->path_calls > 0) {
-        --iface->path_calls;
-        return;
-    }
-
-    now = uct_vqp_iface_path_clock(iface);
-    if (now < iface->path_due) {
-        return;
-    }
-
-    iface->path_pause = 0;
-    for (watched = uct_vqp_iface_take_watched(iface); watched != NULL; ++count) {
-        vqp             = watched;
-        watched         = vqp->watched_next;
-        vqp->is_watched = 0;
-        vqp_on_path_timer(&vqp->core, now, is_drained);
-        uct_vqp_handle_failure(vqp);
-        uct_vqp_watch_paths(vqp);
-        if (vqp_has_output(&vqp->core) || vqp_has_events(&vqp->core)) {
-            uct_vqp_schedule(vqp);
-        }
-    }
-
-    /* With many vqps less often, so that they do not take all the time */
-    iface->path_pause = now + (count * UCT_VQP_PATH_PAUSE);
-    iface->path_due   = ucs_max(iface->path_due, iface->path_pause);
 }

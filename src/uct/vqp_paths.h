@@ -1,6 +1,6 @@
 /*
- * Paths that die and come back: what the core asks for is done to their queue pairs,
- * path messages are passed between the control plane and the core, and timers run.
+ * Failover: what the core asks for is done to queue pairs of paths, and path messages are
+ * passed between the control plane and the core.
  */
 #ifndef UCT_VQP_PATHS_H
 #define UCT_VQP_PATHS_H
@@ -23,12 +23,5 @@ void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status);
 
 /** The rail of a path has failed for good: no completion comes. The worker's thread. */
 void uct_vqp_path_lost(uct_vqp_t *vqp, unsigned path);
-
-/** A vqp is watched: if the user may sleep, a timer wakes it. The worker's thread. */
-void uct_vqp_iface_path_timer_start(uct_vqp_iface_t *iface);
-
-/** Run timers of paths that are due. @a is_drained: all completions that had arrived
- *  were handled. The worker's thread. */
-void uct_vqp_iface_path_timers(uct_vqp_iface_t *iface, int is_drained);
 
 #endif

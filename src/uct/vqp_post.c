@@ -3,7 +3,7 @@
 
 #include "uct/vqp_cm.h"
 #include "uct/vqp_log.h"
-#include "uct/vqp_watch.h"
+#include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
 
@@ -58,8 +58,8 @@ void uct_vqp_tx_progress(uct_vqp_t *vqp)
         uct_vqp_defer(vqp);
     }
 
-    if (vqp_unlikely(vqp_take_watch_event(&vqp->core))) {
-        uct_vqp_watch_paths(vqp);
+    if (vqp_unlikely(vqp_take_timer_event(&vqp->core))) {
+        uct_vqp_set_timer(vqp);
     }
 }
 

@@ -8,7 +8,6 @@
 #include "uct/vqp_desc.h"
 #include "uct/vqp_handle.h"
 #include "uct/vqp_log.h"
-#include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
 
@@ -359,17 +358,12 @@ uct_vqp_iface_do(uct_vqp_iface_t *iface, unsigned count)
         uct_vqp_iface_rate(iface, count);
     }
 
-    /* After all completions that had arrived */
-    if ((iface->todo & UCT_VQP_TODO_GAPS) && (count < iface->set.poll_max)) {
-        uct_vqp_iface_check_gaps(iface);
+    if (iface->todo & UCT_VQP_TODO_WAKE) {
+        uct_vqp_iface_wake_for_timers(iface);
     }
 
-    if (iface->todo & UCT_VQP_TODO_TIMER) {
-        uct_vqp_iface_path_timer_start(iface);
-    }
-
-    if (iface->todo & UCT_VQP_TODO_PATHS) {
-        uct_vqp_iface_path_timers(iface, count < iface->set.poll_max);
+    if (iface->todo & UCT_VQP_TODO_TIMERS) {
+        uct_vqp_iface_run_timers(iface, count < iface->set.poll_max);
     }
 }
 

@@ -139,7 +139,7 @@ uct_vqp_iface_init_state(uct_vqp_iface_t *self, uct_vqp_md_t *md,
     ucs_string_buffer_init(&self->vqp_stats);
     ucs_arbiter_init(&self->arbiter);
     ucs_list_head_init(&self->vqp_list);
-    self->path_due = UINT64_MAX;
+    self->timer_due = VQP_TIMER_NEVER;
     uct_vqp_layout(&self->set, &layout);
     uct_vqp_slabs_init(&self->slabs, md, layout.remote_size, layout.local_size);
     return UCS_OK;

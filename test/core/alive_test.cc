@@ -47,7 +47,7 @@ protected:
         uint64_t end = m_now + time;
 
         while (m_now < end) {
-            uint64_t next = vqp_path_next_timeout(&m_vqp);
+            uint64_t next = vqp_next_timeout(&m_vqp);
 
             m_now = std::min(end, std::max(m_now + MSEC, next));
             timer();
@@ -298,7 +298,7 @@ TEST_F(alive, nobody_is_asked_while_all_is_well) {
     }
     pass(10 * SEC);
     EXPECT_EQ(0u, m_asked);
-    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
 /* The program was busy with something else */

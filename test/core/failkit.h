@@ -85,7 +85,7 @@ protected:
         vqp_open(&m_vqp);
     }
 
-    void timer() { vqp_on_path_timer(&m_vqp, m_now, 1); }
+    void timer() { vqp_on_time(&m_vqp, m_now, 1); }
 
     void live() {
         vqp_set_live(&m_vqp);

@@ -45,7 +45,7 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     vqp_path_msg_t msg;
 
     open();
-    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
     down();
     EXPECT_EQ(VQP_PATH_QUIESCE, state());
     EXPECT_EQ(1u, m_stats.path_downs);
@@ -99,18 +99,18 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
 
     hear_up(HAVE);
     EXPECT_EQ(0u, m_stats.path_ups);
-    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
     probe();
     EXPECT_EQ(1u, m_stats.path_ups);
     EXPECT_TRUE(path().up);
     EXPECT_TRUE(event(VQP_EVENT_RESUME));
     (void)next();
     EXPECT_EQ(0u, m_tx.slow & VQP_TX_REPLAY);
-    EXPECT_EQ(0u, vqp_path_next_timeout(&m_vqp)); /* to count what the outage took */
+    EXPECT_EQ(0u, vqp_next_timeout(&m_vqp)); /* to count what the outage took */
     timer();
     m_now += 100000000;
     timer();
-    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
 /* ---- addresses that do not resolve ---- */
@@ -124,7 +124,7 @@ TEST_F(failover, path_that_is_not_resolved_at_first_is_connected_later) {
     take();
     EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT, 1));
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, said(1).type);
-    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 
     vqp_set_live(&m_vqp);
     EXPECT_EQ(1u, m_stats.path_downs);
@@ -554,7 +554,7 @@ TEST_F(failover, a_message_is_repeated_and_rarer_each_time) {
     down();
     EXPECT_EQ(VQP_WIRE_PATH_DOWN, said().type);
     for (uint64_t interval : {10, 20, 35, 35}) {
-        EXPECT_EQ(m_now + interval, vqp_path_next_timeout(&m_vqp));
+        EXPECT_EQ(m_now + interval, vqp_next_timeout(&m_vqp));
         m_now += interval - 1;
         timer();
         EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
@@ -568,7 +568,7 @@ TEST_F(failover, a_message_is_repeated_and_rarer_each_time) {
     ASSERT_TRUE(counts());
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0); /* something new */
     EXPECT_EQ(DRAINED, said().flags);
-    EXPECT_EQ(m_now + 10, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(m_now + 10, vqp_next_timeout(&m_vqp));
 }
 
 TEST_F(failover, a_rebuild_that_fails_is_tried_again) {
@@ -580,7 +580,7 @@ TEST_F(failover, a_rebuild_that_fails_is_tried_again) {
         vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
         EXPECT_EQ(VQP_PATH_DOWN, state());
         EXPECT_EQ(0u, path().fo.generation);
-        EXPECT_LE(vqp_path_next_timeout(&m_vqp), m_now);
+        EXPECT_LE(vqp_next_timeout(&m_vqp), m_now);
         timer();
         m_now += wait - 1;
         timer();
@@ -659,7 +659,7 @@ TEST_F(failover, an_outage_that_lasts_fails_the_vqp) {
     pass(1);
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
     EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
-    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
 TEST_F(failover, a_peer_that_speaks_is_waited_for) {
@@ -671,7 +671,7 @@ TEST_F(failover, a_peer_that_speaks_is_waited_for) {
     pass(m_failover.outage - 1);
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
     ++m_now;
-    EXPECT_LE(vqp_path_next_timeout(&m_vqp), m_now);
+    EXPECT_LE(vqp_next_timeout(&m_vqp), m_now);
     timer();
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
 }
@@ -880,7 +880,7 @@ TEST_F(failover, a_peer_that_has_closed_does_not_come_back) {
     open();
     down();
     vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
-    EXPECT_EQ(UINT64_MAX, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
 /* ---- two sides ---- */
@@ -896,7 +896,7 @@ public:
         vqp_path_msg_t msg;
         int what;
 
-        vqp_on_path_timer(&m_vqp, m_now, 1);
+        vqp_on_time(&m_vqp, m_now, 1);
         (void)next();
         if ((state() == VQP_PATH_PROBE) && path().fo.has_probe &&
             (rng() % 2 == 0)) {

@@ -19,10 +19,10 @@ protected:
 
     void look(uint64_t after = STEP, bool is_drained = true) {
         m_now += after;
-        vqp_on_path_timer(&m_vqp, m_now, is_drained);
+        vqp_on_time(&m_vqp, m_now, is_drained);
     }
 
-    bool is_quiet() { return vqp_path_next_timeout(&m_vqp) == UINT64_MAX; }
+    bool is_quiet() { return vqp_next_timeout(&m_vqp) == UINT64_MAX; }
 
     /* A frag with a CQE on the path, and without an op, the slots of which are few */
     void signaled(unsigned i) {
@@ -98,13 +98,13 @@ TEST_F(silence, a_path_that_is_still_while_another_moves_is_given_up) {
 TEST_F(silence, nothing_is_looked_at_while_nothing_is_in_flight) {
     open();
     EXPECT_TRUE(is_quiet());
-    EXPECT_FALSE(vqp_take_watch_event(&m_vqp));
+    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
     (void)puts(0, 1);
-    EXPECT_TRUE(vqp_take_watch_event(&m_vqp));
-    EXPECT_FALSE(vqp_take_watch_event(&m_vqp));
-    EXPECT_EQ(0u, vqp_path_next_timeout(&m_vqp));
+    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
+    EXPECT_EQ(0u, vqp_next_timeout(&m_vqp));
     look();
-    EXPECT_EQ(m_now + STEP, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(m_now + STEP, vqp_next_timeout(&m_vqp));
     confirm_all(0);
     look(STEP - 1); /* too early */
     EXPECT_FALSE(is_quiet());
@@ -115,7 +115,7 @@ TEST_F(silence, nothing_is_looked_at_while_nothing_is_in_flight) {
     EXPECT_EQ((uint32_t)VQP_TX_QUIET, m_tx.slow);
     (void)puts(1, 1);
     EXPECT_EQ(0u, m_tx.slow); /* the fast path is allowed again */
-    EXPECT_TRUE(vqp_take_watch_event(&m_vqp));
+    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
 }
 
 /* As in a ping-pong: the fast path is not given up for each of them */
@@ -129,8 +129,8 @@ TEST_F(silence, ops_that_follow_each_other_do_not_begin_it_again) {
         (void)puts(i % 2, 1);
         confirm_all(i % 2);
     }
-    EXPECT_TRUE(vqp_take_watch_event(&m_vqp));
-    EXPECT_FALSE(vqp_take_watch_event(&m_vqp));
+    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
 }
 
 TEST_F(silence, is_off_without_failover) {
@@ -202,15 +202,15 @@ TEST_F(silence, while_all_are_still_looks_are_few_and_then_many_again) {
     signaled(1);
     begin = m_now;
     while (m_now < begin + 1000 * STEP) {
-        m_now = vqp_path_next_timeout(&m_vqp);
+        m_now = vqp_next_timeout(&m_vqp);
         look(0);
         ++looks;
     }
     EXPECT_LT(looks, 25u);
     confirm_all(1);
-    m_now = vqp_path_next_timeout(&m_vqp);
+    m_now = vqp_next_timeout(&m_vqp);
     look(0);
-    EXPECT_EQ(m_now + STEP, vqp_path_next_timeout(&m_vqp));
+    EXPECT_EQ(m_now + STEP, vqp_next_timeout(&m_vqp));
 }
 
 TEST_F(silence, a_path_that_moves_now_and_then_is_not_silent) {
@@ -318,9 +318,9 @@ TEST_F(silence, paths_that_all_lack_a_completion_are_asked_in_time) {
     unsignaled(1);
     start = m_now;
     while ((m_stats.nops == 0) && (m_now < start + 20 * TIME)) {
-        m_now = vqp_path_next_timeout(&m_vqp);
+        m_now = vqp_next_timeout(&m_vqp);
         m_now = (m_now < start) ? start : m_now;
-        vqp_on_path_timer(&m_vqp, m_now, true);
+        vqp_on_time(&m_vqp, m_now, true);
         (void)next();
     }
     EXPECT_LE(m_now - start, TIME + STEP);

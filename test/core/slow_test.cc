@@ -47,7 +47,7 @@ protected:
             }
         }
         m_now += STEP;
-        vqp_on_path_timer(&m_vqp, m_now, 1);
+        vqp_on_time(&m_vqp, m_now, 1);
     }
 
     /* Until the peer is asked to move a path. @return looks */
@@ -154,7 +154,7 @@ TEST_F(slow, time_in_which_nothing_is_seen_does_not_count) {
         set_rate(0, 1000);
         set_rate(1, 100);
         m_now += STEP;
-        vqp_on_path_timer(&m_vqp, m_now, 1);
+        vqp_on_time(&m_vqp, m_now, 1);
     }
     EXPECT_EQ(0u, path(0).fo.slow);
     for (unsigned i = 0; i < 100; ++i) {
@@ -164,7 +164,7 @@ TEST_F(slow, time_in_which_nothing_is_seen_does_not_count) {
             confirm_all(j);
         }
         m_now += STEP;
-        vqp_on_path_timer(&m_vqp, m_now, 0);
+        vqp_on_time(&m_vqp, m_now, 0);
     }
     EXPECT_EQ(0u, path(0).fo.slow);
 }
@@ -237,7 +237,7 @@ TEST_F(slow, other_schedulers_measure_what_is_in_flight_at_a_look) {
     (void)next();
     EXPECT_FALSE(vqp_tx_is_rated(&path()));
     m_now += STEP;
-    vqp_on_path_timer(&m_vqp, m_now, 1);
+    vqp_on_time(&m_vqp, m_now, 1);
     EXPECT_TRUE(vqp_tx_is_rated(&path()));
     EXPECT_FALSE(vqp_tx_is_rated(&path(1)));
 }

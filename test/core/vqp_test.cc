@@ -52,6 +52,8 @@ protected:
         config.map            = m_map.data();
         config.ring           = m_ring.data();
         config.rx_cells       = m_rx_cells.data();
+        config.gap            = m_gap;
+        config.probe          = m_probe;
         vqp_connect(&m_vqp, &config);
     }
 
@@ -142,6 +144,7 @@ protected:
     vqp_frag_t           m_frag;
     std::vector<char>    m_ring, m_rx_cells;
     std::vector<uint8_t> m_map;
+    uint64_t             m_gap = 0, m_probe = 0;
 };
 
 /* ---- states ---- */
@@ -939,58 +942,112 @@ TEST_F(vqp, a_release_reports_nothing_to_users) {
 /* ---- time ---- */
 
 TEST_F(vqp, a_gap_beyond_its_limit_fails_it) {
+    m_gap = 80;
     open();
-    EXPECT_EQ(0u, vqp_check_gap(&m_vqp, 1000, 100));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
     recv(PEER_FIRST + 1);
-    EXPECT_EQ(0u, vqp_check_gap(&m_vqp, 2000, 100)); /* seen first */
-    EXPECT_EQ(0u, vqp_check_gap(&m_vqp, 2100, 100));
-    EXPECT_EQ(0u, vqp_check_gap(&m_vqp, 9999, 0)); /* no limit */
+    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+    EXPECT_EQ(0u, vqp_next_timeout(&m_vqp));
+    vqp_on_time(&m_vqp, 2000, 1); /* seen first */
+    EXPECT_EQ(2010u, vqp_next_timeout(&m_vqp));
+    recv(PEER_FIRST + 2);
+    EXPECT_FALSE(vqp_take_timer_event(&m_vqp)); /* it is known */
+    vqp_on_time(&m_vqp, 2080, 1);
     EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
-    EXPECT_EQ(101u, vqp_check_gap(&m_vqp, 2101, 100));
+    vqp_on_time(&m_vqp, 2100, 0); /* it may be in a completion queue */
+    EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
+    EXPECT_LE(vqp_next_timeout(&m_vqp), 2100u);
+    vqp_on_time(&m_vqp, 2100, 1);
     EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
-    EXPECT_EQ(0u, vqp_check_gap(&m_vqp, 5000, 100)); /* once */
+    EXPECT_EQ(100u, m_vqp.gap.failed);
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
+}
+
+TEST_F(vqp, a_gap_that_is_filled_stops_its_timer_until_the_next_one) {
+    m_gap = 80;
+    open();
+    for (uint32_t first = PEER_FIRST; first != PEER_FIRST + 6; first += 2) {
+        recv(first + 1);
+        EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+        vqp_on_time(&m_vqp, 1000, 1);
+        recv(first);
+        vqp_on_time(&m_vqp, 99000, 1);
+        EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
+    }
+    EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
+}
+
+TEST_F(vqp, a_gap_without_a_limit_is_not_looked_at) {
+    open();
+    recv(PEER_FIRST + 1);
+    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
+}
+
+/* A duplicate is not ahead of anything */
+TEST_F(vqp, a_duplicate_starts_no_timer) {
+    m_gap = 80;
+    open();
+    recv(PEER_FIRST);
+    recv(PEER_FIRST);
+    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
 }
 
 TEST_F(vqp, a_passive_one_checks_its_peer_after_silence) {
+    m_probe = 80;
     open();
     m_vqp.owner = VQP_OWNER_NONE;
-    vqp_on_tick(&m_vqp, 50, 100);
+    vqp_on_time(&m_vqp, 50, 1);
+    EXPECT_EQ(60u, vqp_next_timeout(&m_vqp));
     EXPECT_FALSE(vqp_has_output(&m_vqp));
-    vqp_on_tick(&m_vqp, 100, 100);
+    vqp_on_time(&m_vqp, 80, 1);
     EXPECT_TRUE(vqp_has_output(&m_vqp));
     auto nops = next();
     ASSERT_EQ(1u, nops.size());
     EXPECT_EQ(VQP_KIND_NOP, (int)nops[0].kind);
     EXPECT_TRUE(nops[0].flags & VQP_FRAG_SIGNALED);
-    vqp_on_tick(&m_vqp, 150, 100);
+    vqp_on_time(&m_vqp, 150, 1);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
-    vqp_on_tick(&m_vqp, 200, 100);
+    vqp_on_time(&m_vqp, 160, 1);
     EXPECT_TRUE(next().empty()); /* the first one is still in flight */
 }
 
 TEST_F(vqp, traffic_is_a_sign_of_life) {
+    m_probe = 80;
     open();
     m_vqp.owner = VQP_OWNER_NONE;
     record(0, 8);
     recv(PEER_FIRST | VQP_IMM_LAST);
-    vqp_on_tick(&m_vqp, 100, 100);
+    vqp_on_time(&m_vqp, 100, 1);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
-    vqp_on_tick(&m_vqp, 199, 100);
+    vqp_on_time(&m_vqp, 179, 1);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
-    vqp_on_tick(&m_vqp, 200, 100);
+    vqp_on_time(&m_vqp, 189, 1);
     EXPECT_TRUE(vqp_has_output(&m_vqp));
 }
 
 TEST_F(vqp, an_open_or_failed_one_or_one_without_an_interval_checks_nothing) {
+    for (unsigned why = 0; why < 3; ++why) {
+        m_probe = (why == 0) ? 0 : 80;
+        open();
+        m_vqp.owner = (why == 1) ? VQP_OWNER_OPEN : VQP_OWNER_NONE;
+        if (why == 2) {
+            vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
+        }
+        EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp)) << why;
+        vqp_on_time(&m_vqp, 1000, 1);
+        EXPECT_TRUE(next().empty()) << why;
+    }
+}
+
+/* Its owner looks at the timer when the endpoint has gone */
+TEST_F(vqp, the_probes_begin_with_the_end_of_the_endpoint) {
+    m_probe = 80;
     open();
-    vqp_on_tick(&m_vqp, 1000, 100);
-    EXPECT_FALSE(vqp_has_output(&m_vqp));
-    m_vqp.owner = VQP_OWNER_NONE;
-    vqp_on_tick(&m_vqp, 2000, 0);
-    EXPECT_FALSE(vqp_has_output(&m_vqp));
-    vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
-    vqp_on_tick(&m_vqp, 3000, 100);
-    EXPECT_TRUE(next().empty());
+    EXPECT_EQ(0, vqp_close(&m_vqp));
+    EXPECT_TRUE(vqp_take_closed_event(&m_vqp));
+    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+    EXPECT_EQ(0u, vqp_next_timeout(&m_vqp));
 }
 
 TEST_F(vqp, a_check_gets_a_cqe_for_what_is_in_flight) {

@@ -17,6 +17,7 @@ using namespace vqp_fuzz;
 namespace {
 
 const unsigned MAX_PATHS = 4;
+const uint64_t GAP_LIMIT = 30000; /* ns */
 const uint32_t NUM_OPS   = 16;
 const unsigned DEPTH     = 64;
 const unsigned AM_IDS    = 255;
@@ -101,6 +102,7 @@ private:
         config.map             = m_map.get();
         config.ring            = m_ring.get();
         config.rx_cells        = m_cells.get();
+        config.gap             = GAP_LIMIT;
         vqp_init(&m_vqp, m_paths, m_num_paths, 0);
         vqp_connect(&m_vqp, &config);
         vqp_set_live(&m_vqp);
@@ -130,7 +132,7 @@ private:
             }
             break;
         case 5:
-            look_for_gap(command & 8);
+            pass_time(command & 8);
             break;
         default:
             immediate(draw_imm(m_in, m_rx.window.base), command >> 3);
@@ -263,26 +265,32 @@ private:
         }
     }
 
-    void look_for_gap(bool is_limited)
+    void pass_time(bool is_drained)
     {
-        uint64_t limit = is_limited ? 30000 : 0;
-        uint64_t gap   = 0;
-        uint64_t failed;
+        uint64_t gap = 0;
 
         m_now += 1 + m_in.u16();
-        failed = vqp_check_gap(&m_vqp, m_now, limit);
-        if ((m_model.ahead() == 0) || (m_gap_base != m_model.base()) ||
-            (m_gap_since == 0)) {
-            m_gap_base  = m_model.base();
-            m_gap_since = (m_model.ahead() == 0) ? 0 : m_now;
-        } else {
-            gap = m_now - m_gap_since;
+        if ((m_now >= m_gap_due) && is_drained) {
+            if (m_model.ahead() == 0) {
+                m_gap_due   = UINT64_MAX;
+                m_gap_since = 0;
+            } else {
+                m_gap_due = m_now + GAP_LIMIT / 8;
+                if ((m_gap_base != m_model.base()) || (m_gap_since == 0)) {
+                    m_gap_base  = m_model.base();
+                    m_gap_since = m_now;
+                }
+                gap = m_now - m_gap_since;
+            }
         }
 
+        vqp_on_time(&m_vqp, m_now, is_drained);
         FUZZ_CHECK(m_vqp.stats.gap_usec >= gap / 1000);
-        FUZZ_CHECK(failed == ((is_limited && (gap > limit)) ? gap : 0));
-        FUZZ_CHECK(vqp_is_failed(&m_vqp) == (failed != 0));
-        if (failed != 0) {
+        FUZZ_CHECK(m_vqp.gap.failed == ((gap > GAP_LIMIT) ? gap : 0));
+        FUZZ_CHECK(vqp_is_failed(&m_vqp) == (gap > GAP_LIMIT));
+        FUZZ_CHECK(vqp_next_timeout(&m_vqp) ==
+                   (vqp_is_failed(&m_vqp) ? UINT64_MAX : m_gap_due));
+        if (vqp_is_failed(&m_vqp)) {
             FUZZ_CHECK(m_vqp.status == VQP_ERR_TIMEOUT);
         }
     }
@@ -301,6 +309,9 @@ private:
             ret = vqp_recv(&m_vqp, &m_paths[path], imm, &am);
         }
         m_is_first = false;
+        if ((m_model.ahead() != 0) && (m_gap_due == UINT64_MAX)) {
+            m_gap_due = 0;
+        }
         if (expected == VQP_ERR_PROTOCOL) {
             is_broken(ret);
             return;
@@ -388,6 +399,7 @@ private:
         FUZZ_CHECK(vqp_recv(&m_vqp, &m_paths[0], base + m_window, &am) == 0);
         FUZZ_CHECK(m_rx.window.base == base);
         FUZZ_CHECK(m_vqp.stats.ams_rx == delivered);
+        (void)vqp_take_timer_event(&m_vqp);
         FUZZ_CHECK(!vqp_has_events(&m_vqp));
         FUZZ_CHECK(vqp_next_batch(&m_vqp, &m_batch) == 0);
     }
@@ -498,6 +510,7 @@ private:
     uint64_t                    m_now       = 1;
     uint32_t                    m_gap_base  = 0;
     uint64_t                    m_gap_since = 0;
+    uint64_t                    m_gap_due   = UINT64_MAX;
     volatile unsigned           m_sum       = 0;
 };
 

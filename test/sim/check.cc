@@ -7,25 +7,18 @@
 
 namespace sim {
 
-/* A passive side, or an idle one, would never notice that its peer has gone */
+/* A side that waits for nothing would never notice that its peer has gone */
 void world::probe_all()
 {
-    const uint64_t interval = 1000000000; /* ns */
     std::vector<uint32_t> ids;
 
-    for (unsigned i = 0; i < 2; ++i) { /* the first one sees the last traffic */
-        now += interval;
-        for (auto &one : nodes) {
-            one->scan(interval);
-        }
-    }
     for (auto &one : vqps) {
         ids.push_back(one.first);
     }
     for (uint32_t id : ids) {
         vqp *v = find_vqp(id);
 
-        if ((v != nullptr) && v->is_live() && (v->user != nullptr)) {
+        if ((v != nullptr) && v->is_live()) {
             v->check();
         }
     }

@@ -46,6 +46,9 @@ void world::plan_faults()
 void world::calm_down()
 {
     m_calm = true;
+    for (auto &one : vqps) { /* probes without an end: it never came to rest */
+        one.second->core.idle.due = UINT64_MAX;
+    }
 }
 
 vqp *world::any_vqp()
@@ -218,7 +221,13 @@ void world::disturb(uint64_t which)
         at(until, EV_UNPARK, v->id, path);
         break;
     case ABORT:
-        vqp_conn_fail(&v->slot.conn, VQP_ERR_IO, now);
+        if (v->user == nullptr) { /* as at the end of an interface */
+            vqp_conn_abort(&v->slot.conn, 1, now);
+            v->cm_end = true;
+            v->owner.wake();
+        } else {
+            vqp_conn_fail(&v->slot.conn, VQP_ERR_IO, now);
+        }
         v->owner.run_actions();
         break;
     case BYZANTINE:

@@ -47,8 +47,6 @@ public:
     void progress();
     void defer(vqp &v);
     void run_deferred();
-    /* What an interface does once a second. @a probe: ns, see vqp_on_tick() */
-    void scan(uint64_t probe);
     bool is_idle() const;
     /* Does no completion wait to be polled? */
     bool is_drained() const;

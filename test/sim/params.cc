@@ -182,9 +182,9 @@ void params::draw_faults(rng &random)
     }
 }
 
-/* What follows from the scan once a second. Nothing of it helps a run along in
- * which nothing may fail. */
-void params::draw_scans(rng &random)
+/* What follows from timers. Nothing of it helps a run along in which nothing may
+ * fail. */
+void params::draw_timers(rng &random)
 {
     uint64_t gap  = random.pick<uint64_t>({0, 0, SEC / 2, SEC});
     uint64_t each = random.pick<uint64_t>({0, SEC, 3 * SEC});
@@ -220,7 +220,7 @@ params params::draw(rng &random)
     p.draw_node(random);
     p.draw_faults(random);
     p.unproven = random.pick<uint64_t>({4, 32, 256});
-    p.draw_scans(random);
+    p.draw_timers(random);
     p.draw_failover(random);
     p.fit();
     return p;

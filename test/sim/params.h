@@ -146,7 +146,7 @@ private:
     void draw_node(rng &random);
     void draw_network(rng &random);
     void draw_faults(rng &random);
-    void draw_scans(rng &random);
+    void draw_timers(rng &random);
     void draw_failover(rng random);
     bool set_one(const std::string &name, uint64_t value);
     bool scenario(const std::string &name);

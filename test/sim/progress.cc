@@ -106,17 +106,6 @@ void node::run_deferred()
     }
 }
 
-void node::scan(uint64_t probe)
-{
-    for (size_t i = 0; (i < vqps.size()) && !w.failed(); ++i) {
-        vqp &v = *vqps[i];
-
-        if (v.is_connected() && !v.is_failed() && v.is_live()) {
-            v.scan(probe);
-        }
-    }
-}
-
 /* One completion of either queue: between rails there is no order */
 bool node::poll()
 {

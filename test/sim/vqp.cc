@@ -162,6 +162,8 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.own_paths            = info.paths;
     cfg.peer_paths           = peer.paths;
     cfg.unresolved           = unresolved;
+    cfg.gap                  = owner.w.base.gap_timeout;
+    cfg.probe                = owner.w.may_disturb() ? owner.w.base.probe : 0;
     cfg.failover.is_on       = has_failover();
     cfg.failover.is_exact    = owner.w.base.exact;
     cfg.failover.retry_first = 2000000;
@@ -450,8 +452,8 @@ void vqp::tx_progress()
     if (core.tx.clock.deferred) {
         owner.defer(*this);
     }
-    if (vqp_take_watch_event(&core)) {
-        set_path_timer();
+    if (vqp_take_timer_event(&core)) {
+        set_timer();
     }
 }
 
@@ -470,30 +472,6 @@ void vqp::note_probe(uint32_t seq)
 {
     if (core.tx.seq != seq) {
         sent->probe();
-    }
-}
-
-void vqp::scan(uint64_t probe)
-{
-    uint64_t gap = vqp_check_gap(&core, owner.w.now, owner.w.base.gap_timeout);
-    uint32_t seq = core.tx.seq;
-
-    if (gap != 0) {
-        owner.w.trace("%s: an immediate is missing for %lu ns", name().c_str(),
-                      (unsigned long)gap);
-        if ((m_received != nullptr) && !m_received->stalled &&
-            !m_received->broken && !m_received->tainted) {
-            owner.w.fail("contract", name() + ": an immediate is missing, and "
-                                              "no path stood still");
-        }
-        handle_failure();
-        return;
-    }
-
-    vqp_on_tick(&core, owner.w.now, probe);
-    note_probe(seq);
-    if (vqp_has_output(&core)) {
-        tx_progress();
     }
 }
 

@@ -75,10 +75,9 @@ public:
     /* A path message has come, or is due */
     void on_path_message(const vqp_wire_msg_t &msg);
     void answer_busy(const vqp_path_msg_t &msg);
-    void on_path_timer();
+    void on_timer();
     void check();
     /* Once a second */
-    void scan(uint64_t probe);
     bool is_flushed() const
     {
         return !is_connected() || vqp_tx_is_flushed(&core.tx);
@@ -147,7 +146,8 @@ private:
     void send_path_messages(vqp_path_t &path);
     void ping();
     void check_dead();
-    void set_path_timer();
+    void set_timer(uint64_t pause = 0);
+    void check_gap();
     void check_lost();
     void check_trims();
     void trim(unsigned path);
@@ -180,7 +180,7 @@ private:
     std::unique_ptr<vqp_batch_t>             m_batch;
     std::shared_ptr<channel>                 m_received; /* the other way */
     unsigned                                 m_events  = 0;
-    uint64_t                                 m_path_timer = UINT64_MAX;
+    uint64_t                                 m_timer = UINT64_MAX;
     std::vector<bool>                        m_trimmed, m_lost;
     bool                                     m_is_lost = false; /* a queue pair */
 };

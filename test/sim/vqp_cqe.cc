@@ -267,7 +267,7 @@ void vqp::run()
 
     handle_failure();
     check_lost();
-    set_path_timer();
+    set_timer();
     handle_events();
 }
 

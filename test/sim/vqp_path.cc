@@ -224,26 +224,44 @@ void vqp::on_path_message(const vqp_wire_msg_t &msg)
     schedule();
 }
 
-void vqp::set_path_timer()
+/* @a pause: what is due waits for completions to be polled, perhaps */
+void vqp::set_timer(uint64_t pause)
 {
-    uint64_t next = vqp_path_next_timeout(&core);
+    uint64_t next = vqp_next_timeout(&core);
 
-    if (next < m_path_timer) {
-        m_path_timer = std::max(next, owner.w.now);
-        owner.w.at(m_path_timer, EV_PATHS, id);
+    (void)vqp_take_timer_event(&core);
+    if (next < m_timer) {
+        m_timer = std::max(next, owner.w.now + pause);
+        owner.w.at(m_timer, EV_TIMER, id);
     }
 }
 
-void vqp::on_path_timer()
+void vqp::check_gap()
 {
-    if (owner.w.now < m_path_timer) {
+    if ((m_received != nullptr) && !m_received->stalled &&
+        !m_received->broken && !m_received->tainted) {
+        owner.w.fail("contract", name() + ": an immediate is missing, and "
+                                          "no path stood still");
+    }
+}
+
+void vqp::on_timer()
+{
+    bool was_failed = is_failed();
+    uint32_t seq    = core.tx.seq;
+
+    if (owner.w.now < m_timer) {
         return; /* an earlier one was set since, and has done it */
     }
 
-    m_path_timer = UINT64_MAX;
-    vqp_on_path_timer(&core, owner.w.now, owner.is_drained());
+    m_timer = UINT64_MAX;
+    vqp_on_time(&core, owner.w.now, owner.is_drained());
+    if (!was_failed && (core.gap.failed != 0)) {
+        check_gap();
+    }
+    note_probe(seq);
     handle_failure();
-    set_path_timer();
+    set_timer(1000);
     schedule();
 }
 

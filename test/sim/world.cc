@@ -13,7 +13,6 @@ namespace {
 const uint64_t MAX_TIME = 300ull * 1000000000; /* ns of a run; it ends long
                                                   before, by every timeout */
 
-const uint64_t SCAN_INTERVAL = 1000000000; /* ns */
 
 } /* namespace */
 
@@ -55,13 +54,8 @@ world::~world()
     }
 }
 
-/* The scan goes on as long as anything else does, so that a run comes to rest */
 void world::at(uint64_t when, event_kind kind, uint32_t id, uint64_t arg)
 {
-    if (!m_is_scanning) {
-        m_is_scanning = true;
-        m_queue.push({now + SCAN_INTERVAL, m_order++, 0, 0, EV_SCAN});
-    }
     m_queue.push({when, m_order++, arg, id, kind});
 }
 
@@ -205,20 +199,13 @@ void world::dispatch(const event &e)
     case EV_FAULT:
         disturb(e.arg);
         break;
-    case EV_SCAN:
-        scan();
-        m_is_scanning = !m_queue.empty();
-        if (m_is_scanning) {
-            m_queue.push({now + SCAN_INTERVAL, m_order++, 0, 0, EV_SCAN});
-        }
-        break;
     case EV_DEFERRED:
         nodes[e.id]->run_deferred();
         break;
-    case EV_PATHS: {
+    case EV_TIMER: {
         vqp *v = find_vqp(e.id);
         if (v != nullptr) {
-            v->on_path_timer();
+            v->on_timer();
         }
         break;
     }
@@ -254,22 +241,12 @@ void world::settle()
     }
 }
 
-/* A peer that is gone, its RST lost, is found by a probe: of the passive side by
- * itself, of an endpoint by its user */
+/* A peer that is gone, its RST lost, is found by a probe */
 void world::settle_probing()
 {
     for (unsigned round = 0; (round < 3) && !failed(); ++round) {
         probe_all();
         settle();
-    }
-}
-
-/* All connections, as an interface does once a second. Probes end with the faults:
- * else nothing ever came to rest. */
-void world::scan()
-{
-    for (auto &one : nodes) {
-        one->scan(m_calm ? 0 : base.probe);
     }
 }
 

@@ -33,8 +33,7 @@ enum event_kind : uint8_t {
     EV_QPS,       /* queue pairs that took long are connected */
     EV_FAULT,
     EV_UNPARK,
-    EV_SCAN,      /* once a second: missing immediates, passive probes */
-    EV_PATHS,     /* a timer of the paths of a vqp */
+    EV_TIMER,     /* the timer of a vqp */
     EV_DEFERRED   /* dispatch that waits for a busy path is tried again */
 };
 
@@ -133,7 +132,6 @@ private:
     void unpark(uint32_t vqp_id, unsigned path);
     void calm_down();
     /* check.cc */
-    void scan();
     void probe_all();
     void check_rest();
     void check_agreement();
@@ -151,7 +149,6 @@ private:
     bool                                  m_calm        = false;
     uint64_t                              m_stopped     = 0; /* until then */
     bool                                  m_is_hard     = false;
-    bool                                  m_is_scanning = false;
     std::vector<std::shared_ptr<channel>> m_channels;
     std::map<const char*, counter>        m_counters;
 };

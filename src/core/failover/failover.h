@@ -164,12 +164,11 @@ static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
     return path;
 }
 
-/** When vqp_on_path_timer() wants to be called; UINT64_MAX if all paths are UP, and
- *  nothing is in flight. */
+/** When vqp_on_path_timer() wants to be called, by vqp_on_time(); UINT64_MAX if all paths
+ *  are UP, and nothing is in flight. */
 uint64_t vqp_path_next_timeout(const vqp_t *vqp);
 
-/** Repeat messages, rebuild paths, give up silent ones, end an outage that lasts too
- *  long. @a is_drained: see vqp_silence_look(). */
+/** The part of vqp_on_time() that concerns paths. */
 void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained);
 
 /** The event that is pending for a path, or VQP_EVENT_NONE. */
