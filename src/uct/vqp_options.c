@@ -13,14 +13,6 @@ static const char *uct_vqp_notify_names[] = {
     [VQP_NOTIFY_AUTO + 1] = NULL
 };
 
-static const char *uct_vqp_sched_names[] = {
-    [VQP_SCHED_RR]    = "rr",
-    [VQP_SCHED_LEAST] = "least",
-    [VQP_SCHED_LEFT]  = "left",
-    [VQP_SCHED_FIXED] = "fixed",
-    [VQP_SCHED_FIXED + 1] = NULL
-};
-
 static const char *uct_vqp_comp_order_names[] = {"any", "post", NULL};
 
 static const char *uct_vqp_am_order_names[] = {"fence", "all", NULL};
@@ -58,13 +50,11 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"SCHED", "left",
      "Scheduler: which path takes the next frag.\n"
-     " - rr    : round robin over the paths that have room.\n"
-     " - least : the path with the fewest bytes in flight.\n"
-     " - left  : the path with the least expected finish time, by its bytes in\n"
-     "           flight and its measured rate. Round robin while the rates of all\n"
-     "           paths are about equal and few bytes are in flight.\n"
-     " - fixed : the first path that is up. For comparison.",
-     UCT_VQP_OPTION(sched), UCS_CONFIG_TYPE_ENUM(uct_vqp_sched_names)},
+     " - rr   : round robin over the paths that have room.\n"
+     " - left : the path with the least expected finish time, by its bytes in\n"
+     "          flight and its measured rate. Round robin while the rates of all\n"
+     "          paths are about equal and few bytes are in flight.",
+     UCT_VQP_OPTION(sched), UCS_CONFIG_TYPE_STRING},
 
     {"COMP_ORDER", "any",
      "Order in which completions of one endpoint are reported:\n"

@@ -13,7 +13,7 @@ typedef struct uct_vqp_iface_config {
     uct_iface_config_t       super;
     unsigned                 num_paths;
     int                      notify;       /* vqp_notify_t */
-    int                      sched;        /* vqp_sched_t */
+    char                    *sched;
     int                      comp_order;   /* 1 = post */
     int                      am_order;     /* 1 = all */
     size_t                   frag_size;
@@ -78,7 +78,7 @@ typedef struct uct_vqp_settings {
     uint8_t  max_shift;    /* of the longest message of all rails: the limit of the
                               device for the two above */
     uint8_t  notify;
-    uint8_t  sched;
+    uint8_t  sched;        /* vqp_sched_t */
     uint8_t  comp_post;
     uint8_t  order_all;
     uint8_t  trace;

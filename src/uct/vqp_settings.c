@@ -226,6 +226,22 @@ uct_vqp_settings_entropy(uct_vqp_settings_t *set,
     return UCS_OK;
 }
 
+static ucs_status_t
+uct_vqp_settings_sched(uct_vqp_settings_t *set, const char *name)
+{
+    if (!strcasecmp(name, "rr")) {
+        set->sched = VQP_SCHED_RR;
+    } else if (!strcasecmp(name, "left")) {
+        set->sched = VQP_SCHED_LEFT;
+    } else {
+        ucs_error("UCX_VQP_SCHED=%s: must be rr or left; least and fixed were "
+                  "removed, use left", name);
+        return UCS_ERR_INVALID_PARAM;
+    }
+
+    return UCS_OK;
+}
+
 static int uct_vqp_is_time_given(ucs_time_t value)
 {
     return (value != UCS_TIME_AUTO) && (value != UCS_TIME_INFINITY);
@@ -313,13 +329,17 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
         return status;
     }
 
+    status = uct_vqp_settings_sched(set, config->sched);
+    if (status != UCS_OK) {
+        return status;
+    }
+
     status = uct_vqp_settings_check(config);
     if (status != UCS_OK) {
         return status;
     }
 
     set->notify          = (uint8_t)config->notify;
-    set->sched           = (uint8_t)config->sched;
     set->comp_post       = (uint8_t)config->comp_order;
     set->order_all       = (uint8_t)config->am_order;
     set->trace           = (uint8_t)config->trace;

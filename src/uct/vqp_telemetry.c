@@ -264,9 +264,7 @@ static void uct_vqp_telemetry_look(uct_vqp_t *vqp, uint64_t now)
         }
     }
 
-    /* "fixed" uses one path by intent */
-    share = vqp_balance_look(vqp->balance, vqp->paths, num, vqp->balanced, now,
-                             vqp->iface->set.sched != VQP_SCHED_FIXED);
+    share = vqp_balance_look(vqp->balance, vqp->paths, num, vqp->balanced, now);
     vqp->balanced = now;
     for (i = 0; i < num; ++i) {
         uct_vqp_telemetry_log_low(vqp, i, share, now);

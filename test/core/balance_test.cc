@@ -27,8 +27,7 @@ protected:
         uint64_t last = m_now;
 
         m_now += step;
-        return vqp_balance_look(m_balance, m_paths, 4, (step == 0) ? 0 : last, m_now,
-                                m_is_equal);
+        return vqp_balance_look(m_balance, m_paths, 4, (step == 0) ? 0 : last, m_now);
     }
 
     /* Seconds with these rates of the paths, in MB/s */
@@ -58,9 +57,8 @@ protected:
 
     vqp_path_t    m_paths[4] {};
     vqp_balance_t m_balance[4] {};
-    uint64_t      m_now      = 7 * SECOND;
-    uint64_t      m_share    = 0;
-    int           m_is_equal = 1;
+    uint64_t      m_now   = 7 * SECOND;
+    uint64_t      m_share = 0;
 };
 
 TEST_F(balance, rates_are_bytes_per_second_since_the_last_look) {
@@ -138,13 +136,6 @@ TEST_F(balance, a_path_that_is_down_has_no_share) {
     EXPECT_EQ(list({}), low());
     run(1, {100, 100, 100, 0});
     EXPECT_EQ(list({3}), low());
-}
-
-TEST_F(balance, a_scheduler_that_prefers_paths_makes_none_low) {
-    m_is_equal = 0;
-    run(20, {400, 0, 0, 0});
-    EXPECT_EQ(list({}), low());
-    EXPECT_EQ(400 * MB, m_balance[0].rate);
 }
 
 } // namespace

@@ -88,7 +88,7 @@ TEST_F(replay, waits_for_the_path_itself_if_there_is_no_other) {
 TEST_F(replay, all_of_it_goes_to_one_path) {
     open(3);
     puts(2, 6, u);
-    puts(0, 1, nullptr, 4096); /* busier */
+    puts(0, 1, nullptr, 1 << 17); /* busier */
     die(2, msn(0));
     auto frags = next();
     EXPECT_EQ(6u, frags.size());

@@ -59,43 +59,12 @@ TEST_F(sched, rr_ignores_load) {
     EXPECT_EQ(0, pick(VQP_SCHED_RR));
 }
 
-TEST_F(sched, least_takes_the_fewest_bytes) {
-    m_paths[0].bytes = 30;
-    m_paths[1].bytes = 20;
-    m_paths[2].bytes = 10;
-    m_paths[3].bytes = 40;
-    EXPECT_EQ(2, pick(VQP_SCHED_LEAST));
-    EXPECT_EQ(3u, m_next);
-    EXPECT_EQ(2, pick(VQP_SCHED_LEAST));
-}
-
-TEST_F(sched, least_rotates_over_equals) {
-    for (int i = 0; i < 9; ++i) {
-        EXPECT_EQ(i % (int)NUM, pick(VQP_SCHED_LEAST));
-    }
-
-    for (vqp_path_t &path : m_paths) {
-        path.bytes = 7;
-    }
-    EXPECT_EQ(1, pick(VQP_SCHED_LEAST));
-    EXPECT_EQ(2, pick(VQP_SCHED_LEAST));
-}
-
-TEST_F(sched, least_skips_paths_without_credit) {
-    m_paths[0].reads = m_paths[0].reads_max;
-    m_paths[1].bytes = m_paths[2].bytes = m_paths[3].bytes = 5;
-    EXPECT_EQ(1, pick(VQP_SCHED_LEAST, VQP_NEED_READ));
-    m_next = 0;
-    EXPECT_EQ(0, pick(VQP_SCHED_LEAST));
-}
-
 TEST_F(sched, needs_are_respected) {
     for (vqp_path_t &path : m_paths) {
         path.reads = path.reads_max;
     }
 
-    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEAST, VQP_SCHED_LEFT,
-                               VQP_SCHED_FIXED}) {
+    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEFT}) {
         EXPECT_EQ(-1, pick(policy, VQP_NEED_READ));
         EXPECT_GE(pick(policy), 0);
     }
@@ -107,13 +76,12 @@ TEST_F(sched, needs_are_respected) {
 TEST_F(sched, a_required_rail_of_the_peer_is_respected) {
     m_paths[1].peer_rail = m_paths[3].peer_rail = 1;
     m_rail               = 1;
-    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEAST, VQP_SCHED_LEFT}) {
+    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEFT}) {
         m_next = 0;
         EXPECT_EQ(1, pick(policy, VQP_NEED_RAIL));
         EXPECT_EQ(3, pick(policy, VQP_NEED_RAIL));
         EXPECT_EQ(1, pick(policy, VQP_NEED_RAIL | VQP_NEED_READ));
     }
-    EXPECT_EQ(1, pick(VQP_SCHED_FIXED, VQP_NEED_RAIL));
     m_rail = 2;
     EXPECT_EQ(-1, pick(VQP_SCHED_RR, VQP_NEED_RAIL));
 }
@@ -125,9 +93,7 @@ TEST_F(sched, no_path_when_all_are_full_or_down) {
 
     m_next = 2;
     EXPECT_EQ(-1, pick(VQP_SCHED_RR));
-    EXPECT_EQ(-1, pick(VQP_SCHED_LEAST));
     EXPECT_EQ(-1, pick(VQP_SCHED_LEFT));
-    EXPECT_EQ(-1, pick(VQP_SCHED_FIXED));
     EXPECT_EQ(2u, m_next);
 }
 
@@ -139,14 +105,6 @@ TEST_F(sched, one_path_is_always_the_choice) {
     EXPECT_EQ(m_paths, vqp_sched_pick(VQP_SCHED_RR, m_paths, 1, &next, &want,
                                       nullptr));
     EXPECT_EQ(0u, next);
-}
-
-TEST_F(sched, fixed_stays_on_the_first_that_is_up) {
-    m_paths[0].up = 0;
-    EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
-    EXPECT_EQ(1, pick(VQP_SCHED_FIXED));
-    m_paths[1].bytes = 1000;
-    EXPECT_EQ(-1, pick(VQP_SCHED_FIXED));
 }
 
 /* ---- left ---- */

@@ -591,13 +591,6 @@ TEST_F(fast_path, shares_the_budget_of_a_path_with_dispatch) {
     EXPECT_EQ(m_paths[0].tail, m_paths[0].signaled); /* the last one: a CQE */
 }
 
-TEST_F(fast_path, is_not_allowed_for_schedulers_that_look_at_all_paths) {
-    m_cfg.sched = VQP_SCHED_LEAST;
-    start(2);
-    EXPECT_FALSE(am_open());
-    EXPECT_FALSE(put_open());
-}
-
 TEST_F(fast_path, is_not_allowed_by_configuration) {
     m_cfg.no_fast = 1;
     start(2);

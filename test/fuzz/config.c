@@ -63,7 +63,7 @@ static void check_values(const uct_vqp_settings_t *set,
     unsigned i;
 
     FUZZ_CHECK(set->notify <= VQP_NOTIFY_AUTO);
-    FUZZ_CHECK(set->sched <= VQP_SCHED_FIXED);
+    FUZZ_CHECK(set->sched <= VQP_SCHED_LEFT);
     FUZZ_CHECK((set->comp_post <= 1) && (set->order_all <= 1));
     FUZZ_CHECK(in_range(set->timeout, 1, 31) && (set->rnr_timer <= 31));
     FUZZ_CHECK((set->retry_count <= 7) && (set->rnr_retry <= 7));

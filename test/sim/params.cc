@@ -58,7 +58,7 @@ const named_config scenarios[] = {
      "damaged and mixed up handshake messages"},
     {"partition", "ud_loss=97,fault_time=2000000000",
      "hardly any handshake message arrives for 10 s"},
-    {"deferred", "clean,sched=2,paths=2,slow_path=1,rma=100,amo=0,huge=100,"
+    {"deferred", "clean,sched=1,paths=2,slow_path=1,rma=100,amo=0,huge=100,"
                  "fence=0,flush=1,cap=65536,depth=64,min_shift=12,frag_shift=14,"
                  "delay=100000,poll=1000,stall=0,rma_ops=64,batch=16,batches=100,"
                  "think=1000,heap=65536,nodes=2,eps=1,sessions=1,hasty=0,flaps=10,"
@@ -103,7 +103,7 @@ void params::draw_node(rng &random)
     min_shift    = 6 + random.below(6);
     frag_shift   = min_shift + random.below(6);
     notify       = random.below(4);
-    sched        = random.pick<uint64_t>({0, 0, 1, 2, 2, 3});
+    sched        = random.below(2);
     order_all    = random.below(4) == 0;
     comp_post    = random.below(2);
     no_fast      = random.below(2);

@@ -89,7 +89,7 @@ namespace sim {
     _(min_shift, "log2 of the smallest frag") \
     _(frag_shift, "log2 of the largest frag") \
     _(notify, "0 spray, 1 dqplb, 2 tail, 3 auto") \
-    _(sched, "0 rr, 1 least, 2 left, 3 fixed") \
+    _(sched, "0 rr, 1 left") \
     _(order_all, "AM_ORDER: 0 fence, 1 all") \
     _(comp_post, "COMP_ORDER: 0 any, 1 post") \
     _(no_fast, "1: the fast path is not taken")

@@ -1,6 +1,6 @@
 /*
  * What an interface says of itself: its bandwidth, which addresses it reaches and why
- * not, and which parameters it refuses.
+ * not, and which parameters and options it refuses.
  */
 #include "uct_fixture.h"
 
@@ -12,7 +12,7 @@
 class attr_test : public uct_test {
 protected:
     /* Open one more interface with these parameters besides the necessary ones */
-    ucs_status_t open_with(const uct_iface_params_t &more)
+    ucs_status_t open_with(const uct_iface_params_t &more, const options &values = {})
     {
         std::string device        = a->name + ":1";
         uct_iface_params_t params = more;
@@ -22,6 +22,10 @@ protected:
 
         EXPECT_EQ(UCS_OK, uct_md_iface_config_read(a->md, "vqp", NULL, NULL,
                                                    &config));
+        for (const auto &value : values) {
+            EXPECT_EQ(UCS_OK, uct_config_modify(config, value.first.c_str(),
+                                                value.second.c_str()));
+        }
         params.field_mask          |= UCT_IFACE_PARAM_FIELD_OPEN_MODE |
                                       UCT_IFACE_PARAM_FIELD_DEVICE;
         params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
@@ -134,6 +138,18 @@ TEST_F(attr_test, an_alignment_offset_without_an_alignment_is_refused)
     params.field_mask = UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET;
     EXPECT_EQ(UCS_ERR_INVALID_PARAM, open_with(params));
     EXPECT_TRUE(log.has("offset without an alignment"));
+}
+
+TEST_F(attr_test, a_removed_scheduler_is_refused)
+{
+    open();
+    for (const std::string name : {"least", "fixed"}) {
+        log_capture log(UCS_LOG_LEVEL_ERROR);
+
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, open_with({}, {{"SCHED", name}}));
+        EXPECT_EQ("UCX_VQP_SCHED=" + name + ": must be rr or left; least and fixed "
+                  "were removed, use left\n", log.text());
+    }
 }
 
 /* UCX older than 1.15 does not call iface_is_reachable_v2 */

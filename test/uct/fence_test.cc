@@ -27,7 +27,6 @@ static const fence_setting settings[] = {
     {"spray",     {{"NUM_PATHS", "4"}, {"NOTIFY", "spray"}}, true},
     {"tail",      {{"NUM_PATHS", "4"}, {"NOTIFY", "tail"},
                    {"MIN_FRAG", "2k"}, {"FRAG_SIZE", "4k"}}, true},
-    {"least",     {{"NUM_PATHS", "4"}, {"SCHED", "least"}}, true},
     {"rr",        {{"NUM_PATHS", "3"}, {"SCHED", "rr"}}, true},
     {"order_all", {{"NUM_PATHS", "4"}, {"AM_ORDER", "all"}}, false},
     {"tail_all",  {{"NUM_PATHS", "4"}, {"NOTIFY", "tail"}, {"MIN_FRAG", "2k"},

@@ -11,7 +11,7 @@ static const setting settings[] = {
     {"one_path",        {{"NUM_PATHS", "1"}}},
     {"four_paths",      {{"NUM_PATHS", "4"}}},
     {"spray_post",      {{"NUM_PATHS", "4"}, {"NOTIFY", "spray"},
-                         {"COMP_ORDER", "post"}, {"SCHED", "least"}}},
+                         {"COMP_ORDER", "post"}, {"SCHED", "rr"}}},
     {"tail",            {{"NUM_PATHS", "4"}, {"NOTIFY", "tail"},
                          {"MIN_FRAG", "1k"}, {"FRAG_SIZE", "2k"}}},
     {"small_frags_all", {{"NUM_PATHS", "3"}, {"MIN_FRAG", "256"},

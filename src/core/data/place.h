@@ -208,7 +208,7 @@ vqp_tx_path_in_turn(const vqp_tx_t *tx, uint64_t length)
 {
     vqp_path_t *path = &tx->paths.list[tx->paths.next];
 
-    return vqp_likely(vqp_path_has_room(path, tx->limits.turn_cap) &&
+    return vqp_likely(vqp_path_has_room(path, tx->limits.fast_cap) &&
                       !(tx->slow & VQP_TX_ASYMMETRIC) &&
                       vqp_sched_is_turn(tx->paths.list, path, length)) ? path : NULL;
 }

@@ -24,28 +24,6 @@ static vqp_path_t *vqp_sched_rr(vqp_path_t *paths, uint32_t num_paths,
     return NULL;
 }
 
-/* The search starts in turn here too: idle paths are equal, and small messages
- * should not all take the first one */
-static vqp_path_t *vqp_sched_least(vqp_path_t *paths, uint32_t num_paths,
-                                   uint32_t next, const vqp_want_t *want)
-{
-    vqp_path_t *best = NULL;
-    vqp_path_t *path;
-    uint32_t i;
-
-    vqp_sched_for_each(path, i, paths, num_paths, next) {
-        if (vqp_sched_fits(path, want) &&
-            ((best == NULL) || (path->bytes < best->bytes))) {
-            best = path;
-            if (best->bytes == 0) {
-                break;
-            }
-        }
-    }
-
-    return best;
-}
-
 /* The lowest cost that is known, or 1 */
 static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
                                     uint64_t now)
@@ -158,40 +136,13 @@ vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
     return NULL;
 }
 
-static vqp_path_t *vqp_sched_fixed(vqp_path_t *paths, uint32_t num_paths,
-                                   const vqp_want_t *want)
-{
-    uint32_t i;
-
-    for (i = 0; i < num_paths; ++i) {
-        if (vqp_sched_may(&paths[i], want)) {
-            return vqp_sched_fits(&paths[i], want) ? &paths[i] : NULL;
-        }
-    }
-
-    return NULL;
-}
-
 vqp_path_t *vqp_sched_pick(vqp_sched_t sched, vqp_path_t *paths,
                            uint32_t num_paths, uint32_t *next,
                            const vqp_want_t *want, uint8_t *deferred)
 {
-    vqp_path_t *best;
-
-    switch (sched) {
-    case VQP_SCHED_LEAST:
-        best = vqp_sched_least(paths, num_paths, *next, want);
-        break;
-    case VQP_SCHED_LEFT:
-        best = vqp_sched_left(paths, num_paths, *next, want, deferred);
-        break;
-    case VQP_SCHED_FIXED:
-        best = vqp_sched_fixed(paths, num_paths, want);
-        break;
-    default:
-        best = vqp_sched_rr(paths, num_paths, *next, want);
-        break;
-    }
+    vqp_path_t *best = (sched == VQP_SCHED_LEFT) ?
+            vqp_sched_left(paths, num_paths, *next, want, deferred) :
+            vqp_sched_rr(paths, num_paths, *next, want);
 
     if (best != NULL) {
         *next = best->next;

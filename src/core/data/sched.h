@@ -8,10 +8,8 @@
 #include "core/data/path.h"
 
 typedef enum {
-    VQP_SCHED_RR,    /* in turn, over the paths with room */
-    VQP_SCHED_LEAST, /* fewest bytes in flight */
-    VQP_SCHED_LEFT,  /* least expected finish time, by the measured rates */
-    VQP_SCHED_FIXED  /* the first path that is up: for comparison */
+    VQP_SCHED_RR,  /* in turn, over the paths with room */
+    VQP_SCHED_LEFT /* least expected finish time, by the measured rates */
 } vqp_sched_t;
 
 enum {

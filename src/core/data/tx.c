@@ -88,18 +88,16 @@ static void vqp_tx_init_paths(vqp_tx_t *tx)
 static void vqp_tx_init_limits(vqp_tx_t *tx)
 {
     const vqp_tx_config_t *cfg = &tx->cfg;
-    int in_turn = (cfg->sched == VQP_SCHED_RR) || (cfg->sched == VQP_SCHED_LEFT);
 
     /* While paths are symmetric and little is in flight, in turn is as good as
      * any choice. Larger ops are measured, which reads the clock */
-    tx->slow            = (in_turn && !cfg->no_fast) ? 0 : VQP_TX_NO_FAST;
+    tx->slow            = cfg->no_fast ? VQP_TX_NO_FAST : 0;
     tx->limits.fast_cap = cfg->path_cap;
     tx->limits.fast_max = UINT64_MAX;
     if (cfg->sched == VQP_SCHED_LEFT) {
         tx->limits.fast_cap = cfg->path_cap / 2;
         tx->limits.fast_max = VQP_RATE_SAMPLE;
     }
-    tx->limits.turn_cap = in_turn ? tx->limits.fast_cap : 0;
     tx->limits.one_frag = 1u << ((tx->paths.count == 1) ? cfg->frag_shift :
                                                         cfg->min_shift);
     while ((1u << tx->limits.path_shift) < tx->paths.count) {

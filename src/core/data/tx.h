@@ -55,7 +55,7 @@ enum {
     VQP_TX_REPLAY     = 1 << 7, /* a path is not UP */
     VQP_TX_WORK       = VQP_TX_CONTROL | VQP_TX_NOTIFY | VQP_TX_NOP |
                         VQP_TX_WITNESS | VQP_TX_REPLAY,
-    VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the scheduler's choice */
+    VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the vqp has failed */
     VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
     VQP_TX_QUIET      = 1 << 8, /* nothing was in flight at the last look at the
                                    paths, see silence.h */
@@ -93,11 +93,10 @@ typedef struct vqp_tx {
     } fc;
 
     struct {
-        uint64_t    turn_cap;     /* bytes in flight up to which symmetric paths
-                                     take frags in turn */
-        uint64_t    fast_cap;     /* bytes in flight on a path, and */
-        uint64_t    fast_max;     /* of an op, from which on the fast path is not
-                                     allowed */
+        uint64_t    fast_cap;     /* bytes in flight from which on a path is not
+                                     chosen in turn, and not by the fast path */
+        uint64_t    fast_max;     /* bytes of an op from which on the fast path is
+                                     not allowed */
         uint32_t    max_unsignaled;    /* bytes without a CQE on a path */
         uint32_t    am_max_unsignaled; /* ring bytes between two CQEs of AMs */
         uint32_t    one_frag;     /* records up to this are one frag */
@@ -124,11 +123,6 @@ typedef struct vqp_tx {
     } announce;
 
     struct {
-        uint16_t    head;         /* confirmed ops to be reported */
-        uint16_t    tail;
-    } done;
-
-    struct {
         uint64_t    now;          /* ns, of the event that is handled: set by
                                      the caller if the scheduler is left */
         uint64_t    seen;         /* ns: see vqp_rate_confirmed() */
@@ -137,8 +131,13 @@ typedef struct vqp_tx {
                                      another one is free */
     } clock;
 
-    uint32_t        barriers;     /* that have not ended */
+    struct {
+        uint16_t    head;         /* confirmed ops to be reported */
+        uint16_t    tail;
+    } done;
+
     uint32_t        controls;     /* control frags unconfirmed */
+    uint16_t        barriers;     /* that have not ended: ops of the RMA ring */
     uint8_t         failed;       /* nothing may be dispatched any more */
     uint8_t         closed;       /* the barrier of a close has ended */
     uint32_t        iov_max;      /* pieces per op in iov_ext */

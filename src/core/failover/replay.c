@@ -118,10 +118,13 @@ static int vqp_replay_may_use(const vqp_path_t *path, const vqp_path_t *to)
            ((to == path) || !vqp_path_has_replay(to));
 }
 
-/* The path itself if it is UP again: it is idle. Else the least busy one */
+/* The path itself if it is UP again: it is idle. Else the one that is expected to be
+ * idle first */
 static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
 {
-    vqp_want_t want = {.cap = UINT64_MAX, .rail = path->peer_rail};
+    vqp_want_t want = {.cap  = UINT64_MAX,
+                       .now  = tx->clock.now,
+                       .rail = path->peer_rail};
     uint32_t next   = path->index;
     vqp_path_t *to;
 
@@ -137,7 +140,7 @@ static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
     if (vqp_replay_has_atomic(path)) {
         want.needs = tx->limits.amo_needs;
     }
-    return vqp_sched_pick(VQP_SCHED_LEAST, tx->paths.list, tx->paths.count, &next,
+    return vqp_sched_pick(VQP_SCHED_LEFT, tx->paths.list, tx->paths.count, &next,
                           &want, NULL);
 }
 

@@ -5,7 +5,7 @@
 
 #define VQP_SLOW_RATIO 4ul /* a path is slow if it takes so many times longer */
 
-/* Schedulers that choose without rates do not measure them: measure what is in flight
+/* With rr no rates are measured when frags are posted: measure what is in flight
  * now, if it is much. Frags without a CQE to come end the interval: they may wait for
  * later ones */
 static void vqp_slow_measure(vqp_t *vqp, vqp_path_t *path, uint64_t now)

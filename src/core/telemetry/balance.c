@@ -22,7 +22,7 @@ static void vqp_balance_judge(vqp_balance_t *balance, uint64_t share, uint64_t n
 }
 
 uint64_t vqp_balance_look(vqp_balance_t *balance, const vqp_path_t *paths,
-                          unsigned num_paths, uint64_t last, uint64_t now, int is_equal)
+                          unsigned num_paths, uint64_t last, uint64_t now)
 {
     uint64_t total = 0;
     unsigned num   = 0;
@@ -42,8 +42,7 @@ uint64_t vqp_balance_look(vqp_balance_t *balance, const vqp_path_t *paths,
     share = total / vqp_max(num, 1u);
     for (i = 0; i < num_paths; ++i) {
         vqp_balance_judge(&balance[i],
-                          (is_equal && paths[i].up && balance[i].was_up) ? share : 0,
-                          now);
+                          (paths[i].up && balance[i].was_up) ? share : 0, now);
         balance[i].was_up = paths[i].up;
     }
 

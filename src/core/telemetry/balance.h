@@ -28,15 +28,13 @@ typedef struct vqp_balance {
  * divided by their number. A path that is not up, at this look or at the last one, has
  * no share.
  *
- * @param [in] balance   One for each path.
- * @param [in] last      ns: time of the last look, 0: this is the first one.
- * @param [in] now       ns, not 0.
- * @param [in] is_equal  The scheduler gives equal paths equal shares. If not, rates are
- *                       measured, and no path is low.
+ * @param [in] balance  One for each path.
+ * @param [in] last     ns: time of the last look, 0: this is the first one.
+ * @param [in] now      ns, not 0.
  *
  * @return The share, in bytes per second.
  */
 uint64_t vqp_balance_look(vqp_balance_t *balance, const vqp_path_t *paths,
-                          unsigned num_paths, uint64_t last, uint64_t now, int is_equal);
+                          unsigned num_paths, uint64_t last, uint64_t now);
 
 #endif

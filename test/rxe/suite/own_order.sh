@@ -6,7 +6,7 @@
 . "$HERE/own_ops.sh"
 forget_cases
 
-for setting in one_path dqplb spray least order_all; do
+for setting in one_path auto dqplb spray order_all; do
     add own_fence_$setting 90 own_case "*/fence.*/$setting"
 done
 add own_overtaking 60 own_case "overtaking.*"

@@ -18,8 +18,7 @@ static const struct {
     const char *name;
     policy      value;
 } policies[] = {
-    {"fixed", policy::FIXED}, {"rr", policy::RR}, {"least", policy::LEAST},
-    {"left", policy::LEFT}
+    {"fixed", policy::FIXED}, {"rr", policy::RR}, {"left", policy::LEFT}
 };
 
 static const struct {
@@ -40,7 +39,7 @@ static void usage(FILE *to)
           "  --slow-factor F    what is left of their rate [0.1]\n"
           "  --hash crc16|crc32|mix   of the leaves [crc32]\n"
           "  --ports salted|row source ports: random, or the same in a row [salted]\n"
-          "  --policies LIST    of fixed,rr,least,left [all]\n"
+          "  --policies LIST    of fixed,rr,left [all]\n"
           "  --paths LIST       [1,2,4,8,16,32,64]\n"
           "  --path-bytes BYTES as UCX_VQP_PATH_BYTES; 0: auto [0]\n"
           "  --size BYTES       of a put [8388608]\n"
@@ -99,7 +98,7 @@ static double number(const char *option, const char *text, double low,
 struct command {
     scenario                 what;
     std::string              name     = "clos";
-    std::vector<std::string> policies = {"fixed", "rr", "least", "left"};
+    std::vector<std::string> policies = {"fixed", "rr", "left"};
     std::vector<std::string> paths    = {"1", "2", "4", "8", "16", "32", "64"};
     unsigned                 seeds    = 1;
 };

@@ -18,10 +18,9 @@ SCENARIOS = [
     ("slow", "... and one spine of 16 is at a tenth"),
     ("small-slow", "... and puts are of 1 MiB"),
 ]
-POLICIES = [  # rr and least mostly coincide
+POLICIES = [
     ("fixed", "fixed split", chart.STYLES[4]),
     ("rr", "rr", chart.STYLES[0]),
-    ("least", "least", chart.STYLES[5]),
     ("left", "left", chart.STYLES[2]),
 ]
 WIDTH, HEIGHT = 250, 190   # of a panel

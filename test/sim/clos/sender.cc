@@ -152,9 +152,7 @@ private:
 std::unique_ptr<sender>
 sender::make(policy which, unsigned paths, uint64_t path_bytes)
 {
-    vqp_sched_t sched = (which == policy::LEAST) ? VQP_SCHED_LEAST :
-                        (which == policy::LEFT)  ? VQP_SCHED_LEFT :
-                                                   VQP_SCHED_RR;
+    vqp_sched_t sched = (which == policy::LEFT) ? VQP_SCHED_LEFT : VQP_SCHED_RR;
 
     if (which == policy::FIXED) {
         return std::unique_ptr<sender>(new fixed_sender(paths));

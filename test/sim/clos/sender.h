@@ -16,7 +16,7 @@ extern "C" {
 
 namespace clos {
 
-enum class policy { FIXED, RR, LEAST, LEFT };
+enum class policy { FIXED, RR, LEFT };
 
 /* One work request */
 struct post {
