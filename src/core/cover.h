@@ -57,34 +57,34 @@
     _(PATH_DOWN_READY, "a path is given up before the peer was known to be ready") \
     _(PATH_DOWN_CONNECT, "a path is given up before it was connected") \
     _(PATH_DOWN_BY_PEER, "a path is given up because of the peer's PATH_DOWN") \
-    _(PATH_LOST, "a path is given up, and its queue pair does not answer") \
+    _(PATH_LOST, "a path is given up, and its queue pair is destroyed") \
     _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
     _(PATH_SILENT, "a path is given up because it is silent") \
-    _(PATH_ASKS_TO_MOVE, "the peer is asked to move a path that is slow") \
+    _(PATH_REQUESTS_MOVE, "the peer is requested to move a path that is slow") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \
     _(SLOW_AGAIN, "a path is slow again soon after it was moved") \
-    _(SILENCE_NOP, "a nop brings the CQE that a still path lacks") \
-    _(SILENCE_WITNESS, "nops on idle paths, since one is still") \
-    _(SILENCE_ENDS, "a path that was silent moves") \
-    _(SILENCE_DOUBTFUL, "the first probe of a path that was silent comes back") \
+    _(SILENCE_NOP, "a nop brings the CQE that a stalled path lacks") \
+    _(SILENCE_WITNESS, "nops on idle paths, since one is stalled") \
+    _(SILENCE_ENDS, "a path that was silent makes progress") \
+    _(SILENCE_SUSPECT, "the first probe of a path that was silent comes back") \
     _(PATH_POST_FAILED, "a path is given up for a post that failed") \
     _(PATH_DRAIN_NOP, "a nop brings the last completion of a path") \
-    _(PATH_UNKNOWN, "a vqp fails, since nobody knows whether a put was executed") \
+    _(PATH_UNKNOWN, "a vqp fails, since it is unknown whether a put was executed") \
     _(PATH_NOT_REBUILT, "no new queue pair could be made") \
     _(PATH_NOT_CONNECTED, "a new queue pair could not be connected") \
     _(PATH_UNRESOLVED, "the address of the peer is not resolved yet") \
     _(PATH_UNRESOLVED_FIRST, "the same when the vqp is connected") \
     _(PATH_OLD_MESSAGE, "a path message of another generation") \
     _(PATH_HELD_LONGER, "a path that flaps is rebuilt later") \
-    _(PATH_PEER_BUSY, "the peer exists, and does not call progress") \
+    _(PATH_PEER_BUSY, "the peer's process exists, and does not call progress") \
     _(PATH_REPEATS, "a path message is repeated") \
     _(PATH_OUTAGE, "no path came back in time") \
-    _(ALIVE_MOVES, "a peer that would be asked has sent something, or confirmed it") \
-    _(ALIVE_ANSWERS, "a peer that is silent on all paths answers a question") \
-    _(ALIVE_HOST_ANSWERS, "only another process of the peer's host answers one") \
-    _(ALIVE_DEAD, "so a peer is found to be dead") \
-    _(CONN_WITNESS, "another process of a silent peer's host is asked too") \
+    _(ALIVE_PROGRESS, "a ping is not needed: the peer has sent or confirmed something") \
+    _(ALIVE_ANSWERS, "a peer that is silent on all paths answers a ping") \
+    _(ALIVE_HOST_ANSWERS, "only another process of the peer's host answers a ping") \
+    _(ALIVE_DEAD, "a peer is found to be dead") \
+    _(CONN_WITNESS, "another process of a silent peer's host is pinged too") \
     _(PATH_LACKS_RAIL, "the rail of the atomics did not come back in time") \
     _(PATH_FAIL_ALL, "a vqp fails while a path is not UP") \
     _(BATCH_FULL, "dispatch stops at a full batch") \

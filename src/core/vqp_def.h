@@ -1,6 +1,6 @@
 /*
- * What a vqp is: its states, its configuration, its data. All that decides about a vqp
- * includes it; vqp.h has the calls of its owner. Pure: libc only.
+ * The definition of a vqp: its states, configuration and data. Included by the parts of
+ * the core that change a vqp; vqp.h has the functions for its owner. Pure: libc only.
  */
 #ifndef VQP_CORE_VQP_DEF_H
 #define VQP_CORE_VQP_DEF_H
@@ -47,7 +47,7 @@ typedef enum {
     VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
     VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
                             order, unless vqp_is_failed() */
-    VQP_EVENT_PING,      /* vqp_conn_ping(), then vqp_alive_asked() */
+    VQP_EVENT_PING,      /* vqp_conn_ping(), then vqp_alive_pinged() */
     VQP_EVENT_FAILED,    /* once: report vqp->status to the user unless
                             vqp->canceled */
     VQP_EVENT_RELEASE    /* nothing is in flight: it may be destroyed */
@@ -69,8 +69,8 @@ enum {
 
 /** How paths are given up and rebuilt; all times in ns. */
 typedef struct vqp_failover_config {
-    uint8_t  is_on;       /* both sides do it; else the vqp fails with a path */
-    uint8_t  is_exact;    /* it fails with VQP_ERR_LOST if it is unknown whether a
+    uint8_t  is_on;       /* both sides support it; else the vqp fails with a path */
+    uint8_t  is_exact;    /* the vqp fails with VQP_ERR_LOST if it is unknown whether a
                              put or an atomic was executed */
     uint64_t retry_first; /* until a path message is first repeated; it doubles */
     uint64_t retry_max;
@@ -82,8 +82,8 @@ typedef struct vqp_failover_config {
                              given up; 0: never */
     uint64_t slow;        /* of a path at a fraction of the rate of others, until it is
                              moved; 0: never */
-    uint64_t slow_first;  /* until the same path is moved again, and between two paths;
-                             of the path it doubles if it was slow again soon */
+    uint64_t slow_first;  /* between two moves, of one path or of two; that of one path
+                             doubles if it is slow again soon */
     uint64_t slow_max;
 } vqp_failover_config_t;
 
@@ -156,28 +156,29 @@ typedef struct vqp {
     } idle;                    /* a vqp without traffic */
     uint64_t     outage_since; /* ns */
     uint64_t     all_down;     /* ns: since then no path is UP; 0: some is */
-    uint64_t     path_heard;   /* ns: when the peer sent a path message last, or since
-                                  there is no path */
+    uint64_t     path_received; /* ns: last path message of the peer, or begin of the
+                                   outage */
     uint64_t     lacks_since;  /* ns */
     uint64_t     timed_at;     /* ns: last vqp_on_time() */
     struct {
-        uint64_t due;          /* ns: of the next look; UINT64_MAX: none */
-        uint64_t looked;       /* ns: of the last one; 0: none yet */
-        uint64_t patience;     /* ns: failover.silence or more */
-        uint32_t lull;         /* looks at which all paths were still, at most 6 */
+        uint64_t due;          /* ns: next look; UINT64_MAX: none */
+        uint64_t looked;       /* ns: last look; 0: none yet */
+        uint64_t limit;        /* ns for which a path may be silent: failover.silence or
+                                  more */
+        uint32_t quiet_looks;  /* looks in a row with all paths stalled, at most 6 */
     } silence;                 /* see silence.h */
     uint64_t     slow_next;    /* ns: no path is moved before, see slow.h */
     struct {
-        uint64_t since;        /* ns: last sign of life of the peer, now that it is
-                                  missed; 0: it is not */
-        uint64_t due;          /* ns: when the peer is asked next; UINT64_MAX: never */
-        uint64_t interval;     /* ns: to the next question */
-        uint64_t asked;        /* ns: of the last question; 0: none yet */
-        uint64_t moves;        /* of all paths, until since */
-        uint8_t  times;        /* in a row that only its host has answered */
-        uint8_t  rc;           /* RC has given a path up since it is missed */
-        uint8_t  hurries;      /* and it was asked at once */
-        uint8_t  is_dead;      /* that is why the vqp has failed */
+        uint64_t since;        /* ns: last sign of life of the peer, which is waited
+                                  for; 0: it is not */
+        uint64_t due;          /* ns: next ping; UINT64_MAX: none */
+        uint64_t interval;     /* ns from the next ping to the one after it */
+        uint64_t pinged;       /* ns: last ping; 0: none yet */
+        uint64_t progress;     /* completions of all paths until since */
+        uint8_t  host_only;    /* pings in a row that only the host has answered */
+        uint8_t  rc_timeout;   /* RC has given up a path since then */
+        uint8_t  expedited;    /* and the next ping was moved forward */
+        uint8_t  is_dead;      /* the vqp has failed because the peer is dead */
     } alive;                   /* see alive.h */
     vqp_failover_config_t failover;
     vqp_stats_t  stats;
@@ -201,8 +202,8 @@ static inline int vqp_is_failed(const vqp_t *vqp)
     return vqp->state >= VQP_STATE_FAILED;
 }
 
-/** What a completion with @a status says of the connection. A flush says that the
- *  device has moved the queue pair to ERR, not why: it may have refused a request of the
+/** The status of the connection after a completion with @a status. A flush does not tell
+ *  why the device has moved the queue pair to ERR: it may have refused a request of the
  *  peer, and only the peer gets the reason. */
 static inline vqp_status_t vqp_conn_status(vqp_status_t status)
 {

@@ -1,4 +1,4 @@
-/* Paths that die and come back, see vqp_paths.h. */
+/* Paths that go down and come back, see vqp_paths.h. */
 #include "uct/vqp_paths.h"
 
 #include "uct/vqp_cm.h"
@@ -145,7 +145,7 @@ void uct_vqp_ping(uct_vqp_t *vqp)
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
 
-    vqp_alive_asked(&vqp->core, &answers, now);
+    vqp_alive_pinged(&vqp->core, &answers, now);
     if (vqp->core.alive.is_dead) {
         ucs_diag("vqp %u: the process of iface 0x%" PRIx64 " has died: its host "
                  "answers, it does not", vqp->number, vqp->conn.peer_id);

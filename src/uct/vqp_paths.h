@@ -15,7 +15,7 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event);
 /** Pass the path messages that have come to the core. The worker's thread. */
 void uct_vqp_handle_path_messages(uct_vqp_t *vqp);
 
-/** Handle VQP_EVENT_PING: ask the peer whether it is there. The worker's thread. */
+/** Handle VQP_EVENT_PING: ping the peer. The worker's thread. */
 void uct_vqp_ping(uct_vqp_t *vqp);
 
 /** A fault of the queue pair, or the port, of a path. The worker's thread. */

@@ -53,7 +53,7 @@ protected:
             timer();
             ask_if_wanted();
             for (unsigned i = 0; i < m_paths.size(); ++i) {
-                (void)said(i);
+                (void)next_message(i);
             }
             (void)this->next();
         }
@@ -72,10 +72,10 @@ protected:
 
     void ask() {
         ++m_asked;
-        m_answers.host_asked = !m_has_port || (m_asked % 2 == 1);
-        vqp_alive_asked(&m_vqp, &m_answers, m_now);
+        m_answers.host_pinged = !m_has_port || (m_asked % 2 == 1);
+        vqp_alive_pinged(&m_vqp, &m_answers, m_now);
         if (m_peer_answers) {
-            m_answers.heard = m_now + MSEC;
+            m_answers.peer = m_now + MSEC;
         }
         if ((m_host_answers && (!m_has_port || (m_asked % 2 == 0))) ||
             (m_flaps && (m_asked % 2))) {
@@ -195,12 +195,12 @@ TEST_F(alive, host_that_answers_does_not_end_a_vqp_that_rc_has_not_given_up) {
 }
 
 /* It is found by comparison, long before RC reports anything */
-TEST_F(alive, silence_of_a_path_is_no_verdict_of_rc) {
+TEST_F(alive, silence_of_a_path_is_no_timeout_of_rc) {
     start();
     vqp_path_down(&m_vqp, &path(), VQP_ERR_TIMEOUT); /* as silence.c does */
-    EXPECT_EQ(0, m_vqp.alive.rc);
+    EXPECT_EQ(0, m_vqp.alive.rc_timeout);
     rc_gives_up(1);
-    EXPECT_EQ(1, m_vqp.alive.rc);
+    EXPECT_EQ(1, m_vqp.alive.rc_timeout);
 }
 
 /* A path that comes back may lack a completion for long: that is no reason to ask again
@@ -212,7 +212,7 @@ TEST_F(alive, idle_paths_are_asked_once) {
     vqp_path_down(&m_vqp, &path(), VQP_ERR_IO);
     vqp_path_quiesced(&m_vqp, &path(), 1, 0);
     ASSERT_TRUE(vqp_path_lacks_cqe(&path()));
-    vqp_path_ask_idle(&m_vqp);
+    vqp_path_nop_idle(&m_vqp);
     (void)next();
     EXPECT_EQ(1u, vqp_path_outstanding(&path(1)));
     EXPECT_FALSE(m_tx.slow & VQP_TX_WITNESS);
@@ -226,7 +226,7 @@ TEST_F(alive, completion_is_a_sign_of_life) {
     pass(10 * MSEC);
     rc_gives_up();
     EXPECT_FALSE(is_dead());
-    EXPECT_EQ(0u, m_vqp.alive.times);
+    EXPECT_EQ(0u, m_vqp.alive.host_only);
 }
 
 TEST_F(alive, immediate_is_a_sign_of_life) {
@@ -371,7 +371,7 @@ protected:
         uint64_t when = asked;
 
         (void)ask(vqp);
-        return answers.heard >= when;
+        return answers.peer >= when;
     }
 
     bool host_answered(Vqp *vqp) {
@@ -411,7 +411,7 @@ TEST_F(ping, is_answered_to_a_passive_side) {
               actions[0].msg_type});
     asked = net.now;
     run(net, 100 * MSEC);
-    EXPECT_GE(ba->conn.heard, asked);
+    EXPECT_GE(ba->conn.last_rx, asked);
 }
 
 TEST_F(ping, witness_answers_for_the_host) {
@@ -450,7 +450,7 @@ TEST_F(ping, answer_from_elsewhere_proves_nothing) {
     move_away();
     net.silent.insert(b.ud_qpn);
     (void)ask(ab);
-    ac->conn.heard_from.gid[3] = 9;
+    ac->conn.last_rx_from.gid[3] = 9;
     EXPECT_FALSE(host_answered(ab));
 }
 
@@ -489,7 +489,7 @@ TEST_F(ping, witness_that_answers_from_elsewhere_is_replaced) {
         }
     }
     ASSERT_NE(nullptr, witness);
-    witness->conn.heard_from.gid[3] = 9;
+    witness->conn.last_rx_from.gid[3] = 9;
     (void)ask(ab);
     EXPECT_NE(first, ab->conn.witness);
 }

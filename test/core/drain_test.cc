@@ -188,7 +188,7 @@ TEST_F(failover_drain, a_queue_pair_that_is_lost_brings_nothing) {
     vqp_path_quiesced(&m_vqp, &path(), 1, 0);
     ASSERT_TRUE(counts());
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 9); /* unknown */
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(VQP_SOURCE_IMM, msg.down.source);
     EXPECT_EQ(1u, msg.down.count);
     EXPECT_EQ(1u, msg.down.imms);
@@ -201,13 +201,13 @@ TEST_F(failover_drain, immediates_are_counted_from_the_last_rebuild_on) {
     recv_imm(PEER_FIRST);
     recv_imm(PEER_FIRST + 1);
     drain();
-    vqp_path_msg_t msg = said();
+    vqp_path_msg_t msg = next_message();
     EXPECT_EQ(2u, msg.down.imms);
     hear_down(DRAINED | HAVE);
     revive();
     recv_imm(PEER_FIRST + 2);
     drain();
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(1u, msg.down.imms);
     EXPECT_EQ(0u, msg.down.count);
 }

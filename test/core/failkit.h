@@ -127,7 +127,7 @@ protected:
     /* ---- messages ---- */
 
     /* The message that is to be sent; its type is NONE if there is none */
-    vqp_path_msg_t said(unsigned i = 0) {
+    vqp_path_msg_t next_message(unsigned i = 0) {
         vqp_path_msg_t msg {};
 
         (void)event(VQP_EVENT_PATH_SEND, i);

@@ -26,7 +26,7 @@ protected:
     }
 
     void stop_asking(unsigned i = 0) {
-        while (said(i).type != VQP_WIRE_TYPE_NONE) {
+        while (next_message(i).type != VQP_WIRE_TYPE_NONE) {
         }
     }
 
@@ -54,12 +54,12 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     EXPECT_TRUE(event(VQP_EVENT_PATH_STATE));
     EXPECT_TRUE(event(VQP_EVENT_PATH_QUIESCE));
     EXPECT_TRUE(event(VQP_EVENT_PATH_SEND));
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
     EXPECT_EQ(0u, msg.flags);
     EXPECT_EQ(0u, msg.generation);
     EXPECT_EQ(0u, msg.down.path);
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 
     vqp_path_quiesced(&m_vqp, &path(), 0, 1);
     EXPECT_EQ(RECVS + 1, path().recv_posted);
@@ -67,7 +67,7 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     ASSERT_TRUE(counts());
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_PSN, 0x5000005);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
     EXPECT_EQ(DRAINED, msg.flags);
     EXPECT_EQ(VQP_SOURCE_PSN, msg.down.source);
@@ -90,7 +90,7 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     connected();
     EXPECT_EQ(VQP_PATH_READY, state());
     EXPECT_FALSE(path().up);
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(HAVE, msg.flags);
     EXPECT_EQ(1u, msg.generation);
@@ -123,7 +123,7 @@ TEST_F(failover, path_that_is_not_resolved_at_first_is_connected_later) {
     /* Before it is live nothing is sent */
     take();
     EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT, 1));
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said(1).type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message(1).type);
     EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 
     vqp_set_live(&m_vqp);
@@ -135,7 +135,7 @@ TEST_F(failover, path_that_is_not_resolved_at_first_is_connected_later) {
     EXPECT_EQ(PSN + 1, path(1).fo.peer_psn);
     connected(1, VQP_ERR_UNREACHABLE);
     EXPECT_EQ(VQP_PATH_CONNECT, state(1));
-    msg = said(1);
+    msg = next_message(1);
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(0u, msg.flags);
     EXPECT_EQ(0u, msg.generation);
@@ -146,7 +146,7 @@ TEST_F(failover, path_that_is_not_resolved_at_first_is_connected_later) {
     ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT, 1));
     connected(1);
     EXPECT_EQ(VQP_PATH_READY, state(1));
-    EXPECT_EQ(HAVE, said(1).flags);
+    EXPECT_EQ(HAVE, next_message(1).flags);
     hear_up(HAVE, 0, 1);
     probe(1);
     EXPECT_EQ(1u, m_stats.path_ups);
@@ -157,9 +157,9 @@ TEST_F(failover, unresolved_path_of_a_peer_that_has_it_up_gets_an_answer) {
     open();
     hear_up(0, 0);
     EXPECT_EQ(VQP_PATH_UP, state());
-    EXPECT_EQ(HAVE | ANSWER, said().flags);
+    EXPECT_EQ(HAVE | ANSWER, next_message().flags);
     hear_up(0, 0);
-    EXPECT_EQ(FIRST_QPN, said().up.qpn);
+    EXPECT_EQ(FIRST_QPN, next_message().up.qpn);
 }
 
 TEST_F(failover, unresolved_path_that_the_peer_gives_up_has_executed_nothing) {
@@ -224,7 +224,7 @@ TEST_F(failover, both_sides_may_give_a_path_up_at_once) {
     ASSERT_TRUE(counts());
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
-    EXPECT_EQ(DRAINED | HAVE, said().flags);
+    EXPECT_EQ(DRAINED | HAVE, next_message().flags);
     hear_down(DRAINED | HAVE | ANSWER);
     EXPECT_EQ(VQP_PATH_DOWN, state());
 }
@@ -236,8 +236,8 @@ TEST_F(failover, the_peer_can_give_a_path_up) {
     EXPECT_EQ(VQP_PATH_QUIESCE, state(1));
     EXPECT_EQ(VQP_ERR_RESET, path(1).fo.status);
     EXPECT_TRUE(event(VQP_EVENT_PATH_QUIESCE, 1));
-    EXPECT_EQ(VQP_WIRE_PATH_DOWN, said(1).type);
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said(1).type); /* the request answers, too */
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, next_message(1).type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message(1).type); /* the request answers, too */
 }
 
 TEST_F(failover, a_path_is_given_up_once) {
@@ -265,14 +265,14 @@ TEST_F(failover, a_path_that_waits_for_the_peer_can_go_down_again) {
     stop_asking();
     down();
     EXPECT_EQ(VQP_PATH_QUIESCE, state());
-    EXPECT_EQ(1u, said().generation);
+    EXPECT_EQ(1u, next_message().generation);
     quiesce();
     flush_recvs();
     EXPECT_TRUE(counts());
     /* the counts of the generation before do not apply to this one */
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
-    EXPECT_EQ(DRAINED, said().flags);
+    EXPECT_EQ(DRAINED, next_message().flags);
     hear_down(DRAINED | HAVE, 1);
     EXPECT_EQ(VQP_PATH_DOWN, state());
 }
@@ -287,7 +287,7 @@ TEST_F(failover, what_was_not_connected_has_executed_nothing) {
     down();
     EXPECT_EQ(VQP_PATH_DRAINED, state());
     EXPECT_FALSE(event(VQP_EVENT_PATH_QUIESCE));
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(DRAINED, msg.flags);
     EXPECT_EQ(1u, msg.generation);
     EXPECT_EQ(0u, msg.down.count);
@@ -306,14 +306,14 @@ TEST_F(failover, messages_of_other_generations_mean_nothing) {
     hear_up(HAVE, 3);
     hear_up(HAVE, 1); /* the next one, of a path that is UP here */
     EXPECT_EQ(VQP_PATH_UP, state());
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 
     drain();
     stop_asking();
     hear_down(DRAINED | HAVE, 7);
     hear_up(HAVE, 2);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 }
 
 /* The peer is behind, and lacks the message that lets it continue */
@@ -326,12 +326,12 @@ TEST_F(failover, the_generation_before_is_told_of_the_new_one) {
     stop_asking();
     hear_down(DRAINED, 0);
     EXPECT_EQ(VQP_PATH_CONNECT, state());
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(ANSWER, msg.flags);
     EXPECT_EQ(1u, msg.generation);
     hear_down(DRAINED | ANSWER, 0);
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 }
 
 TEST_F(failover, requests_are_answered_and_answers_are_not) {
@@ -341,31 +341,31 @@ TEST_F(failover, requests_are_answered_and_answers_are_not) {
 
         open();
         hear_up(flags | HAVE, 0); /* UP: it has not received that */
-        EXPECT_EQ(type_up, said().type);
+        EXPECT_EQ(type_up, next_message().type);
         down();
         stop_asking();
         hear_down(flags);
-        EXPECT_EQ(type_down, said().type);
-        EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+        EXPECT_EQ(type_down, next_message().type);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
         drain();
         stop_asking();
         hear_down(flags);
-        EXPECT_EQ(type_down, said().type);
+        EXPECT_EQ(type_down, next_message().type);
         hear_down(flags | DRAINED);
-        EXPECT_EQ(type_down, said().type);
+        EXPECT_EQ(type_down, next_message().type);
         hear_down(DRAINED | HAVE | ANSWER);
         EXPECT_EQ(VQP_PATH_DOWN, state());
         stop_asking();
         hear_down(flags | DRAINED | HAVE);
-        EXPECT_EQ(type_down, said().type);
+        EXPECT_EQ(type_down, next_message().type);
         rebuild();
         stop_asking();
         hear_up(flags);
-        EXPECT_EQ(type_up, said().type);
+        EXPECT_EQ(type_up, next_message().type);
         connected();
         stop_asking();
         hear_up(flags);
-        EXPECT_EQ(type_up, said().type);
+        EXPECT_EQ(type_up, next_message().type);
         EXPECT_EQ(VQP_PATH_READY, state());
     }
 }
@@ -375,9 +375,9 @@ TEST_F(failover, an_answer_says_that_it_is_one) {
     down();
     stop_asking();
     hear_down(0);
-    EXPECT_EQ(ANSWER, said().flags);
+    EXPECT_EQ(ANSWER, next_message().flags);
     hear_down(DRAINED);
-    EXPECT_EQ(ANSWER | HAVE, said().flags);
+    EXPECT_EQ(ANSWER | HAVE, next_message().flags);
 }
 
 /* The peer, which lacks nothing but our HAVE_YOURS, would have to repeat it. */
@@ -389,7 +389,7 @@ TEST_F(failover, the_request_that_ends_the_wait_is_answered) {
     stop_asking();
     hear_down(DRAINED | HAVE);
     EXPECT_EQ(VQP_PATH_DOWN, state());
-    msg = said();
+    msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
     EXPECT_EQ(DRAINED | HAVE | ANSWER, msg.flags);
 }
@@ -406,7 +406,7 @@ TEST_F(failover, a_peer_that_is_ready_hears_that_we_are) {
     ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
     connected();
     EXPECT_EQ(VQP_PATH_PROBE, state());
-    vqp_path_msg_t msg = said();
+    vqp_path_msg_t msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(HAVE, msg.flags & HAVE);
 }
@@ -493,7 +493,7 @@ TEST_F(failover, a_path_that_is_probed_may_be_given_up_by_the_peer) {
     connected();
     stop_asking();
     hear_up(0); /* it asks again: our answer was lost */
-    EXPECT_EQ(VQP_WIRE_PATH_UP, said().type);
+    EXPECT_EQ(VQP_WIRE_PATH_UP, next_message().type);
     EXPECT_EQ(VQP_PATH_PROBE, state());
     hear_down(0, 1);
     EXPECT_EQ(VQP_PATH_QUIESCE, state());
@@ -552,22 +552,22 @@ TEST_F(failover, nonsense_is_ignored) {
 TEST_F(failover, a_message_is_repeated_and_rarer_each_time) {
     open();
     down();
-    EXPECT_EQ(VQP_WIRE_PATH_DOWN, said().type);
+    EXPECT_EQ(VQP_WIRE_PATH_DOWN, next_message().type);
     for (uint64_t interval : {10, 20, 35, 35}) {
         EXPECT_EQ(m_now + interval, vqp_next_timeout(&m_vqp));
         m_now += interval - 1;
         timer();
-        EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
         ++m_now;
         timer();
-        EXPECT_EQ(VQP_WIRE_PATH_DOWN, said().type);
-        EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+        EXPECT_EQ(VQP_WIRE_PATH_DOWN, next_message().type);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
     }
     quiesce();
     flush_recvs();
     ASSERT_TRUE(counts());
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0); /* something new */
-    EXPECT_EQ(DRAINED, said().flags);
+    EXPECT_EQ(DRAINED, next_message().flags);
     EXPECT_EQ(m_now + 10, vqp_next_timeout(&m_vqp));
 }
 
@@ -605,7 +605,7 @@ TEST_F(failover, a_connect_that_fails_takes_the_path_down) {
     EXPECT_EQ(VQP_ERR_IO, path().fo.status);
     EXPECT_EQ(0u, path().recv_posted);
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
-    EXPECT_EQ(1u, said().generation);
+    EXPECT_EQ(1u, next_message().generation);
     hear_down(DRAINED | HAVE, 1);
     EXPECT_EQ(VQP_PATH_DOWN, state());
 }
@@ -617,7 +617,7 @@ TEST_F(failover, the_peers_connect_that_fails_takes_the_path_down) {
     stop_asking();
     hear_down(DRAINED, 1);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
-    EXPECT_EQ(DRAINED, said().flags & DRAINED);
+    EXPECT_EQ(DRAINED, next_message().flags & DRAINED);
 }
 
 TEST_F(failover, a_path_that_flaps_is_held_down_longer) {
@@ -699,11 +699,11 @@ TEST_F(failover, a_peer_that_computes_changes_nothing) {
     EXPECT_EQ(VQP_PATH_UP, state());
     die(0, msn(0));
     rebuild();
-    while (said().type != VQP_WIRE_TYPE_NONE) {
+    while (next_message().type != VQP_WIRE_TYPE_NONE) {
     }
     hear_down(ANSWER | VQP_WIRE_FLAG_BUSY | HAVE, 1);
     EXPECT_EQ(VQP_PATH_CONNECT, state());
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 }
 
 TEST_F(failover, a_busy_answer_names_the_path_and_answers_no_answer) {
@@ -736,7 +736,7 @@ TEST_F(failover, time_without_progress_is_no_outage) {
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
 }
 
-/* What the peer has said before, and nobody has looked at, is handled first */
+/* What the peer has sent before, and was not handled yet, is handled first */
 TEST_F(failover, a_message_after_time_without_progress_begins_anew) {
     open(1);
     down();

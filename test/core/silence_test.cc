@@ -373,7 +373,7 @@ TEST_F(silence, nops_that_do_not_come_back_prove_nothing) {
 }
 
 /* It was slow and not broken: the next time it gets longer */
-TEST_F(silence, a_path_that_goes_on_after_a_long_silence_makes_patient) {
+TEST_F(silence, a_path_that_goes_on_after_a_long_silence_raises_the_limit) {
     start();
     unsigned first = looks_until_down();
     start();
@@ -386,7 +386,7 @@ TEST_F(silence, a_path_that_goes_on_after_a_long_silence_makes_patient) {
     EXPECT_EQ(4 * (first - 1), second);
 }
 
-TEST_F(silence, patience_has_an_end_and_is_forgotten) {
+TEST_F(silence, limit_has_a_maximum_and_decays) {
     start();
     for (unsigned looks : {3, 10, 30, 60}) {
         others_move(looks);
@@ -395,37 +395,37 @@ TEST_F(silence, patience_has_an_end_and_is_forgotten) {
         signaled(0);
         look();
         ASSERT_EQ(VQP_PATH_UP, state(0));
-        EXPECT_GT(m_vqp.silence.patience,
+        EXPECT_GT(m_vqp.silence.limit,
                   std::min(looks, 15u) * (TIME - TIME / 16));
-        EXPECT_LE(m_vqp.silence.patience, 16 * TIME);
+        EXPECT_LE(m_vqp.silence.limit, 16 * TIME);
     }
     for (unsigned i = 0; i < 20000; ++i) {
         signaled(0);
         confirm_all(0);
         look();
     }
-    EXPECT_LE(m_vqp.silence.patience, TIME + (1 << 10));
+    EXPECT_LE(m_vqp.silence.limit, TIME + (1 << 10));
 }
 
 /* The path may have been slow only */
-TEST_F(silence, a_path_given_up_that_works_at_once_makes_patient) {
+TEST_F(silence, a_path_given_up_that_works_at_once_raises_the_limit) {
     start();
     (void)looks_until_down();
-    EXPECT_EQ(TIME, m_vqp.silence.patience);
+    EXPECT_EQ(TIME, m_vqp.silence.limit);
     silent_path_reaches_probe();
     probe();
     look();
-    EXPECT_EQ(2 * TIME, m_vqp.silence.patience);
+    EXPECT_EQ(2 * TIME, m_vqp.silence.limit);
     look();
-    EXPECT_LT(m_vqp.silence.patience, 2 * TIME);
+    EXPECT_LT(m_vqp.silence.limit, 2 * TIME);
 }
 
-/* It loses a packet now and then: the probe comes through, and the vqp stops at each
- * loss as long as it is patient */
+/* It loses a packet now and then: the probe succeeds, and the vqp stalls at each
+ * loss for the limit */
 TEST_F(silence, a_path_given_up_again_and_again_is_not_waited_for_longer) {
     start();
     for (unsigned i = 0; i < 5; ++i) {
-        EXPECT_LE(m_vqp.silence.patience, 2 * TIME);
+        EXPECT_LE(m_vqp.silence.limit, 2 * TIME);
         (void)looks_until_down();
         silent_path_reaches_probe(i);
         probe();
@@ -433,12 +433,12 @@ TEST_F(silence, a_path_given_up_again_and_again_is_not_waited_for_longer) {
         ASSERT_EQ(VQP_PATH_UP, state(0));
         signaled(0);
     }
-    EXPECT_LE(m_vqp.silence.patience, 2 * TIME);
-    EXPECT_GT(m_vqp.silence.patience, TIME);
+    EXPECT_LE(m_vqp.silence.limit, 2 * TIME);
+    EXPECT_GT(m_vqp.silence.limit, TIME);
 }
 
-/* The verdict was right. Nothing is to be learned of it, nor of the probe's. */
-TEST_F(silence, a_path_given_up_that_does_not_work_does_not_make_patient) {
+/* The silence was a failure. It does not raise the limit, nor does that of the probe. */
+TEST_F(silence, a_path_given_up_that_does_not_work_does_not_raise_the_limit) {
     start();
     (void)looks_until_down();
     silent_path_reaches_probe();
@@ -450,7 +450,7 @@ TEST_F(silence, a_path_given_up_that_does_not_work_does_not_make_patient) {
     probe();
     others_move(1);
     EXPECT_EQ(VQP_PATH_UP, state(0));
-    EXPECT_EQ(TIME, m_vqp.silence.patience);
+    EXPECT_EQ(TIME, m_vqp.silence.limit);
 }
 
 /* They share a link, perhaps: one is not waited for longer due to the other */
@@ -493,12 +493,12 @@ TEST_F(silence, a_slow_path_does_not_get_less_time_when_its_rate_is_forgotten) {
 TEST_F(silence, a_probe_begins_without_the_silence_before_it) {
     start();
     (void)looks_until_down();
-    uint64_t patience = m_vqp.silence.patience;
+    uint64_t limit = m_vqp.silence.limit;
     silent_path_reaches_probe();
     (void)next();
     moves(1);
     look();
-    EXPECT_LE(m_vqp.silence.patience, patience);
+    EXPECT_LE(m_vqp.silence.limit, limit);
 }
 
 /* It has moved only to another queue pair */

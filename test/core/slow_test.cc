@@ -56,7 +56,7 @@ protected:
         for (unsigned n = 1; n <= max; ++n) {
             look(costs);
             for (unsigned j = 0; j < costs.size(); ++j) {
-                vqp_path_msg_t msg = said(j);
+                vqp_path_msg_t msg = next_message(j);
 
                 if ((msg.type == VQP_WIRE_PATH_DOWN) && (msg.flags & LEAVING) &&
                     (state(j) == VQP_PATH_UP)) {
@@ -212,7 +212,7 @@ TEST_F(slow, two_paths_are_moved_one_after_the_other) {
     uint64_t first = m_now;
     hear_down(LEAVING, 0, 2);
     EXPECT_EQ(VQP_PATH_LEAVE, state(2));
-    EXPECT_EQ(LEAVING, said(2).flags);
+    EXPECT_EQ(LEAVING, next_message(2).flags);
     EXPECT_EQ(0u, looks_until_asked(costs, 2 * FIRST / STEP, 5));
     move(2);
     costs[2] = 100;
@@ -264,7 +264,7 @@ TEST_F(slow, the_path_is_used_until_the_peer_answers) {
     ASSERT_NE(0u, looks_until_asked({1000, 100}, 20));
     EXPECT_TRUE(path().up);
     EXPECT_EQ(3u, on_path(puts(0, 3), 0));
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, said().type); /* it is asked once */
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type); /* it is asked once */
 }
 
 TEST_F(slow, it_goes_down_when_nothing_is_in_flight_on_either_side) {
@@ -279,7 +279,7 @@ TEST_F(slow, it_goes_down_when_nothing_is_in_flight_on_either_side) {
     hear_down(LEAVING);
     EXPECT_EQ(VQP_PATH_LEAVE, state());
     EXPECT_FALSE(path().up);
-    EXPECT_EQ(LEAVING, said().flags);
+    EXPECT_EQ(LEAVING, next_message().flags);
     /* the frags had no completion of their own */
     auto frags = next();
     ASSERT_EQ(1u, frags.size());
@@ -288,19 +288,19 @@ TEST_F(slow, it_goes_down_when_nothing_is_in_flight_on_either_side) {
     EXPECT_EQ(0u, next().size());
     hear_down(LEAVING | DRAINED);
     EXPECT_EQ(VQP_PATH_LEAVE, state());
-    EXPECT_EQ(LEAVING | ANSWER, said().flags);
+    EXPECT_EQ(LEAVING | ANSWER, next_message().flags);
     confirm_all(0);
     EXPECT_EQ(3u, ends().size());
     EXPECT_EQ(0u, next().size());
     EXPECT_EQ(VQP_PATH_QUIESCE, state());
-    EXPECT_EQ(0u, said().flags & LEAVING);
+    EXPECT_EQ(0u, next_message().flags & LEAVING);
 }
 
 TEST_F(slow, a_side_with_nothing_in_flight_says_so_and_waits) {
     open(2);
     hear_down(LEAVING);
     EXPECT_EQ(0u, next().size());
-    EXPECT_EQ(LEAVING | DRAINED, said().flags);
+    EXPECT_EQ(LEAVING | DRAINED, next_message().flags);
     EXPECT_EQ(VQP_PATH_LEAVE, state());
     (void)puts(1, 2);
     EXPECT_EQ(VQP_PATH_LEAVE, state());

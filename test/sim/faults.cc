@@ -144,7 +144,7 @@ void world::move_path()
         (v.core.state == VQP_STATE_LIVE) && (path.index < v.core.tx.paths.count) &&
         (path.fo.state == VQP_PATH_UP)) {
         trace("%s: path %u is to be moved", v.name().c_str(), path.index);
-        vqp_path_ask_to_move(&v.core, &path);
+        vqp_path_request_move(&v.core, &path);
         v.schedule();
     }
 }

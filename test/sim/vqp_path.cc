@@ -155,7 +155,7 @@ void vqp::ping()
     for (unsigned i = 0; i < count; ++i) {
         owner.send(actions[i]);
     }
-    vqp_alive_asked(&core, &answers, owner.w.now);
+    vqp_alive_pinged(&core, &answers, owner.w.now);
     if (core.alive.is_dead && !sent->crashed) {
         check_dead();
     }

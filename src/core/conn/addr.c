@@ -59,7 +59,7 @@ static void vqp_addr_gid_set_prefix(uint8_t *gid, uint64_t prefix)
     }
 }
 
-/* Whether all prefixes can be left out */
+/* Can all prefixes be omitted? */
 static int vqp_addr_is_local(const vqp_dev_addr_t *addr)
 {
     const vqp_dev_addr_rail_t *rail;
@@ -91,7 +91,7 @@ static unsigned vqp_addr_head(const vqp_dev_addr_t *addr)
            (vqp_addr_is_local(addr) ? VQP_ADDR_IS_LOCAL : 0) | VQP_ADDR_FORMAT;
 }
 
-/* The bytes of a GID, or of the prefix in its place, that travel */
+/* Packed bytes of a GID, or of the prefix in its place */
 static unsigned vqp_addr_gid_len(unsigned head)
 {
     unsigned prefix_len = (head & VQP_ADDR_IS_LOCAL) ? 0 : 8;
@@ -221,7 +221,7 @@ vqp_status_t vqp_dev_addr_unpack(const void *buf, size_t len,
     return (vqp_addr_head(addr) == head) ? VQP_OK : VQP_ERR_PROTOCOL;
 }
 
-/* FNV-1a of what identifies the first rail's port */
+/* FNV-1a of the address of the first rail's port */
 static uint64_t vqp_iface_id_hash(const vqp_dev_addr_t *dev)
 {
     const vqp_dev_addr_rail_t *rail = &dev->rails[0];
@@ -333,8 +333,8 @@ static int vqp_addr_no(char *why, size_t size, const char *fmt, ...)
     return 0;
 }
 
-/* Path i goes from rail i of the one to rail i of the other, each modulo their
- * number: a subnet must be the same wherever two may meet */
+/* Path i connects rail i of each side, modulo their numbers: the subnets of all such pairs
+ * must be equal */
 static int vqp_addr_same_subnets(const vqp_dev_addr_t *local,
                                  const vqp_dev_addr_t *remote, char *why,
                                  size_t size)

@@ -1,7 +1,6 @@
 /*
- * The two addresses by which others find an interface: the device address
- * (where its ports are) and the interface address (which process and control
- * queue pairs it is there), and the test whether one device reaches another.
+ * The two addresses of an interface: the device address (its ports) and the interface
+ * address (its id and its control queue pairs); and whether one device reaches another.
  * Pure: libc only.
  *
  * Device address, little endian:
@@ -9,18 +8,18 @@
  *    0  u8  kind          bits 0-2, vqp_addr_kind_t; others are of later formats
  *           rails less 1  bits 3-4
  *           pkey          bit 5: it follows; else 0xffff
- *           local         bit 6: all prefixes are fe80::/64, and left out
+ *           local         bit 6: all prefixes are fe80::/64, and omitted
  *           1             bit 7
  *    1  u16 pkey          if it is another than 0xffff
  *       per rail:
  *        u16 lid          InfiniBand only
- *        gid              16 bytes, or the last 8 when prefixes are left out;
+ *        gid              16 bytes, or the last 8 if prefixes are omitted;
  *                         RoCEv2 over IPv4: the last 4
- *        u64 prefix       InfiniBand without a GID, if it is not left out
+ *        u64 prefix       InfiniBand without a GID, if it is not omitted
  *
  * that is 5 bytes for one RoCEv2/IPv4 rail, 11 for an InfiniBand rail with a GID.
- * GIDs of further rails come with the handshake too: they stand here so that a
- * first REQ may go out on each of them.
+ * The handshake has the GIDs of further rails too. They are in the address so that the
+ * first REQ can be sent to each of them.
  *
  * Interface address: the device address, then
  *
@@ -48,7 +47,7 @@ typedef enum {
     VQP_GID_ROCE_V2_IP6 = 4
 } vqp_gid_type_t;
 
-/* Link layer, GID type and whether there is a GID, in one */
+/* Link layer, GID type, and whether there is a GID */
 typedef enum {
     VQP_ADDR_IB          = 1,
     VQP_ADDR_IB_GID      = 2,
@@ -66,9 +65,9 @@ typedef struct vqp_dev_addr_rail {
 typedef struct vqp_dev_addr {
     uint8_t             link;     /* vqp_link_t */
     uint8_t             gid_type; /* vqp_gid_type_t */
-    uint8_t             has_gid;  /* the gid fields hold something; always on
-                                     Ethernet; on InfiniBand when GRH is to be
-                                     used. Without, only the prefix travels */
+    uint8_t             has_gid;  /* the gid fields are valid; always on Ethernet, on
+                                     InfiniBand if GRH is to be used. If not, only
+                                     the prefix is packed */
     uint8_t             num_rails;
     uint16_t            pkey;
     vqp_dev_addr_rail_t rails[VQP_MAX_RAILS];
@@ -81,15 +80,15 @@ typedef struct vqp_iface_addr {
 } vqp_iface_addr_t;
 
 /**
- * The id of an interface, as long as it exists.
+ * The id of an interface.
  *
- * @param dev     Its device address. Hosts differ by it.
- * @param unique  40 bits, not all zero, that no other live interface of that device
- *                has, and none had lately.
+ * @param [in] dev     Its device address, which differs between hosts.
+ * @param [in] unique  40 bits, not zero, which no other interface of that device has or
+ *                     had recently.
  */
 uint64_t vqp_iface_id(const vqp_dev_addr_t *dev, uint64_t unique);
 
-/** Length of the packed form, to be advertised before it is packed. */
+/** Length of the packed form in bytes. */
 size_t vqp_dev_addr_len(const vqp_dev_addr_t *addr);
 size_t vqp_iface_addr_len(const vqp_dev_addr_t *dev);
 
@@ -106,9 +105,8 @@ size_t vqp_iface_addr_pack(const vqp_iface_addr_t *addr, void *buf);
 /**
  * Unpack and validate an address.
  *
- * @param [in] len  Bytes that may be read, or SIZE_MAX if the caller has no
- *                  length: then the length is taken from the address, which must
- *                  come from a trusted place.
+ * @param [in] len  Bytes that may be read; or SIZE_MAX if the caller has no length and
+ *                  trusts the source of the address, which has its own length.
  *
  * @return VQP_OK, VQP_ERR_UNSUPPORTED (another version), VQP_ERR_PROTOCOL.
  */
@@ -118,13 +116,12 @@ vqp_status_t vqp_iface_addr_unpack(const void *buf, size_t len,
                                    vqp_iface_addr_t *addr);
 
 /**
- * Can the local device talk to the remote one? They must have the same link
- * layer and GID type; on InfiniBand the same subnet prefix; on Ethernet any
- * GID will do, since a RoCEv2 packet is routed and a RoCEv1 GID does not contain
- * its broadcast domain. The partition keys must be equal, and at most one of them
- * a limited member's.
+ * Can the local device reach the remote one? They must have the same link layer and GID
+ * type, and on InfiniBand the same subnet prefix. On Ethernet any GID is accepted: RoCEv2
+ * packets are routed, and a RoCEv1 GID does not contain its broadcast domain. The
+ * partition keys must be equal, and at most one of them that of a limited member.
  *
- * @param [out] why   Why not, as text for a log line; empty when reachable.
+ * @param [out] why   The reason, as text for a log line; empty if reachable.
  *                    May be NULL.
  * @param [in]  size  Bytes of @a why.
  *

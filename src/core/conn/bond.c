@@ -1,4 +1,4 @@
-/* Reading UCX_VQP_RAILS, see bond.h. Pure: libc only. */
+/* Parse UCX_VQP_RAILS, see bond.h. Pure: libc only. */
 #include "core/conn/bond.h"
 
 #include <fnmatch.h>
@@ -67,7 +67,7 @@ vqp_bond_add(vqp_bond_parser_t *parser, vqp_bond_t *bond, unsigned index)
     return VQP_OK;
 }
 
-/* "device:port", or only "device", like the glob */
+/* Match "device:port", or only "device" if the glob has no port */
 static int vqp_bond_match(const char *glob, const vqp_bond_port_t *port)
 {
     char name[VQP_BOND_ITEM_MAX];
@@ -133,7 +133,7 @@ static void vqp_bond_close(vqp_bond_parser_t *parser, const vqp_bond_t *bond)
     }
 }
 
-/* One bond; @a text is moved behind it */
+/* Parse one bond, and move @a text behind it */
 static vqp_status_t vqp_bond_one(vqp_bond_parser_t *parser, const char **text)
 {
     const char *start = *text;
@@ -164,7 +164,7 @@ static vqp_status_t vqp_bond_one(vqp_bond_parser_t *parser, const char **text)
     return VQP_OK;
 }
 
-/* Ports of one NUMA node and link layer, as many as fit at a time */
+/* Each bond: ports of one NUMA node and link layer, VQP_MAX_RAILS at most */
 static void vqp_bond_auto(vqp_bond_parser_t *parser)
 {
     const vqp_bond_port_t *ports = parser->ports;

@@ -1,5 +1,5 @@
 /*
- * Which ports form a bond, from the text of UCX_VQP_RAILS. Pure: libc only.
+ * Parse UCX_VQP_RAILS, which defines the bonds of ports. Pure: libc only.
  *
  *   RAILS = ""                     no bonds
  *         | "auto"                 the ports of each NUMA node and link layer
@@ -7,8 +7,8 @@
  *   BOND  = ITEM { "," ITEM }
  *   ITEM  = a glob on "device:port", or on "device" for all ports of it
  *
- * The rails of a bond stand in the order of its items, those of one item in the
- * order of the ports given. A port is in one bond at most.
+ * The rails of a bond are in the order of its items, those of one item in the
+ * order of the ports. A port is in one bond at most.
  */
 #ifndef VQP_CORE_CONN_BOND_H
 #define VQP_CORE_CONN_BOND_H
@@ -27,7 +27,7 @@ typedef struct vqp_bond_port {
 /** Indices into the ports. */
 typedef struct vqp_bond {
     unsigned num_rails;
-    unsigned num_down; /* items that match ports, but none that is active */
+    unsigned num_down; /* items that match ports, none of which is active */
     unsigned rails[VQP_MAX_RAILS];
 } vqp_bond_t;
 
@@ -35,11 +35,11 @@ typedef struct vqp_bond {
  * Find the bonds.
  *
  * @param [in]  text       As above; spaces around items are ignored.
- * @param [out] bonds      Room for @a num_ports of them. A bond of one port is
- *                         left out: it is a single device. But it is a bond if others
- *                         of its ports are not active.
- * @param [out] num_bonds  How many there are.
- * @param [out] why        On an error: what is wrong, as text for a log line.
+ * @param [out] bonds      Room for @a num_ports bonds. A bond of one port is omitted:
+ *                         it is a single device. It is not omitted if other ports of
+ *                         it are inactive.
+ * @param [out] num_bonds  Number of bonds.
+ * @param [out] why        On an error: the reason, as text for a log line.
  * @param [in]  size       Bytes of @a why.
  *
  * @return VQP_OK; VQP_ERR_INVALID_PARAM: an item is empty or matches no port, a bond

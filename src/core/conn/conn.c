@@ -1,10 +1,9 @@
 /*
  * The state machine of one connection. Pure: libc only.
  *
- * Every function leaves the connection in a state from which either a timer
- * or an action goes on, so none can be forgotten: all before LIVE have a timer
- * that ends them; LIVE ends with a message or a call of the owner; CLOSING has a
- * timer that ends it; CLOSED was reported to the owner, or it is the owner's wish.
+ * No connection can stay in a state for ever: each state before LIVE has a timer that
+ * ends it; LIVE ends by a message or a call of the owner; CLOSING has a timer;
+ * CLOSED is reported to the owner, unless the owner has requested it.
  */
 #include "core/conn/conn.h"
 
@@ -23,7 +22,7 @@ const char *vqp_conn_state_name(unsigned state)
     return (state < VQP_CONN_STATE_LAST) ? names[state] : "unknown";
 }
 
-/* Go to another state; the caller logs the change, if it wants to */
+/* Change the state; the caller logs it if the configuration asks for it */
 static void vqp_conn_set_state(vqp_conn_t *conn, vqp_conn_state_t state)
 {
     conn->state = (uint8_t)state;
@@ -34,8 +33,8 @@ static void vqp_conn_set_state(vqp_conn_t *conn, vqp_conn_state_t state)
 
 /* ---- repetition, and the window of unanswered REQs ---- */
 
-/* Spread by the cookie, so that thousands of processes which lost their first
- * message at the same busy peer do not repeat it at the same instant */
+/* The interval is spread by the cookie: thousands of processes whose first message was
+ * lost at a busy peer must not repeat it at the same time */
 static void vqp_conn_set_due(vqp_conn_t *conn)
 {
     uint64_t spread = (conn->interval >> 10) * (conn->cookie & 0xff);
@@ -53,7 +52,7 @@ static void vqp_conn_send_repeated(vqp_conn_t *conn, unsigned todo)
     vqp_conn_set_due(conn);
 }
 
-/* Repeat the message, whose timer is due, after twice the time */
+/* The timer has expired: repeat the message, and double the interval */
 static void vqp_conn_repeat(vqp_conn_t *conn, unsigned todo)
 {
     struct vqp_conntab *tab = conn->tab;
@@ -66,14 +65,14 @@ static void vqp_conn_repeat(vqp_conn_t *conn, unsigned todo)
     vqp_conn_set_due(conn);
 }
 
-/* Repeat nothing, but expire at conn->give_up */
+/* Repeat no message; expire at conn->give_up */
 static void vqp_conn_wait(vqp_conn_t *conn)
 {
     conn->due = conn->give_up;
     vqp_conntab_start_timer(conn->tab, conn);
 }
 
-/* It is not NEW any more */
+/* Leave the state NEW, if it is in it */
 static void vqp_conn_leave_new(vqp_conn_t *conn)
 {
     if (conn->state == VQP_CONN_NEW) {
@@ -81,7 +80,7 @@ static void vqp_conn_leave_new(vqp_conn_t *conn)
     }
 }
 
-/* Send REQs that wait for the window of unanswered REQs of the peer, as far as it
+/* Send the REQs of connections in NEW, as far as the peer's window of unanswered REQs
  * allows */
 static void vqp_conn_start_waiting(vqp_peer_t *peer)
 {
@@ -109,7 +108,7 @@ static void vqp_conn_start_waiting(vqp_peer_t *peer)
     }
 }
 
-/* A REQ is to be sent, as soon as the window of its peer allows */
+/* Send a REQ as soon as the window of the peer allows */
 static void vqp_conn_start(vqp_conn_t *conn)
 {
     vqp_conn_set_state(conn, VQP_CONN_NEW);
@@ -120,8 +119,8 @@ static void vqp_conn_start(vqp_conn_t *conn)
 
 /* ---- the end ---- */
 
-/* Nobody finds the connection any more. Of the pending actions only answers and RST
- * are handed out */
+/* Remove the connection from the table, and of the pending actions all but answers and
+ * RST */
 static void vqp_conn_end(vqp_conn_t *conn, vqp_status_t status)
 {
     vqp_conn_t *other = (conn->peer_next != NULL) ? conn->peer_next :
@@ -141,15 +140,15 @@ static void vqp_conn_end(vqp_conn_t *conn, vqp_status_t status)
     }
 }
 
-/* End it, and let the owner know */
+/* End the connection, and report it to the owner */
 static void vqp_conn_report_end(vqp_conn_t *conn, vqp_status_t status)
 {
     vqp_conn_end(conn, status);
     vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_END);
 }
 
-/* A RST names a cookie of its receiver. A peer of which none is known may have
- * got the REQ: what it answers is answered with a RST then. */
+/* A RST needs the cookie of its receiver. A peer whose cookie is unknown may have received
+ * the REQ: its answer will be answered with a RST. */
 static void vqp_conn_send_rst(vqp_conn_t *conn, unsigned flags)
 {
     if ((conn->peer_cookie != 0) || (conn->asked_by != 0)) {
@@ -158,7 +157,7 @@ static void vqp_conn_send_rst(vqp_conn_t *conn, unsigned flags)
     }
 }
 
-static void vqp_conn_say_bye(vqp_conn_t *conn)
+static void vqp_conn_send_bye(vqp_conn_t *conn)
 {
     vqp_conn_set_state(conn, VQP_CONN_CLOSING);
     conn->want_close = 0;
@@ -167,7 +166,7 @@ static void vqp_conn_say_bye(vqp_conn_t *conn)
     vqp_conn_send_repeated(conn, VQP_CONN_ACT_BYE);
 }
 
-/* Both sides are connected; a close that waited for it begins */
+/* Both sides are connected; a close that waited for this begins */
 static void vqp_conn_go_live(vqp_conn_t *conn)
 {
     vqp_conn_set_state(conn, VQP_CONN_LIVE);
@@ -175,7 +174,7 @@ static void vqp_conn_go_live(vqp_conn_t *conn)
     vqp_conntab_stop_timer(conn->tab, conn);
     vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_LIVE);
     if (conn->want_close) {
-        vqp_conn_say_bye(conn);
+        vqp_conn_send_bye(conn);
     }
 }
 
@@ -188,10 +187,10 @@ void vqp_conn_close(vqp_conn_t *conn, uint64_t now)
 
     conn->owned = 0;
     if (conn->state == VQP_CONN_LIVE) {
-        vqp_conn_say_bye(conn);
+        vqp_conn_send_bye(conn);
     } else {
-        /* The peer may have seen the REQ, or have given the same number: get
-         * LIVE first, so that there are two sides which can agree on the end */
+        /* Become LIVE first: the peer may have received the REQ, or have created a
+         * connection with the same number, and has to take part in the close */
         vqp_cover(CONN_CLOSE_EARLY);
         conn->want_close = 1;
     }
@@ -233,8 +232,8 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     }
 
     if (newer == 0) {
-        /* Had the answer been another one, the connection would be gone. A
-         * peer that has got it, and stays, drops this copy. */
+        /* The first answer was STILL_ACTIVE, else the connection would not exist. A
+         * peer that has received it drops this copy. */
         vqp_cover(CONN_BYE_TWICE);
         ++conn->tab->stats.duplicates;
         conn->ack_flags = VQP_WIRE_FLAG_STILL_ACTIVE;
@@ -246,7 +245,7 @@ static void vqp_conn_recv_bye(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     conn->answers     = 0;
     if (conn->state == VQP_CONN_READY) {
         vqp_cover(CONN_BYE_READY);
-        vqp_conn_go_live(conn); /* who closes was LIVE, so it has ours */
+        vqp_conn_go_live(conn); /* the peer was LIVE, so it has our queue pairs */
     }
 
     if ((conn->state == VQP_CONN_LIVE) && conn->owned) {
@@ -291,7 +290,7 @@ static void vqp_conn_recv_rst(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 
     if ((conn->state == VQP_CONN_CLOSING) || conn->want_close) {
         vqp_cover(CONN_RST_CLOSING);
-        vqp_conn_report_end(conn, VQP_OK); /* as good as an answer */
+        vqp_conn_report_end(conn, VQP_OK); /* it serves as an answer to BYE */
     } else {
         vqp_cover_if(conn->owned, CONN_RST_ACTIVE);
         vqp_conn_report_end(conn, VQP_ERR_RESET);
@@ -300,8 +299,8 @@ static void vqp_conn_recv_rst(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 
 /* ---- connecting ---- */
 
-/* The peer has proven that it hears us: @a msg has the own cookie */
-static void vqp_conn_learn(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
+/* The peer is proven: @a msg has the own cookie */
+static void vqp_conn_set_peer(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
     conn->peer_cookie    = msg->hdr.src_cookie;
     conn->peer_features  = msg->hdr.features;
@@ -324,7 +323,7 @@ static void vqp_conn_learn(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     vqp_conn_start_waiting(conn->peer);
 }
 
-/* What connect and accept have in common */
+/* Common part of vqp_conn_connect() and vqp_conn_accept() */
 static vqp_status_t vqp_conn_init(struct vqp_conntab *tab, vqp_conn_t *conn,
                                   const vqp_conn_params_t *params,
                                   uint64_t peer_id, uint64_t identity,
@@ -413,8 +412,8 @@ vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
     return VQP_OK;
 }
 
-/* Adopting an unproven connection takes its number for the own REQ: it has to
- * be one that the peer can have given */
+/* The own REQ uses the number of an unproven connection that is adopted: the peer must be
+ * able to have given it */
 static int vqp_conn_is_adoptable(const vqp_conn_t *conn)
 {
     uint32_t highest = conn->peer->highest;
@@ -460,12 +459,12 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now)
 {
     vqp_conntab_set_now(conn->tab, now);
     if (conn->state != VQP_CONN_PEER) {
-        return; /* it failed or was closed meanwhile */
+        return; /* it has failed or was closed meanwhile */
     }
 
     conn->qps_wait = 0;
     if (conn->peer_ready) {
-        /* If the REP gets lost, the peer repeats its REQ */
+        /* If the REP is lost, the peer repeats its REQ */
         vqp_conntab_post(conn->tab, conn, VQP_CONN_ACT_REP);
         vqp_conn_go_live(conn);
     } else {
@@ -495,8 +494,8 @@ void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now)
     }
 }
 
-/* A REQ without the own cookie proves nothing: it may be a forged one, or an old
- * copy. The answer has the cookie; what comes back with it is the peer. */
+/* A REQ without the own cookie proves nothing: it may be forged, or an old copy. The
+ * answer has the cookie; a message with this cookie proves the peer. */
 static void vqp_conn_recv_unproven(vqp_conn_t *conn, const vqp_wire_msg_t *req)
 {
     vqp_cover_if(conn->state == VQP_CONN_ASKED, CONN_ASKED_TWICE);
@@ -517,7 +516,7 @@ static void vqp_conn_recv_info(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
         if (msg->hdr.dst_cookie == 0) {
             vqp_conn_recv_unproven(conn, msg);
         } else {
-            vqp_conn_learn(conn, msg);
+            vqp_conn_set_peer(conn, msg);
         }
         return;
     }
@@ -541,8 +540,9 @@ static void vqp_conn_recv_info(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     }
 }
 
-/* The peer has used the number, which the record here, lost since, did not
- * know: ask again above all that it has used. @return 0 if that can not be. */
+/* The number was used with this peer before, by a connection whose record was
+ * overwritten: connect again with a number above all that the peer has used.
+ * @return 0 if the RST does not apply. */
 static int vqp_conn_take_hint(vqp_conn_t *conn, const vqp_wire_header_t *rst)
 {
     if (!(rst->flags & VQP_WIRE_FLAG_NUMBER_USED) || conn->want_close ||
@@ -556,12 +556,12 @@ static int vqp_conn_take_hint(vqp_conn_t *conn, const vqp_wire_header_t *rst)
     vqp_conn_leave_new(conn);
     conn->asked_by = 0;
     conn->proof    = 0;
-    conn->passive  = 0; /* one that was adopted has a number of this side now */
+    conn->passive  = 0; /* its number is one of this side now, also if it was adopted */
     vqp_conn_start(conn);
     return 1;
 }
 
-/* The peer wants a proof before it makes its side */
+/* The peer requires a proof before it creates its side */
 static void vqp_conn_recv_prove(vqp_conn_t *conn, const vqp_wire_header_t *rst)
 {
     if (!vqp_conn_is_unanswered(conn) || (rst->src_cookie == 0) ||
@@ -579,8 +579,8 @@ static void vqp_conn_recv_prove(vqp_conn_t *conn, const vqp_wire_header_t *rst)
 
 void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
-    if (conn->peer_cookie != 0) { /* and it is in the message */
-        vqp_conn_note_heard(conn);
+    if (conn->peer_cookie != 0) { /* the message has it */
+        vqp_conn_note_rx(conn);
     }
 
     if ((msg->hdr.type == VQP_WIRE_REQ) || (msg->hdr.type == VQP_WIRE_BYE)) {
@@ -659,8 +659,8 @@ void vqp_conn_expire(vqp_conn_t *conn)
     }
 }
 
-/* A message names the cookie that the peer has given. In the answer to a REQ that
- * lacks ours it is that of the REQ. A REQ has the proof instead, if one is wanted. */
+/* The cookie of the peer. Before the peer is proven, a REQ has the required proof instead,
+ * if any, and an answer has the cookie of the REQ. */
 static uint64_t vqp_conn_dst_cookie(const vqp_conn_t *conn, unsigned todo)
 {
     if (conn->peer_cookie != 0) {

@@ -1,9 +1,8 @@
 /*
- * One connection: the state machine that pairs the queue pairs of two sides, and
- * parts them again. The struct is embedded in its owner, which allocates it; all
- * connections of an interface are in one vqp_conntab_t. Pure: libc only; time comes
- * in as nanoseconds of any monotonic clock, work leaves as actions, see @ref
- * vqp_conntab_next_action.
+ * One connection: the state machine that connects the queue pairs of two sides, and
+ * closes the connection. Its owner allocates and embeds the struct; all connections of
+ * an interface are in one vqp_conntab_t. Pure: libc only; time comes in as nanoseconds
+ * of any monotonic clock, work leaves as actions, see @ref vqp_conntab_next_action.
  *
  *     active side                            passive side
  *     NEW -> REQ        -- REQ ------------> (create) ASKED
@@ -12,45 +11,43 @@
  *                                            connect QPs: LIVE
  *     LIVE <----------- REP have_yours -----
  *
- * A side knows its peer from the first message that has its own cookie, and by
- * nothing else: whoever has sent that has heard us. Until then a REQ is answered
- * with the own cookie, no queue pair is connected, and no number is remembered.
- * So a forged source of a REQ has no effect.
+ * The peer is proven by the first message that has this side's cookie, and by nothing
+ * else: its sender receives messages that are sent to the peer's rails. Until then a
+ * REQ is answered with the cookie, no queue pair is connected, and no number is
+ * remembered. So a forged source of a REQ has no effect.
  *
- * Each REQ is answered with the side's own state. A REP is an answer and is
- * never answered itself, so nothing goes back and forth for ever. An answer
- * goes to where the REQ came from, and while copies of the REQ keep coming, to
- * all rails in turn.
+ * Each REQ is answered by a REP with the side's state. A REP is never answered. It goes
+ * to the source of the REQ; if copies of the REQ keep arriving, to all rails in turn.
  *
  * Simultaneous connects give both sides the same number: each side answers the
- * other's REQ, and so each proves to the other that it hears it.
+ * other's REQ, which proves each side to the other.
  *
  * A side is "owned" while an endpoint uses it. An endpoint adopts the passive
- * connection of its peer that has the lowest number, is owned by no endpoint,
- * and is connecting or LIVE; else it creates one with the next number. One that
- * is ASKED goes on as if this side had created it: it sends REQs to the address
- * that the endpoint was created with, and pairs with whoever answers there.
+ * connection of its peer that has the lowest number, is not owned, and is connecting
+ * or LIVE; else it creates one with the next number. A connection that is ASKED when
+ * it is adopted continues as an active one: it sends REQs to the address that the
+ * endpoint was created with, and connects to the side that answers there.
  *
- * Closing is half-closing: vqp_conn_close() gives up the ownership, notifies
- * the peer (BYE, repeated until answered), and the peer decides: when it does not
- * use its side either, both go; when it does, the closer stays LIVE, passive,
- * and may be adopted again, until the peer's BYE comes. A side that is closed
- * before it is LIVE first gets there, and then says BYE.
+ * Closing is half-closing: vqp_conn_close() gives up the ownership and notifies the
+ * peer by BYE, which is repeated until it is answered. If the peer does not use its
+ * side either, both sides end. Else the closing side stays LIVE, passive, and
+ * may be adopted again, until the peer's BYE arrives. A side that is closed before it
+ * is LIVE sends BYE when it becomes LIVE.
  *
  * No function here is thread-safe: the caller holds the interface's lock. None
- * calls back. After any of them the caller drains the actions.
+ * calls back. After each call the caller drains the actions.
  */
 #ifndef VQP_CORE_CONN_CONN_H
 #define VQP_CORE_CONN_CONN_H
 
 #include "core/conn/conntab.h"
 
-/** What a new connection needs to know. */
+/** The parameters of a new connection. */
 typedef struct vqp_conn_params {
     uint64_t              cookie;    /* random, not zero, new to the table */
     uint64_t              peer_id;
     const vqp_conn_dest_t *dests;    /* all rails of the peer, in its order:
-                                        where REQs go to; copied */
+                                        destinations of REQs; copied */
     unsigned              num_dests; /* 1 .. VQP_MAX_RAILS */
     const vqp_wire_info_t *local;    /* outlives the connection */
 } vqp_conn_params_t;
@@ -70,10 +67,10 @@ vqp_status_t vqp_conn_connect(struct vqp_conntab *tab, vqp_conn_t *conn,
                               const vqp_conn_params_t *params, uint64_t now);
 
 /**
- * Take over a passive connection of that peer for an endpoint, see above.
+ * Adopt a passive connection of that peer for an endpoint, see above.
  *
- * @param [in] dests  All rails of the peer, as in vqp_conn_connect(): with the
- *                    same interface id behind other rails it is another peer.
+ * @param [in] dests  All rails of the peer, as in vqp_conn_connect(): the same
+ *                    interface id behind other rails is another peer.
  *
  * @return The connection, now owned, connecting or LIVE (no LIVE action comes
  *         then); NULL when there is none.
@@ -83,15 +80,15 @@ vqp_conn_t *vqp_conn_adopt(struct vqp_conntab *tab, uint64_t peer_id,
                            uint64_t now);
 
 /**
- * Create the passive side of a connection that a peer asks for, in answer to
- * a CREATE_PASSIVE action. CONNECT_QPS follows when the peer has proven that it
- * hears us, END when it does not within the time for connecting.
+ * Create the passive side of a connection that a peer requests, in answer to a
+ * CREATE_PASSIVE action. CONNECT_QPS follows when the peer has proven that it receives
+ * messages; END if it does not within connect_timeout.
  *
- * @param [in] params  peer_id and dests are ignored: @a req has them.
+ * @param [in] params  peer_id and dests are ignored: those of @a req are used.
  * @param [in] req     The REQ from the action.
  *
  * @return VQP_OK
- *         VQP_ERR_CANCELED: not needed any more, free it
+ *         VQP_ERR_CANCELED: not needed any more; the caller frees it
  *         VQP_ERR_INVALID_PARAM: as in @ref vqp_conn_connect.
  */
 vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
@@ -99,20 +96,20 @@ vqp_status_t vqp_conn_accept(struct vqp_conntab *tab, vqp_conn_t *conn,
                              const vqp_wire_msg_t *req, uint64_t now);
 
 /**
- * In answer to CONNECT_QPS: own queue pairs are in RTS, with receives posted.
- * Sends have_yours. If they can not be connected: vqp_conn_fail().
+ * In answer to CONNECT_QPS: the own queue pairs are in RTS, with receives posted. Sends
+ * have_yours. If they could not be connected, call vqp_conn_fail() instead.
  */
 void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now);
 
 /**
- * In answer to CONNECT_QPS, instead: they can not be connected yet. CONNECT_QPS comes
- * again with each message of the peer, which is asked for one at growing intervals.
+ * In answer to CONNECT_QPS: the queue pairs can not be connected yet. CONNECT_QPS comes
+ * again with each message of the peer. REQs request one at growing intervals.
  */
 void vqp_conn_qps_wait(vqp_conn_t *conn, uint64_t now);
 
 /**
- * An immediate arrived on one of the connection's queue pairs, which proves
- * that the peer's side is connected. Cheap when it is known already.
+ * An immediate arrived on one of the connection's queue pairs: the peer's side is
+ * connected. Cheap if this is known already.
  */
 void vqp_conn_first_imm(vqp_conn_t *conn, uint64_t now);
 
@@ -122,19 +119,18 @@ static inline int vqp_conn_is_live(const vqp_conn_t *conn)
 }
 
 /**
- * The endpoint that owns the connection goes, and all its operations are
- * confirmed, with what the peer needs to deliver them. END follows when the peer is
- * done with its side too; until then the connection goes on receiving. No effect if no
- * endpoint owns it.
+ * Close the side of the endpoint that owns the connection. All its operations are
+ * confirmed. END follows when the peer has closed its side too. Until then the connection
+ * receives. No effect if no endpoint owns it.
  */
 void vqp_conn_close(vqp_conn_t *conn, uint64_t now);
 
 /**
- * The owner has failed, or ends: end both sides at once, owned or not. The peer is
- * notified once. No END follows. No effect on one that has ended.
+ * End both sides at once, owned or not, because the owner has failed or ends. Notifies
+ * the peer once. No END follows. No effect on a connection that has ended.
  *
- * @param [in] is_orderly  The peer has lost nothing by it: if its endpoint still uses
- *                         the connection, conn->peer_closed says so there.
+ * @param [in] is_orderly  The peer loses no data: if its endpoint still uses the
+ *                         connection, the peer's conn->peer_closed is set.
  */
 void vqp_conn_abort(vqp_conn_t *conn, int is_orderly, uint64_t now);
 
@@ -145,33 +141,34 @@ void vqp_conn_abort(vqp_conn_t *conn, int is_orderly, uint64_t now);
 void vqp_conn_fail(vqp_conn_t *conn, vqp_status_t status, uint64_t now);
 
 /**
- * Call it before a connection that has ended is freed: what an unproven one holds is
- * limited, until it is freed. No-op for a connection that was zeroed and never created.
+ * Call this before a connection that has ended is freed: the number of unproven
+ * connections is limited until they are freed. No-op for a connection that was zeroed
+ * and never created.
  */
 void vqp_conn_release(vqp_conn_t *conn);
 
 /*
- * What follows is called by conndrive.c.
+ * For conndrive.c.
  */
 
-/** A message whose ids, number and cookies are this connection's. */
+/** Handle a message whose ids, number and cookies are those of this connection. */
 void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg);
 
 /**
- * A peer that goes on to answer others is there, and busy: many requests of this interface
- * may wait for one thread. If the connection waits for the peer, its time counts from the
- * last first answer to any connection. One whose peer has not proven who it is gets no
- * more time, nor one that waits for its own queue pairs or for the end.
+ * Extend the time-out of a connection that waits for its peer, if the peer has answered
+ * other connections of this interface meanwhile: it is busy. The time-out counts from the
+ * last first answer to any of them. It is not extended for an unproven peer, nor while the
+ * connection waits for its own queue pairs or for the answer to BYE.
  */
 void vqp_conn_wait_for_busy_peer(vqp_conn_t *conn);
 
-/** Its timer is due: repeat, or give up. */
+/** Its timer has expired: repeat the message, or give up. */
 void vqp_conn_expire(vqp_conn_t *conn);
 
 /**
- * Which own rail a path message or question leaves by, and which rail of the peer it goes
- * to. Successive turns take all pairs of them: one rail of each side may be dead. Messages
- * of the handshake, and answers, do not use this: they are few, and take each rail in turn.
+ * Select the own rail and the peer's rail for a path message or ping. Successive values of
+ * @a turn take all pairs of rails: one rail of each side may be down. Messages of the
+ * handshake, and answers, take each rail in turn instead.
  *
  * @return The index of @a to in conn->dests.
  */
@@ -179,7 +176,7 @@ unsigned
 vqp_conn_set_route(const vqp_conn_t *conn, unsigned turn, vqp_conn_dest_t *to);
 
 /**
- * Fill the header of a message of this connection.
+ * Fill in the header of a message of this connection.
  *
  * @param [in] todo  One of VQP_CONN_ACT_REQ .. VQP_CONN_ACT_RST.
  */

@@ -1,5 +1,5 @@
 /*
- * What moves the connections of an interface, see conndrive.h. Pure: libc only.
+ * The driver of the connections of an interface, see conndrive.h. Pure: libc only.
  */
 #include "core/conn/conndrive.h"
 
@@ -23,8 +23,9 @@ uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab)
     return (tab->timers != NULL) ? tab->next_due : VQP_CONNTAB_NEVER;
 }
 
-/* The process was stopped, or got no processor, for @a late ns: nothing was repeated in
- * that time. None gets more than its whole time-out: some have begun to wait since. */
+/* The process was stopped, or got no CPU, for @a late ns, and repeated no message. Extend
+ * the time-outs by that time. None exceeds a full time-out from now: some connections
+ * have begun to wait since. */
 static void vqp_conntab_delay(vqp_conntab_t *tab, uint64_t late)
 {
     vqp_conn_t *conn;
@@ -54,7 +55,7 @@ void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now)
         vqp_conntab_delay(tab, tab->now - tab->next_due);
     }
 
-    /* Expiry ends at most the connection itself, so next stays in the list */
+    /* Expiry removes at most conn from the list, so next stays in it */
     for (conn = tab->timers; conn != NULL; conn = next) {
         next = conn->timer_next;
         if (conn->due <= tab->now) {
@@ -104,11 +105,11 @@ vqp_conn_set_route(const vqp_conn_t *conn, unsigned turn, vqp_conn_dest_t *to)
     unsigned b         = conn->num_dests;
     unsigned rest, dest;
 
-    for (; b != 0; a = b, b = rest) { /* their greatest common divisor */
+    for (; b != 0; a = b, b = rest) { /* greatest common divisor of both */
         rest = a % b;
     }
 
-    /* each round of both takes other pairs, if there are any */
+    /* After each common multiple shift by one, which gives the other pairs */
     dest     = (turn + (turn / (num_rails / a * conn->num_dests)) % a) %
                conn->num_dests;
     *to      = conn->dests[dest];
@@ -116,9 +117,9 @@ vqp_conn_set_route(const vqp_conn_t *conn, unsigned turn, vqp_conn_dest_t *to)
     return dest;
 }
 
-/* What is repeated takes each rail in turn. An answer goes to where the request
- * came from; to copies of it, to each rail in turn: the answer before it may
- * have been lost on the way back, which the request does not take. */
+/* A repeated message takes each rail in turn. An answer goes to the source of the request;
+ * answers to its copies take each rail in turn: the request may pass a route whose reverse
+ * direction loses the answers. */
 static void vqp_conntab_route(vqp_conn_t *conn, unsigned todo,
                               vqp_conn_dest_t *to)
 {
@@ -173,7 +174,7 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     }
 }
 
-/* The next pair of rails without those of @a avoid, if there is one */
+/* The next pair of rails that avoids those of @a avoid, if there is one */
 static void vqp_conn_path_route(vqp_conn_t *conn, const vqp_conn_route_t *avoid,
                                 vqp_conn_dest_t *to)
 {
@@ -198,7 +199,7 @@ int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
     vqp_conn_dest_t to;
 
     if ((conn->state != VQP_CONN_LIVE) && (conn->state != VQP_CONN_CLOSING)) {
-        return 0; /* the peer may not know the cookie yet, or any more */
+        return 0; /* the peer may not have the cookie yet, or any more */
     }
 
     vqp_conn_path_route(conn, avoid, &to);
@@ -214,7 +215,7 @@ int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
     return 1;
 }
 
-/* A RST is not answered, so it is not repeated: one goes to each rail */
+/* A RST is not answered, so it is not repeated: one copy goes to each rail */
 static int vqp_conntab_was_last_rst(vqp_conn_t *conn)
 {
     if (++conn->rsts < vqp_max(conn->tab->config.num_rails, conn->num_dests)) {
@@ -268,7 +269,7 @@ int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action)
             conn->todo &= ~todo;
         }
         if (conn->todo == 0) {
-            vqp_conntab_unqueue(tab); /* END is always the last */
+            vqp_conntab_unqueue(tab); /* END is always the last action */
         }
         return 1;
     }
@@ -280,7 +281,7 @@ int vqp_conntab_next_action(vqp_conntab_t *tab, vqp_conntab_action_t *action)
  * Messages
  */
 
-/* Answer a message that belongs to no connection: ids and cookies swapped */
+/* Answer a message that belongs to no connection by a RST, with ids and cookies swapped */
 static void vqp_conntab_reset(vqp_conntab_t *tab, const vqp_wire_header_t *hdr,
                               const vqp_conn_dest_t *to)
 {
@@ -301,8 +302,8 @@ void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req)
     vqp_conntab_reset(tab, &req->hdr, &tab->rx_from);
 }
 
-/* May a message that has the own cookie be of the peer of the connection, whose
- * own cookie is not known yet? */
+/* May a message with the own cookie prove the peer of the connection, whose cookie is not
+ * known yet? */
 static int vqp_conntab_may_prove(const vqp_conntab_t *tab,
                                  const vqp_conn_t *conn,
                                  const vqp_wire_header_t *hdr)
@@ -312,8 +313,8 @@ static int vqp_conntab_may_prove(const vqp_conntab_t *tab,
     case VQP_WIRE_REP:
         return tab->rx_identity == conn->identity;
     case VQP_WIRE_RST:
-        /* It answers the REQ, which named no cookie of the peer. One that names
-         * one is of somebody who never sent the REQ that was answered here. */
+        /* It answers the REQ, which had no cookie of the peer. If it has one, its
+         * sender did not send the REQ that was answered here. */
         return (hdr->src_cookie == 0) || (conn->state == VQP_CONN_ASKED) ||
                (hdr->flags & VQP_WIRE_FLAG_PROVE);
     default:
@@ -321,7 +322,7 @@ static int vqp_conntab_may_prove(const vqp_conntab_t *tab,
     }
 }
 
-/* The connection that the message names by the own cookie, or by its number */
+/* The connection of the message: by the own cookie, or by its number */
 static vqp_conn_t *vqp_conntab_find(const vqp_conntab_t *tab,
                                     const vqp_wire_header_t *hdr, int *taken)
 {
@@ -342,13 +343,13 @@ static vqp_conn_t *vqp_conntab_find(const vqp_conntab_t *tab,
         return NULL;
     }
 
-    /* Once both cookies are known, both are wanted */
+    /* Once both cookies are known, both must match */
     return ((conn->peer_cookie == hdr->src_cookie) ||
             ((conn->peer_cookie == 0) &&
              vqp_conntab_may_prove(tab, conn, hdr))) ? conn : NULL;
 }
 
-/* A REQ to oneself: only what an own connection sent */
+/* Was the REQ, from the own interface, sent by a connection of this table? */
 static int vqp_conntab_is_own(const vqp_conntab_t *tab,
                               const vqp_wire_header_t *hdr)
 {
@@ -369,8 +370,7 @@ static vqp_status_t vqp_conntab_recv_unknown(vqp_conntab_t *tab)
     return VQP_ERR_RESET;
 }
 
-/* A REQ that no connection is there for. @a taken: its number belongs to another
- * incarnation. */
+/* A REQ without a connection. @a taken: see vqp_conntab_find_number(). */
 static vqp_status_t vqp_conntab_recv_new(vqp_conntab_t *tab, int taken)
 {
     const vqp_wire_header_t *hdr = &tab->rx.hdr;
@@ -405,8 +405,8 @@ static vqp_status_t vqp_conntab_recv_new(vqp_conntab_t *tab, int taken)
     return VQP_OK;
 }
 
-/* Note who the sender of a REQ or REP is. @return 0 if it came from elsewhere
- * than from one of the rails in it, to which the answer proves something. */
+/* Note the identity of the sender of a REQ or REP. @return 0 if its source is none of the
+ * rails in it: an answer would prove nothing. */
 static int vqp_conntab_identify(vqp_conntab_t *tab)
 {
     vqp_conn_dest_t rails[VQP_MAX_RAILS];
@@ -424,8 +424,8 @@ static int vqp_conntab_identify(vqp_conntab_t *tab)
     return 0;
 }
 
-/* A REQ with a proof is one that lacks the own cookie. If the proof is not valid, it
- * is as if there was none. */
+/* A REQ with a proof has it in the place of the own cookie. An invalid proof is treated as
+ * none. */
 static void vqp_conntab_check_proof(vqp_conntab_t *tab)
 {
     vqp_wire_header_t *hdr = &tab->rx.hdr;

@@ -1,9 +1,9 @@
 /*
- * What moves the connections of an interface: messages that come in, timers,
- * and the actions that go out.
+ * The driver of the connections of an interface: received messages, timers, and
+ * actions for the caller.
  * Pure: libc only. Not thread-safe: the caller holds the interface's lock.
  *
- * How it is driven:
+ * Use:
  *
  *     new endpoint    conn = vqp_conn_adopt(); if NULL: vqp_conn_connect()
  *     datagram        vqp_conntab_recv()
@@ -25,21 +25,22 @@
     _(END)
 
 /**
- * What the caller has to do. `peer` is valid until the next vqp_conntab_recv().
+ * Actions: what the caller has to do. `peer` is valid until the next
+ * vqp_conntab_recv().
  *
  * CREATE_PASSIVE  peer: allocate a vqp with queue pairs and call
- *                 vqp_conn_accept(), or vqp_conntab_refuse(); when neither
- *                 (short of memory), the peer asks again.
+ *                 vqp_conn_accept(), or vqp_conntab_refuse(). Without either
+ *                 (short of memory) the peer repeats its request.
  * STATE           conn, only if the configuration asks for it: log the change
  *                 conn->logged -> conn->state, then set logged.
  * CONNECT_QPS     conn, peer->info: move the queue pairs to RTR and RTS, then
  *                 vqp_conn_qps_ready(), vqp_conn_qps_wait() or vqp_conn_fail().
  * SEND            to, data, len, msg_type; conn or NULL: send the datagram.
- *                 Where that fails it counts as lost.
+ *                 A failure counts as a lost datagram.
  * PATH_MSG        conn, peer: a path message for vqp_on_path_message().
  * LIVE            conn: operations may be posted.
- * END             conn, status: the table has forgotten it. VQP_OK: both sides have
- *                 closed it. It may be freed, after vqp_conn_release().
+ * END             conn, status: it is not in the table any more. VQP_OK: both sides
+ *                 have closed it. It may be freed, after vqp_conn_release().
  */
 typedef enum {
 #define VQP_CONNTAB_ACTION_ENUM(_name) VQP_CONNTAB_##_name,
@@ -64,62 +65,62 @@ const char *vqp_conntab_action_name(unsigned type);
 /**
  * Handle one datagram. Everything received is validated.
  *
- * @param [in] from  Where it came from, and the local rail it came in on.
+ * @param [in] from  Its source, and the local rail on which it arrived.
  *
- * @return VQP_OK: it was handled, or is of no interest
+ * @return VQP_OK: it was handled or ignored
  *         VQP_ERR_UNSUPPORTED, VQP_ERR_PROTOCOL: as vqp_wire_decode()
- *         VQP_ERR_RESET: it belongs to no connection, a RST answers it
- *         VQP_ERR_INVALID_PARAM: dropped, a REQ or REP that was sent by none of
- *         the rails that it names
- *         VQP_ERR_NO_RESOURCE: dropped, the actions were not drained (the peer
- *         asks again), or too many passive connections are unproven (a RST asks
- *         the peer to prove that it hears us)
+ *         VQP_ERR_RESET: it belongs to no connection, and is answered by a RST
+ *         VQP_ERR_INVALID_PARAM: dropped, a REQ or REP whose source is none of
+ *         the rails in it
+ *         VQP_ERR_NO_RESOURCE: dropped; the actions were not drained (the peer
+ *         repeats it), or too many passive connections are unproven (a RST requests
+ *         a proof of the peer)
  *         All of it is counted; the caller need not react.
  */
 vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
                               const void *data, size_t len, uint64_t now);
 
 /**
- * In answer to CREATE_PASSIVE: this peer can not be served (its rails do not
- * fit, say). It gets a RST.
+ * In answer to CREATE_PASSIVE: this peer can not be served, for example because its
+ * rails do not fit. It gets a RST.
  */
 void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req);
 
 /**
- * Time at which vqp_conntab_tick() wants to be called: no timer is due
- * earlier. It may be too early, never too late. VQP_CONNTAB_NEVER: no timer.
+ * The time at which vqp_conntab_tick() is to be called. No timer expires earlier.
+ * VQP_CONNTAB_NEVER: there is no timer.
  */
 uint64_t vqp_conntab_next_timeout(const vqp_conntab_t *tab);
 
 /**
- * Do what is due at @a now. A call that comes too late by more than VQP_CONNTAB_LATE says
- * that the process was stopped: the connections get the time back. The caller receives
- * datagrams first: answers may wait.
+ * Handle the timers that have expired at @a now. If the call is late by more than
+ * VQP_CONNTAB_LATE the process was stopped: the time-outs are extended by that time. Call
+ * vqp_conntab_recv() for received datagrams first: answers may be among them.
  */
 void vqp_conntab_tick(vqp_conntab_t *tab, uint64_t now);
 
-/** Rails of the two ends. */
+/** A pair of rails, one of each side. */
 typedef struct vqp_conn_route {
     unsigned rail;      /* own */
     unsigned peer_rail;
 } vqp_conn_route_t;
 
 /**
- * Make a path message: @a action is a SEND. All pairs of rails are taken in turn. It is not
- * repeated from here.
+ * Make a path message: @a action is a SEND. All pairs of rails are taken in turn. The
+ * caller repeats it.
  *
  * @param [in] flags  VQP_WIRE_FLAG_*.
  * @param [in] body   vqp_wire_path_down_t or vqp_wire_path_up_t.
- * @param [in] avoid  Rails that it does not take if there are others; or NULL.
+ * @param [in] avoid  Rails that are not taken if there are others; or NULL.
  *
- * @return 1, or 0 if the connection is not set up on both sides.
+ * @return 1, or 0 if the connection is not LIVE or CLOSING.
  */
 int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
                              uint16_t flags, uint32_t generation,
                              const void *body, const vqp_conn_route_t *avoid,
                              vqp_conntab_action_t *action);
 
-/** Make a SEND: for connping.c. */
+/** Make a SEND. For connping.c. */
 void vqp_conntab_send_action(vqp_conntab_t *tab, vqp_conntab_action_t *action,
                              const vqp_wire_header_t *hdr,
                              const vqp_conn_dest_t *to, const void *body);

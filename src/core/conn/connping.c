@@ -1,4 +1,4 @@
-/* Is a silent peer there? See connping.h. Pure: libc only. */
+/* Ping a silent peer, see connping.h. Pure: libc only. */
 #include "core/conn/connping.h"
 
 #include "core/conn/conn.h"
@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-/* Have the two rails one address? The queue pair is that of a process */
+/* Do both addresses belong to one port? Processes differ by the queue pair only */
 static int vqp_conn_same_port(const uint8_t *gid, uint16_t lid,
                               const vqp_conn_dest_t *dest)
 {
     static const uint8_t none[VQP_GID_LEN];
 
-    /* A datagram without GRH, on InfiniBand, tells the LID only */
+    /* On InfiniBand a datagram without GRH has the LID only */
     return ((memcmp(gid, none, sizeof(none)) == 0) ||
             (memcmp(dest->gid, none, sizeof(none)) == 0)) ?
                    (lid == dest->lid) : (memcmp(gid, dest->gid, sizeof(none)) == 0);
@@ -31,7 +31,7 @@ static int vqp_conn_has_port(const vqp_conn_t *conn, const vqp_conn_dest_t *dest
     return 0;
 }
 
-/* Is the peer behind an own port that works? Then there is no link that can fail */
+/* Does the peer use an own port that works? Then no link can fail */
 static int vqp_conn_is_local(const vqp_conn_t *conn, uint32_t rails)
 {
     const vqp_wire_rail_t *rail;
@@ -54,7 +54,7 @@ static int vqp_conn_is_set_up(const vqp_conn_t *conn)
     return (conn->state == VQP_CONN_LIVE) || (conn->state == VQP_CONN_CLOSING);
 }
 
-/* With another interface behind that port? */
+/* Is the connection with another interface at that port? */
 static int vqp_conn_is_witness(const vqp_conn_t *conn, const vqp_conn_t *other,
                                const vqp_conn_dest_t *to)
 {
@@ -62,8 +62,8 @@ static int vqp_conn_is_witness(const vqp_conn_t *conn, const vqp_conn_t *other,
            vqp_conn_has_port(other, to);
 }
 
-/* The search goes on behind the last one: it may be of the same process as the peer, or
- * of one that has died with it */
+/* Search behind the last witness, which may belong to the process of the peer, or to one
+ * that died together with it */
 static vqp_conn_t *
 vqp_conn_find_witness(vqp_conn_t *conn, const vqp_conn_t *last,
                       const vqp_conn_dest_t *to)
@@ -90,34 +90,34 @@ static void
 vqp_conn_get_answers(const vqp_conn_t *conn, const vqp_conn_t *witness,
                      uint32_t rails, uint64_t now, vqp_conn_answers_t *answers)
 {
-    answers->heard      = conn->heard;
+    answers->peer      = conn->last_rx;
     answers->host       = 0;
-    answers->host_asked = conn->has_witness;
+    answers->host_pinged = conn->has_witness;
     if (vqp_conn_is_local(conn, rails)) {
         answers->host = now;
     } else if ((witness != NULL) && conn->has_witness &&
-               vqp_conn_has_port(conn, &witness->heard_from)) {
-        answers->host = witness->heard;
+               vqp_conn_has_port(conn, &witness->last_rx_from)) {
+        answers->host = witness->last_rx;
     }
 }
 
-/* It is asked again if it has answered, from where the peer would answer from */
+/* Keep a witness that has answered from a port of the peer */
 static int vqp_conn_is_kept(const vqp_conn_t *conn, const vqp_conn_t *witness,
                             const vqp_conn_dest_t *to)
 {
-    return (witness != NULL) && (witness->heard >= conn->witness_asked) &&
-           vqp_conn_has_port(conn, &witness->heard_from) &&
+    return (witness != NULL) && (witness->last_rx >= conn->witness_pinged) &&
+           vqp_conn_has_port(conn, &witness->last_rx_from) &&
            vqp_conn_is_witness(conn, witness, to);
 }
 
-static void vqp_conn_ask(vqp_conn_t *conn, const vqp_conn_dest_t *to,
+static void vqp_conn_make_ping(vqp_conn_t *conn, const vqp_conn_dest_t *to,
                          vqp_conntab_action_t *action)
 {
     vqp_conn_dest_t dest = *to;
     vqp_wire_header_t hdr;
     unsigned i;
 
-    /* The same port, but the queue pair of this process */
+    /* The port of @a to, and the queue pair of this connection's peer */
     for (i = 0; i < conn->num_dests; ++i) {
         if (vqp_conn_same_port(conn->dests[i].gid, conn->dests[i].lid, to)) {
             dest = conn->dests[i];
@@ -152,18 +152,18 @@ unsigned vqp_conn_ping(vqp_conn_t *conn, uint32_t rails, uint64_t now,
         (void)vqp_conn_set_route(conn, conn->pings++, &to);
     } while (!(rails & (1u << to.rail)));
 
-    vqp_conn_ask(conn, &to, &actions[0]);
+    vqp_conn_make_ping(conn, &to, &actions[0]);
     if (!vqp_conn_is_kept(conn, witness, &to)) {
         witness = vqp_conn_find_witness(conn, witness, &to);
     }
     if (witness == NULL) {
-        return 1; /* none has this port: the next question goes to another one */
+        return 1; /* none at this port: the next ping goes to another port */
     }
 
     vqp_cover(CONN_WITNESS);
     conn->has_witness   = 1;
     conn->witness       = witness->cookie;
-    conn->witness_asked = now;
-    vqp_conn_ask(witness, &to, &actions[1]);
+    conn->witness_pinged = now;
+    vqp_conn_make_ping(witness, &to, &actions[1]);
     return 2;
 }

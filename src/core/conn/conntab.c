@@ -1,6 +1,5 @@
 /*
- * Which connections an interface has, and which of them is meant; their timers,
- * and their pending actions. Pure: libc only.
+ * The table of connections, see conntab.h. Pure: libc only.
  */
 #include "core/conn/conntab.h"
 
@@ -65,7 +64,7 @@ vqp_status_t vqp_conntab_init(vqp_conntab_t *tab,
 }
 
 /*
- * Who a peer is
+ * Identity of a peer
  */
 
 unsigned vqp_conntab_rails(const vqp_conntab_t *tab,
@@ -94,7 +93,7 @@ int vqp_conntab_is_rail(const vqp_conn_dest_t *rail,
         return 0;
     }
 
-    /* A datagram without GRH, on InfiniBand, has the LID only */
+    /* On InfiniBand a datagram without GRH has the LID only */
     return (memcmp(addr->gid, none, sizeof(none)) == 0) ?
                    (rail->lid == addr->lid) :
                    (memcmp(rail->gid, addr->gid, sizeof(addr->gid)) == 0);
@@ -116,7 +115,7 @@ uint64_t vqp_conntab_identity(const vqp_conntab_t *tab, uint64_t iface_id,
     unsigned i;
 
     for (i = 0; i < num; ++i) {
-        /* An address on InfiniBand may lack the GID, but not the LID */
+        /* On InfiniBand an address may lack the GID, but not the LID */
         memcpy(half, rails[i].gid, sizeof(half));
         hash = vqp_conntab_mix(hash, ((uint64_t)rails[i].qpn << 16) |
                                      rails[i].lid);
@@ -137,8 +136,8 @@ uint64_t vqp_conntab_proof(const vqp_conntab_t *tab, uint64_t identity,
 }
 
 /*
- * Records of peers. A peer with connections has its record in the slot of one
- * of them; one without, in the ring of idle ones.
+ * Records of peers. The record of a peer with connections is in the slot of one of them;
+ * that of a peer without, in the ring of idle records.
  */
 
 static vqp_peer_t **vqp_conntab_peer_ref(const vqp_conntab_t *tab, uint64_t id)
@@ -152,7 +151,7 @@ static vqp_peer_t **vqp_conntab_peer_ref(const vqp_conntab_t *tab, uint64_t id)
     return ref;
 }
 
-/* Move a record that stands in the hash; @a from becomes free */
+/* Move a record that is in the hash; @a from becomes free */
 static void vqp_conntab_move_peer(vqp_conntab_t *tab, vqp_peer_t *from,
                                   vqp_peer_t *to)
 {
@@ -167,7 +166,7 @@ static void vqp_conntab_move_peer(vqp_conntab_t *tab, vqp_peer_t *from,
     }
 }
 
-/* The record of the peer, which from now on has a connection */
+/* The record of the peer, for its new connection */
 static vqp_peer_t *vqp_conntab_get_peer(vqp_conntab_t *tab, vqp_conn_t *conn)
 {
     vqp_peer_t **ref = vqp_conntab_peer_ref(tab, conn->identity);
@@ -192,8 +191,8 @@ static void vqp_conntab_forget_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
     peer->id = 0;
 }
 
-/* The record of a peer whose last connection has gone. One that holds nothing
- * takes nobody's place: any datagram can make such records. */
+/* Keep the record of a peer without connections. An empty record, which any datagram can
+ * create, is dropped: it must not overwrite another one. */
 static void vqp_conntab_park_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
 {
     vqp_peer_t *place = tab->idle_free;
@@ -287,8 +286,8 @@ vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t identity,
     return found;
 }
 
-/* The lowest number above @a above that was never used: connections above the
- * highest used one are those of peers that have not proven to hear us */
+/* The lowest number above @a above that was never used, and that no connection of an
+ * unproven peer has: these may be above the highest used one */
 static uint32_t vqp_conntab_next_number(const vqp_peer_t *peer, uint32_t above)
 {
     uint32_t number = vqp_max(peer->highest, above) + 1;
@@ -348,7 +347,7 @@ vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
         }
         vqp_peer_use(peer, number);
     } else if (conn->peer_id == tab->config.iface_id) {
-        vqp_peer_use(&tab->loop, number); /* given already, by the twin */
+        vqp_peer_use(&tab->loop, number); /* the twin has given it */
     }
 
     conn->number = number;
@@ -418,8 +417,8 @@ void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn)
 }
 
 /*
- * Timers: a list without order, and a lower bound of what is due in it. Only
- * connections that are being set up or closed stand in it.
+ * Timers: an unordered list of connections that are being set up or closed, and a lower
+ * bound of their expiry.
  */
 
 void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
@@ -431,7 +430,7 @@ void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
         if (tab->timers != NULL) {
             tab->timers->timer_prev = conn;
         } else {
-            vqp_conntab_restart_timer(tab); /* it was that of the last one */
+            vqp_conntab_restart_timer(tab); /* next_due may be outdated */
         }
         tab->timers = conn;
     }
@@ -454,7 +453,7 @@ void vqp_conntab_stop_timer(vqp_conntab_t *tab, vqp_conn_t *conn)
 }
 
 /*
- * Actions: connections that have some stand in a queue.
+ * Actions: a queue of connections with pending actions.
  */
 
 void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo)

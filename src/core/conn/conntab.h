@@ -1,19 +1,17 @@
 /*
- * All connections of one interface: which there are, which peer they are with,
- * their timers, and the actions that wait to be handed out. A data structure:
- * conn.c decides what becomes of a connection, conndrive.c feeds messages and time
- * in and hands the actions out.
+ * The table of all connections of one interface: lookup, peers, timers, and pending
+ * actions. A data structure: conn.c has the state machine of a connection, conndrive.c
+ * passes in messages and time and hands out the actions.
  * Pure: libc only. Not thread-safe: the caller holds the interface's lock.
  *
- * A peer is an interface id together with all rails (GID or LID, and control
- * queue pair) behind which it is: its identity. So one that claims another's
- * interface id is another peer.
+ * A peer is identified by its interface id and all of its rails (GID or LID, and control
+ * queue pair). So a sender that claims another's interface id is another peer.
  *
- * Numbers are never used twice with a peer whose record is there. A record
- * stays when the last connection with its peer has gone. Memory is bounded: a
- * record is in one of the peer's connections, and afterwards in one of
- * `num_idle` places, which are overwritten in turn when none is free. Whoever has lost a record
- * begins at 1 again, and gets the highest number from the other side.
+ * A number is never used twice with a peer that has a record. The record outlives the
+ * last connection with its peer. Memory is bounded: the record is in one of the peer's
+ * connections, and afterwards in one of `num_idle` entries, which are overwritten in turn
+ * if none is free. A side whose record was overwritten begins at 1 again, and gets the
+ * highest number from the other side.
  *
  * Loopback: the peer may be the interface itself. A connection then has a twin
  * of the same id and number, distinguished by cookies, and is never paired with
@@ -26,19 +24,19 @@
 #include "core/conn/wire.h"
 
 #define VQP_CONNTAB_NEVER UINT64_MAX
-#define VQP_CONNTAB_LOOK  100000000ul /* ns between two looks at the timers, at most */
-#define VQP_CONNTAB_LATE  100000000ul /* ns by which a look may be late: see
+#define VQP_CONNTAB_LOOK  100000000ul /* ns between two checks of the timers, at most */
+#define VQP_CONNTAB_LATE  100000000ul /* ns by which a check may be late: see
                                          vqp_conntab_tick() */
 
 #define VQP_CONN_STATES(_) \
-    _(NEW, "too many REQs to this peer are unanswered: not sent yet") \
-    _(REQ, "REQ sent, nothing heard of the peer") \
-    _(ASKED, "made for a REQ of a peer that has not proven to hear us") \
-    _(PEER, "the peer is known, own queue pairs are being connected") \
-    _(READY, "own queue pairs connected, the peer's not yet known to be") \
+    _(NEW, "REQ not sent yet: too many REQs to this peer are unanswered") \
+    _(REQ, "REQ sent, no answer received") \
+    _(ASKED, "created for the REQ of a peer that is not proven yet") \
+    _(PEER, "the peer is proven, the own queue pairs are being connected") \
+    _(READY, "own queue pairs connected, waiting for those of the peer") \
     _(LIVE, "both sides are connected") \
     _(CLOSING, "BYE sent, not answered yet") \
-    _(CLOSED, "it has ended: the table has forgotten it")
+    _(CLOSED, "ended: it is not in the table any more")
 
 typedef enum {
 #define VQP_CONN_STATE_ENUM(_name, _help) VQP_CONN_##_name,
@@ -58,9 +56,9 @@ typedef struct vqp_conn_dest {
 } vqp_conn_dest_t;
 
 typedef struct vqp_conn {
-    uint64_t              cookie;      /* own name of the connection */
-    uint64_t              peer_cookie; /* zero: the peer has not proven that it
-                                          hears us, see conn.h */
+    uint64_t              cookie;      /* identifies this side */
+    uint64_t              peer_cookie; /* identifies the peer's side; zero: the peer
+                                          is not proven, see conn.h */
     uint64_t              peer_id;     /* interface id */
     uint32_t              number;
     uint32_t              retransmits; /* messages that were repeated */
@@ -69,12 +67,12 @@ typedef struct vqp_conn {
     uint8_t               logged;      /* the state that the caller has logged */
     uint8_t               owned;       /* an endpoint uses it */
     uint8_t               passive;     /* the peer created it */
-    uint8_t               peer_closed; /* no endpoint uses the peer's side: it
-                                          said so by a BYE, or by the RST at
-                                          the end of its interface */
+    uint8_t               peer_closed; /* no endpoint uses the peer's side: a BYE
+                                          arrived, or the RST at the end of its
+                                          interface */
 
-    /* What follows belongs to conn.c and conntab.c */
-    uint8_t               want_close;  /* say BYE once LIVE */
+    /* Private to src/core/conn */
+    uint8_t               want_close;  /* send BYE once LIVE */
     uint8_t               peer_ready;  /* have_yours has arrived */
     uint8_t               qps_wait;    /* PEER: own queue pairs can not be connected
                                           yet */
@@ -83,32 +81,32 @@ typedef struct vqp_conn {
     uint8_t               timed;       /* in the list of timers */
     uint8_t               num_dests;
     uint8_t               unproven;    /* counted in tab->num_unproven */
-    uint8_t               answers;     /* to the present request */
-    uint8_t               answer_rail; /* of the peer: that the first of them
-                                          went to */
+    uint8_t               answers;     /* sent for the current request */
+    uint8_t               answer_rail; /* of the peer: destination of the first of
+                                          them */
     uint8_t               ack_flags;   /* of the BYE_ACK to be sent */
     uint8_t               rst_flags;   /* of the RST to be sent */
-    uint8_t               rsts;        /* of it that were sent, to each rail one */
+    uint8_t               rsts;        /* copies of it sent, one to each rail */
     uint16_t              attempt;     /* messages repeated; selects the rail */
-    uint16_t              path_turn;   /* path messages sent; likewise */
-    uint16_t              pings;       /* times that the peer was asked; likewise */
-    uint8_t               has_witness; /* the last question had one */
+    uint16_t              path_turn;   /* path messages sent; selects the rails */
+    uint16_t              pings;       /* pings sent to the peer; selects the rails */
+    uint8_t               has_witness; /* the last ping went to a witness too */
     uint32_t              witness_turn; /* bucket of the last witness */
     uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
     uint32_t              serial;      /* of the newest own BYE */
     uint32_t              peer_serial; /* of the newest BYE of the peer */
-    int                   status;      /* vqp_status_t: why it has ended */
-    uint64_t              identity;    /* of the peer: its id and its rails */
-    uint64_t              asked_by;    /* cookie in the latest REQ that did not
-                                          have the own one */
-    uint64_t              proof;       /* what the peer wants to see in a REQ, or zero */
-    uint64_t              heard;       /* ns: when the peer sent a message last */
-    uint64_t              witness;     /* cookie of the connection that was asked last
-                                          for this one, see connping.h; or 0 */
-    uint64_t              witness_asked; /* ns: when */
-    uint64_t              interval;    /* until the next repetition, ns */
-    uint64_t              due;         /* time of the next repetition */
-    uint64_t              give_up;     /* time when repeating ends */
+    int                   status;      /* vqp_status_t: the reason why it has ended */
+    uint64_t              identity;    /* of the peer, vqp_conntab_identity() */
+    uint64_t              asked_by;    /* cookie of the sender of the latest REQ
+                                          without the own cookie */
+    uint64_t              proof;       /* that the peer requires in a REQ, or zero */
+    uint64_t              last_rx;     /* ns: last message of the peer */
+    uint64_t              witness;     /* cookie of the connection that was pinged last
+                                          as a witness, see connping.h; or 0 */
+    uint64_t              witness_pinged; /* ns: when */
+    uint64_t              interval;    /* ns until the next repetition */
+    uint64_t              due;         /* ns: next repetition */
+    uint64_t              give_up;     /* ns: time-out */
     const vqp_wire_info_t *local;
     struct vqp_conntab    *tab;
     vqp_peer_t            *peer;
@@ -119,8 +117,8 @@ typedef struct vqp_conn {
     struct vqp_conn       *timer_next;
     struct vqp_conn       *timer_prev;
     vqp_peer_t            slot;        /* room for the record of the peer */
-    vqp_conn_dest_t       from;        /* sender of the latest request */
-    vqp_conn_dest_t       heard_from;  /* sender of the latest message */
+    vqp_conn_dest_t       from;        /* source of the latest request */
+    vqp_conn_dest_t       last_rx_from; /* source of the latest message */
     vqp_conn_dest_t       dests[VQP_MAX_RAILS]; /* all rails of the peer */
 } vqp_conn_t;
 
@@ -141,26 +139,26 @@ enum {
 #define VQP_CONNTAB_COUNTERS(_) \
     _(connects, "connections created for an endpoint") \
     _(accepts, "connections created for a peer") \
-    _(adoptions, "connections of a peer that an endpoint took over") \
+    _(adoptions, "connections of a peer that an endpoint adopted") \
     _(sent, "control messages sent") \
     _(received, "control messages received") \
     _(retransmits, "control messages repeated for lack of an answer") \
-    _(duplicates, "control messages that said nothing new") \
-    _(stale, "control messages of a connection that is not there (any more)") \
+    _(duplicates, "control messages without new information") \
+    _(stale, "control messages of a connection that does not exist (any more)") \
     _(malformed, "control messages that are not valid") \
     _(unknown_type, "control messages of an unknown type or version") \
     _(unknown_feature, "control messages with a feature bit not known here") \
     _(ignored, "path messages of a connection that is not set up, ignored") \
     _(path_sent, "path messages sent") \
-    _(pings, "peers that were silent, and witnesses, asked for an answer") \
+    _(pings, "pings to peers that were silent, and to witnesses") \
     _(rst_sent, "resets sent") \
     _(rst_received, "resets of a known connection received") \
     _(timeouts, "connections that the peer did not answer in time") \
     _(overruns, "control messages dropped, actions had not been drained") \
-    _(refused, "requests dropped, too many peers have not proven to hear us: " \
-               "a proof was asked for") \
+    _(refused, "requests dropped, too many peers are not proven: a proof was " \
+               "requested") \
     _(proven, "requests that had this proof") \
-    _(misplaced, "requests dropped, their sender is none of the rails in them") \
+    _(misplaced, "requests dropped, their source is none of the rails in them") \
     _(renumbered, "connections whose number the peer had used before") \
     _(yields, "times that control messages were left for later, to let others in")
 
@@ -175,13 +173,12 @@ typedef struct vqp_conntab_config {
     uint64_t retry_first;     /* ns until a message is first repeated; it
                                  doubles (plus up to a quarter, by cookie) */
     uint64_t retry_max;       /* ns, upper limit of the above */
-    uint64_t connect_timeout; /* ns without an answer to this connection, nor a first
-                                 one to another of the peer, until END */
+    uint64_t connect_timeout; /* ns to END without an answer, neither to this
+                                 connection nor a first one to another of the peer */
     uint64_t close_timeout;   /* ns from BYE to giving up on the answer */
     uint64_t secret[2];       /* random: the key of identities and proofs */
     uint32_t features;        /* VQP_WIRE_FEATURE_*, sent along */
-    uint32_t max_unproven;    /* passive connections whose peer has not proven
-                                 to hear us, >= 1 */
+    uint32_t max_unproven;    /* passive connections whose peer is not proven, >= 1 */
     uint8_t  num_rails;       /* local rails that can send */
     uint8_t  log_states;      /* hand out STATE actions */
     uint8_t  hash_order;      /* log2 of the buckets of each hash, <= 24 */
@@ -195,10 +192,10 @@ typedef struct vqp_conntab {
     vqp_conn_t         **cookies;     /* hash by own cookie */
     vqp_peer_t          *idle;        /* num_idle records */
     vqp_peer_t          *idle_free;   /* those without a peer, a list */
-    uint32_t             idle_next;   /* the place to be overwritten next */
+    uint32_t             idle_next;   /* the record to be overwritten next */
     uint32_t             num_conns;
-    uint32_t             num_unproven; /* passive ones that exist and were made without
-                                           a proof */
+    uint32_t             num_unproven; /* passive connections that were created without
+                                           a proof, and not freed or proven yet */
     vqp_peer_t           loop;        /* numbers of REQs to oneself */
     vqp_conn_t          *action_head;
     vqp_conn_t          *action_tail;
@@ -209,49 +206,51 @@ typedef struct vqp_conntab {
     vqp_conn_t          *rx_path;     /* whose path message rx is, pending */
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
     uint8_t              rx_rst;      /* a RST that belongs to no connection */
-    uint8_t              rx_proven;   /* rx is a REQ with the proof it was asked for */
-    vqp_conn_dest_t      rx_from;     /* the sender of rx */
+    uint8_t              rx_proven;   /* rx is a REQ with a valid proof */
+    vqp_conn_dest_t      rx_from;     /* the source of rx */
     uint64_t             rx_identity; /* of the rails in rx, if it has any */
     vqp_conn_dest_t      rst_to;
     vqp_wire_header_t    rst;
     vqp_wire_msg_t       rx;
 } vqp_conntab_t;
 
-/** Bytes of memory that vqp_conntab_init() wants. */
+/** Bytes of memory that vqp_conntab_init() needs. */
 size_t vqp_conntab_mem_size(const vqp_conntab_config_t *config);
 
 /**
+ * Initialize an empty table.
+ *
  * @param [in] mem  vqp_conntab_mem_size() bytes, aligned as by malloc, which
  *                  outlive the table; the caller frees them.
  *
- * @return VQP_OK, VQP_ERR_INVALID_PARAM when the configuration makes no sense.
+ * @return VQP_OK, VQP_ERR_INVALID_PARAM if the configuration is not valid.
  */
 vqp_status_t vqp_conntab_init(vqp_conntab_t *tab,
                               const vqp_conntab_config_t *config, void *mem);
 
-/** Has nothing of the peer arrived for a REQ that this side sent, or will? */
+/** Is a REQ of this side unanswered, or not sent yet? */
 static inline int vqp_conn_is_unanswered(const vqp_conn_t *conn)
 {
     return (conn->state == VQP_CONN_NEW) || (conn->state == VQP_CONN_REQ);
 }
 
-/** Where a peer's REQ or REP says that its rails are. @return Their number. */
+/** The rails of a peer, from its REQ or REP. @return Their number. */
 unsigned vqp_conntab_rails(const vqp_conntab_t *tab,
                            const vqp_wire_info_t *info, vqp_conn_dest_t *dests);
 
-/** Is @a addr, as a datagram has it, that control queue pair? */
+/** Is @a addr, the source of a datagram, that control queue pair? */
 int vqp_conntab_is_rail(const vqp_conn_dest_t *rail,
                         const vqp_conn_dest_t *addr);
 
-/** What a peer is known by, never zero: its interface id and its rails. */
+/** A hash that identifies a peer by its interface id and its rails; never zero. */
 uint64_t vqp_conntab_identity(const vqp_conntab_t *tab, uint64_t iface_id,
                               const vqp_conn_dest_t *rails, unsigned num);
 
 /**
- * What the sender of a REQ has to send back as a proof that it receives what is sent
- * to its rails; never zero. Nothing is stored for it.
+ * The value that the sender of a REQ has to send back as a proof that it receives messages
+ * at its rails; never zero. Nothing is stored for it.
  *
- * @param identity  Of its interface and rails.
+ * @param [in] identity  vqp_conntab_identity() of the sender.
  */
 uint64_t vqp_conntab_proof(const vqp_conntab_t *tab, uint64_t identity,
                            const vqp_wire_header_t *req);
@@ -260,26 +259,25 @@ uint64_t vqp_conntab_proof(const vqp_conntab_t *tab, uint64_t identity,
 const vqp_peer_t *vqp_conntab_find_peer(const vqp_conntab_t *tab,
                                         uint64_t identity);
 
-/** Is there a connection of that cookie? */
+/** The connection with that own cookie, or NULL. */
 vqp_conn_t *vqp_conntab_find_cookie(const vqp_conntab_t *tab, uint64_t cookie);
 
 /**
- * The connection that a REQ asks for which does not know the own cookie.
+ * The connection of a REQ without the own cookie, by its number; or NULL.
  *
- * @param [out] taken  Another connection, of another incarnation, has the
- *                     number. May be NULL.
+ * @param [out] taken  The number belongs to another connection of that peer, whose
+ *                     cookie differs. May be NULL.
  */
 vqp_conn_t *vqp_conntab_find_number(const vqp_conntab_t *tab, uint64_t identity,
                                     uint32_t number, uint64_t peer_cookie,
                                     int *taken);
 
 /**
- * Enter a connection, under its cookie and identity.
+ * Insert a connection, by its cookie and identity.
  *
- * @param [in] number  The number in the peer's REQ, which counts as used when
- *                     the peer has proven that it hears us, see
- *                     vqp_conntab_proven(); or zero for the next one of the
- *                     peer, which counts as used at once.
+ * @param [in] number  The number in the peer's REQ, which counts as used once the
+ *                     peer is proven, see vqp_conntab_proven(); or zero for the next
+ *                     number of the peer, which counts as used at once.
  *
  * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: no number is left.
  */
@@ -287,32 +285,32 @@ vqp_status_t vqp_conntab_link(vqp_conntab_t *tab, vqp_conn_t *conn,
                               uint32_t number);
 
 /**
- * Give a connection the next number, and one above @a above.
+ * Give a connection the next number that is above @a above.
  *
- * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: none is left, the old one stays.
+ * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: none is left, the number is unchanged.
  */
 vqp_status_t vqp_conntab_renumber(vqp_conntab_t *tab, vqp_conn_t *conn,
                                   uint32_t above);
 
-/** The peer has proven that it hears us: its number counts as used. */
+/** The peer of the connection is proven: its number counts as used. */
 void vqp_conntab_proven(vqp_conntab_t *tab, vqp_conn_t *conn);
 
-/** It does not count as unproven any more. No-op if it does not. */
+/** Do not count the connection as unproven any more. No-op if it is not counted. */
 void vqp_conntab_uncount(vqp_conntab_t *tab, vqp_conn_t *conn);
 
-/** Forget a connection, and its timer. Its actions stay. No-op if unlinked. */
+/** Remove a connection and its timer. Its actions stay. No-op if it is not linked. */
 void vqp_conntab_unlink(vqp_conntab_t *tab, vqp_conn_t *conn);
 
-/** Add to conn->todo and see that it is handed out. */
+/** Add pending actions, VQP_CONN_ACT_*. */
 void vqp_conntab_post(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
 
-/** Take pending actions back. */
+/** Remove pending actions. */
 void vqp_conntab_cancel(vqp_conntab_t *tab, vqp_conn_t *conn, unsigned todo);
 
-/** The first connection in the queue of actions has none left. */
+/** Remove the first connection from the queue of actions: it has none left. */
 void vqp_conntab_unqueue(vqp_conntab_t *tab);
 
-/** Let conn->due, just set, be looked at; or stop that. */
+/** Start or update the timer, which expires at conn->due; or stop it. */
 void vqp_conntab_start_timer(vqp_conntab_t *tab, vqp_conn_t *conn);
 void vqp_conntab_stop_timer(vqp_conntab_t *tab, vqp_conn_t *conn);
 
@@ -324,19 +322,19 @@ static inline void vqp_conntab_set_now(vqp_conntab_t *tab, uint64_t now)
 }
 
 /**
- * Look at the timers in VQP_CONNTAB_LOOK at the latest: who looks later was stopped, which
- * a look at the end of a long time would not show.
+ * Request the next check of the timers within VQP_CONNTAB_LOOK. If it comes much later the
+ * process was stopped meanwhile, see vqp_conntab_tick().
  */
 static inline void vqp_conntab_restart_timer(vqp_conntab_t *tab)
 {
     tab->next_due = tab->now + VQP_CONNTAB_LOOK;
 }
 
-/** A message of the peer, which has proven who it is, came in. */
-static inline void vqp_conn_note_heard(vqp_conn_t *conn)
+/** Note a message of the peer, which is proven. */
+static inline void vqp_conn_note_rx(vqp_conn_t *conn)
 {
-    conn->heard      = conn->tab->now;
-    conn->heard_from = conn->tab->rx_from;
+    conn->last_rx      = conn->tab->now;
+    conn->last_rx_from = conn->tab->rx_from;
 }
 
 #endif

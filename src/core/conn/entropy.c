@@ -35,7 +35,7 @@ uint32_t vqp_entropy_label(uint64_t salt, unsigned index)
     uint32_t high = (uint32_t)(key >> 58);
 
     if ((high == 0) && (port == 0)) {
-        high = 1; /* the same port by another label than zero */
+        high = 1; /* the same port, by a label that is not zero */
     }
 
     return (high << 14) | (port ^ high);

@@ -1,9 +1,9 @@
 /*
- * Which flow each path is, for a network that picks a link by a hash of the
- * packet's header. Pure: libc only.
+ * The flow label of each path, for networks that select a link by a hash of the packet's
+ * header. Pure: libc only.
  *
- * On RoCEv2 devices make the UDP source port of a queue pair's flow label; on
- * InfiniBand and in IPv6 the label itself is what is hashed.
+ * With RoCEv2, devices derive the UDP source port from a queue pair's flow label. On
+ * InfiniBand and in IPv6 the label itself is hashed.
  */
 #ifndef VQP_CORE_CONN_ENTROPY_H
 #define VQP_CORE_CONN_ENTROPY_H
@@ -16,7 +16,7 @@
 /**
  * The flow label of a path.
  *
- * @param [in] salt   Random, and another one for each connection and side.
+ * @param [in] salt   Random, different for each connection and side.
  * @param [in] index  Of the flow; modulo 2^14.
  *
  * @return Not zero: for a label of zero the device chooses the port. Labels of
@@ -26,7 +26,7 @@
  */
 uint32_t vqp_entropy_label(uint64_t salt, unsigned index);
 
-/** The UDP source port that devices make of a label. */
+/** The UDP source port that devices derive from a label. */
 static inline uint16_t vqp_entropy_port(uint32_t label)
 {
     return (uint16_t)(VQP_ENTROPY_PORT_MIN |

@@ -22,11 +22,11 @@ int vqp_peer_is_used(const vqp_peer_t *peer, uint32_t number)
         return 0;
     }
 
-    bit = number - peer->gap_base; /* huge when below gap_base: used */
+    bit = number - peer->gap_base; /* 64 or more if below gap_base: used */
     return (bit >= 64) || !((peer->gap >> bit) & 1);
 }
 
-/* Let gap_base be the lowest number of the gap, so that the mask reaches up */
+/* Move gap_base to the lowest number of the gap */
 static void vqp_peer_trim_gap(vqp_peer_t *peer)
 {
     unsigned shift;
@@ -57,8 +57,7 @@ void vqp_peer_use(vqp_peer_t *peer, uint32_t number)
 
     if (number > (peer->highest + 1)) {
         /* Only a REQ of the peer skips numbers. The peer limits its unanswered
-         * REQs, so numbers 64 or more below this one are those that it has given
-         * up */
+         * REQs, so it has given up numbers that are 64 or more below this one */
         vqp_cover(PEER_GAP);
         if ((number - peer->gap_base) >= 64) {
             vqp_cover(PEER_GAP_SHIFTED);

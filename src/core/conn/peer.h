@@ -1,12 +1,11 @@
 /*
- * What an interface remembers of a peer: which connection numbers of the pair
- * have been used. It outlives the connections, so that no number is used
- * twice and a late duplicate of an old REQ does not create anything.
- * Pure: libc only.
+ * The record of a peer: which connection numbers were used with it. It outlives the
+ * connections, so that no number is used twice and a late copy of an old REQ does not
+ * create a connection. Pure: libc only.
  *
- * Invariant: a number is "used" when it is at most `highest` and not one of the
- * gap (numbers below `highest` that only the peer can have
- * given, and whose REQ has not come yet: it was overtaken).
+ * Invariant: a number is "used" if it is at most `highest` and not in the gap. The gap
+ * has the numbers below `highest` whose REQ, from the peer, has not arrived yet: later
+ * REQs have overtaken it.
  */
 #ifndef VQP_CORE_CONN_PEER_H
 #define VQP_CORE_CONN_PEER_H
@@ -14,8 +13,8 @@
 #include "core/status.h"
 
 /*
- * REQs to one peer that may be unanswered at once. A sender holds further ones
- * back, so that the numbers which were overtaken fit a 64-bit mask.
+ * REQs to one peer that may be unanswered at once. Further ones wait, so that the numbers
+ * in the gap fit a 64-bit mask.
  */
 #define VQP_PEER_MAX_UNANSWERED 64
 
@@ -24,9 +23,8 @@ struct vqp_conn;
 typedef struct vqp_peer {
     uint64_t         id;       /* identity of the peer, see conntab.h; zero: the
                                   record is free */
-    uint64_t         gap;      /* bit i: gap_base + i has not been seen */
-    uint64_t         answered; /* ns: when a connection got its first answer last;
-                                  0: none did */
+    uint64_t         gap;      /* bit i: gap_base + i is in the gap */
+    uint64_t         answered; /* ns: last first answer to a connection; 0: none */
     uint32_t         gap_base;
     uint32_t         highest;  /* highest number in either direction */
     uint32_t         num_new;  /* connections that wait to send their REQ */
@@ -35,15 +33,15 @@ typedef struct vqp_peer {
     struct vqp_peer *next;     /* in its hash chain */
 } vqp_peer_t;
 
-/** Start the record of a peer: no number has been used. */
+/** Initialize the record of a peer: no number is used. */
 void vqp_peer_init(vqp_peer_t *peer, uint64_t id);
 
-/** Was the connection of that number surely created before? */
+/** Is the number used? */
 int vqp_peer_is_used(const vqp_peer_t *peer, uint32_t number);
 
 /**
- * Note a number as used. What it skips above the highest one becomes the gap;
- * of a longer gap than the mask holds, the lowest numbers count as used.
+ * Mark a number as used. The numbers that it skips above the highest one are added to the
+ * gap. If the gap exceeds the mask, its lowest numbers count as used.
  */
 void vqp_peer_use(vqp_peer_t *peer, uint32_t number);
 

@@ -1,6 +1,6 @@
 /*
- * SipHash-2-4 of 64-bit words: a keyed hash which nobody can compute or continue who
- * does not have the key, from however many results. Source: Aumasson, Bernstein,
+ * SipHash-2-4 of 64-bit words: a keyed hash that can not be computed without the key, even
+ * if many results are known. Source: Aumasson, Bernstein,
  * "SipHash: a fast short-input PRF", 2012. Pure: libc only.
  */
 #ifndef VQP_CORE_CONN_SIPHASH_H
@@ -29,7 +29,7 @@ static inline void vqp_siphash_rounds(uint64_t v[4], unsigned num)
     }
 }
 
-/** The hash of @a num words, as that of their bytes in little-endian order. */
+/** The hash of @a num words, in little-endian byte order. */
 static inline uint64_t vqp_siphash(const uint64_t key[2], const uint64_t *words,
                                    unsigned num)
 {

@@ -1,8 +1,7 @@
 /*
  * Control messages: encoding, and decoding with full validation.
- * Pure: libc only. Everything goes byte by byte through a cursor, so neither
- * alignment nor the host's byte order matter, and the length of what was read
- * is known at each point.
+ * Pure: libc only. All fields are read and written byte by byte through a cursor, so
+ * neither alignment nor the host's byte order matters.
  */
 #include "core/conn/wire.h"
 #include "core/le.h"
@@ -159,7 +158,7 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
     info->key_layout = (uint16_t)vqp_le_get(&pos, 2);
     pos             += 2;
 
-    /* Before anything is read that they count */
+    /* Validate the numbers before they are used */
     if ((info->num_rails > VQP_MAX_RAILS) ||
         (info->num_paths > VQP_MAX_PATHS) ||
         (len != (VQP_WIRE_INFO_LEN +
@@ -294,7 +293,7 @@ size_t vqp_wire_encode(const vqp_wire_header_t *hdr, const void *body,
     return (size_t)(pos - start);
 }
 
-/* The part of the header that every type shares, except its type and length */
+/* The fields of the header behind type and length */
 static void vqp_wire_get_header(const uint8_t *pos, vqp_wire_header_t *hdr)
 {
     hdr->features   = (uint32_t)vqp_le_get(&pos, 4);
@@ -308,7 +307,7 @@ static void vqp_wire_get_header(const uint8_t *pos, vqp_wire_header_t *hdr)
     hdr->serial     = (uint32_t)vqp_le_get(&pos, 4);
 }
 
-/* Which cookies and serial numbers a type must carry */
+/* Has the header the cookies and the serial number that its type requires? */
 static int vqp_wire_header_is_valid(const vqp_wire_header_t *hdr)
 {
     if ((hdr->number == 0) || (hdr->number > VQP_WIRE_NUMBER_MAX) ||
@@ -318,7 +317,7 @@ static int vqp_wire_header_is_valid(const vqp_wire_header_t *hdr)
 
     switch (hdr->type) {
     case VQP_WIRE_REQ:
-        /* a connected sender has the receiver's cookie */
+        /* A connected sender has the receiver's cookie */
         return (hdr->src_cookie != 0) &&
                ((hdr->dst_cookie != 0) ||
                 !(hdr->flags & VQP_WIRE_FLAG_HAVE_YOURS));

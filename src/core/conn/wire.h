@@ -23,10 +23,10 @@
  *                          with the flag that says so; else zero
  *   56
  *
- * BYE, BYE_ACK and RST end here. REQ and REP go on with what the sender's side
- * of the connection is made of:
+ * BYE, BYE_ACK and RST end here. REQ and REP describe the sender's side of the
+ * connection:
  *
- *   56  u64 ring_addr      AM ring that the receiver of this writes into
+ *   56  u64 ring_addr      AM ring of the sender, which its peer writes
  *   64  u64 cell_addr      credit cells, one per path
  *   72  u32 ring_size      bytes, a power of two
  *   76  u32 fsn_window     fsns, a power of two
@@ -36,8 +36,8 @@
  *   89  u8  num_rails      1 .. VQP_MAX_RAILS
  *   90  u8  num_paths      1 .. VQP_MAX_PATHS
  *   91  u8  reserved
- *   92  u16 key_layout     which devices its memory keys are for: a number made
- *                          of them in their order; zero: of one device
+ *   92  u16 key_layout     identifies the devices of its memory keys, and their
+ *                          order; zero: one device
  *   94  u16 reserved
  *   96  num_rails times:
  *        0  u32 ud_qpn     24 bits, control queue pair
@@ -53,9 +53,8 @@
  *        4  u24 psn        first packet that the sender will send
  *        7  u8  rail       index into the rails
  *
- * PATH_DOWN says that a path is to be given up, and with the flag DRAINED how much
- * of the requests of its old incarnation the sender has executed, and that no more
- * will be:
+ * PATH_DOWN requests that a path is given up. With the flag DRAINED it has the final
+ * executed count of the sender, for the requests of the path's old incarnation:
  *
  *   56  u8  path
  *   57  u8  source         vqp_source_t: what count counts
@@ -107,7 +106,7 @@
     _(PATH_UP, 7)       /* the path's new queue pair; likewise */
 
 typedef enum {
-    VQP_WIRE_TYPE_NONE = 0, /* of no message */
+    VQP_WIRE_TYPE_NONE = 0, /* no message */
 #define VQP_WIRE_TYPE_ENUM(_name, _value) VQP_WIRE_##_name = _value,
     VQP_WIRE_TYPES(VQP_WIRE_TYPE_ENUM)
 #undef VQP_WIRE_TYPE_ENUM
@@ -119,14 +118,13 @@ typedef enum {
 #define VQP_WIRE_FLAG_HAVE_YOURS   0x1
 /* BYE_ACK: an endpoint uses the sender's side and is not closing */
 #define VQP_WIRE_FLAG_STILL_ACTIVE 0x2
-/* RST: no endpoint used the sender's side, so nothing of it is lost; it goes
- * because its interface does */
+/* RST: the sender's interface is closed, and no endpoint used this side: no data is lost */
 #define VQP_WIRE_FLAG_ORDERLY      0x4
 /* RST: the number in the REQ has been used; serial is the highest used one */
 #define VQP_WIRE_FLAG_NUMBER_USED  0x8
-/* PATH_DOWN: no packet of the old incarnation can land any more; count is final */
+/* PATH_DOWN: no packet of the old incarnation can arrive any more; count is final */
 #define VQP_WIRE_FLAG_DRAINED      0x10
-/* PATH_DOWN, PATH_UP: the answer to one, never answered itself */
+/* PATH_DOWN, PATH_UP: an answer, which is never answered itself */
 #define VQP_WIRE_FLAG_ANSWER       0x20
 /* RST: repeat the REQ with this flag, and with src_cookie as its dst_cookie. This
  * proves that its sender receives what is sent to its rails */
@@ -134,14 +132,14 @@ typedef enum {
 /* PATH_DOWN: the path works and is to be moved. With DRAINED, nothing of the sender is
  * in flight on it. The count is not valid */
 #define VQP_WIRE_FLAG_LEAVING      0x80
-/* PATH_DOWN: an answer that says only that the sender's process exists. The state of
- * the path comes when it calls progress */
+/* PATH_DOWN: an answer which only shows that the sender's process exists. The state of
+ * the path follows when it calls progress */
 #define VQP_WIRE_FLAG_BUSY         0x100
 
 /* Features; unknown ones are counted and ignored.
- * SPRAY: the sender announces messages when it has seen all of their frags
- * acknowledged. It may be busy elsewhere meanwhile, with later messages on the
- * way: a missing immediate is no sign of a failed path.
+ * SPRAY: the sender notifies of a message when it has polled the completions of all its
+ * frags. If it does not call progress, later messages may arrive first: a missing
+ * immediate does not show that a path has failed.
  * FAILOVER: the sender gives up single paths, and rebuilds them */
 #define VQP_WIRE_FEATURE_SPRAY     0x1u
 #define VQP_WIRE_FEATURE_FAILOVER  0x2u
@@ -153,7 +151,7 @@ typedef enum {
     VQP_LINK_ETH = 2
 } vqp_link_t;
 
-/** One rail of a peer: how to reach it, and its keys. */
+/** One rail of a peer: its address and keys. */
 typedef struct vqp_wire_rail {
     uint32_t ud_qpn;    /* control queue pair, 24 bits */
     uint16_t lid;
@@ -167,14 +165,13 @@ typedef struct vqp_wire_rail {
 /** One path of a peer. */
 typedef struct vqp_wire_path {
     uint32_t qpn;  /* 24 bits */
-    uint32_t psn;  /* 24 bits: where the peer starts to send */
+    uint32_t psn;  /* 24 bits: first packet that the peer will send */
     uint8_t  rail; /* index into rails */
 } vqp_wire_path_t;
 
 /**
- * What one side of a connection is made of: the body of REQ and REP. A local
- * one that is kept as long as its connection may be allocated shorter, see
- * @ref vqp_wire_info_size.
+ * One side of a connection: the body of REQ and REP. A local one may be allocated with
+ * less room for paths, see @ref vqp_wire_info_size.
  */
 typedef struct vqp_wire_info {
     uint64_t        ring_addr;
@@ -191,7 +188,7 @@ typedef struct vqp_wire_info {
     vqp_wire_path_t paths[VQP_MAX_PATHS]; /* the last member */
 } vqp_wire_info_t;
 
-/** What was executed of a path's old incarnation: the body of PATH_DOWN. */
+/** The executed count of a path's old incarnation: the body of PATH_DOWN. */
 typedef struct vqp_wire_path_down {
     uint8_t  path;
     uint8_t  source; /* vqp_source_t of path.h */
@@ -243,7 +240,7 @@ static inline size_t vqp_wire_info_len(unsigned num_rails, unsigned num_paths)
     return VQP_WIRE_HEADER_LEN + 40 + (num_rails * 32) + (num_paths * 8);
 }
 
-/** Bytes of payload that an MTU enum value stands for. */
+/** Bytes of payload of an MTU enum value. */
 static inline unsigned vqp_wire_mtu_bytes(unsigned mtu)
 {
     return 128u << mtu;
@@ -252,8 +249,8 @@ static inline unsigned vqp_wire_mtu_bytes(unsigned mtu)
 const char *vqp_wire_type_name(unsigned type);
 
 /**
- * Does @a info hold what a peer will accept? The decoder's own check; the
- * owner of a local info runs it once, before connecting.
+ * Validate @a info, as the decoder does. The owner of a local info calls it once, before
+ * connecting.
  *
  * @return VQP_OK, or VQP_ERR_PROTOCOL.
  */
@@ -262,7 +259,7 @@ vqp_status_t vqp_wire_info_check(const vqp_wire_info_t *info);
 /**
  * Write a message.
  *
- * @param [in]  hdr   Header; decides which body is read.
+ * @param [in]  hdr   Header; its type selects the body.
  * @param [in]  body  vqp_wire_info_t for REQ and REP, vqp_wire_path_down_t,
  *                    vqp_wire_path_up_t, or NULL; must be valid.
  * @param [out] buf   VQP_WIRE_MAX_LEN bytes.
@@ -274,11 +271,11 @@ size_t vqp_wire_encode(const vqp_wire_header_t *hdr, const void *body,
 
 /**
  * Read and validate a message. Reads nothing outside of the @a len bytes, and
- * fills @a msg only as far as the type has a body.
+ * fills in the body of @a msg only if the type has one.
  *
  * @return VQP_OK
- *         VQP_ERR_UNSUPPORTED: it is ours, but its version or type is unknown
- *         VQP_ERR_PROTOCOL: it is malformed, or not ours.
+ *         VQP_ERR_UNSUPPORTED: its magic is valid, its version or type is unknown
+ *         VQP_ERR_PROTOCOL: it is malformed, or the magic is another one.
  */
 vqp_status_t vqp_wire_decode(const void *buf, size_t len, vqp_wire_msg_t *msg);
 

@@ -1,10 +1,10 @@
 /*
- * A path of the sender: which frag stands in which slot of its send queue, and
- * the credits that a frag on it spends. Pure: libc only.
+ * A path of the sender: the frags in the slots of its send queue, and the credits that
+ * a frag on it takes. Pure: libc only.
  *
  * Invariant: tail - head <= depth. The frags in [head, tail) are exactly those
- * that were posted and not confirmed, in posting order. On a failure they are
- * what may have to be replayed.
+ * that were posted and not confirmed, in posting order. On a failure these may have
+ * to be replayed.
  */
 #ifndef VQP_CORE_DATA_PATH_H
 #define VQP_CORE_DATA_PATH_H
@@ -14,15 +14,15 @@
 #include "core/stats.h"
 
 enum {
-    VQP_INFLIGHT_COMPLETES = 1 << 0, /* all of its op, which ends with it and
-                                        may be reported at once */
+    VQP_INFLIGHT_COMPLETES = 1 << 0, /* it is all of its op, which ends with it
+                                        and may be reported at once */
     VQP_INFLIGHT_IMM       = 1 << 1, /* it carries the immediate imm */
-    VQP_INFLIGHT_REPLAYED  = 1 << 2, /* another path died with it */
-    VQP_INFLIGHT_FENCED    = 1 << 3, /* it waits for READs and atomics before it */
-    VQP_INFLIGHT_REFUSED   = 1 << 4  /* a post of it has failed */
+    VQP_INFLIGHT_REPLAYED  = 1 << 2, /* it was sent before, on a path that failed */
+    VQP_INFLIGHT_FENCED    = 1 << 3, /* it waits for the READs and atomics before it */
+    VQP_INFLIGHT_REFUSED   = 1 << 4  /* posting it has failed */
 };
 
-/** Which slice of which op a slot of the send queue carries. */
+/** The frag in a slot of the send queue. */
 typedef struct vqp_inflight {
     union {
         uint64_t         offset;    /* put, get, atomic: in the op */
@@ -45,8 +45,8 @@ typedef struct vqp_inflight {
 #define VQP_CONTROL_RESERVE 2
 
 /**
- * What the path takes without any further check, see vqp_tx_refill(). The last
- * frag that it covers is signaled. Zero: check.
+ * The frags and bytes that may be sent on the path without checking its credits, see
+ * vqp_tx_refill(). The last such frag is signaled. Zero: check.
  */
 typedef struct vqp_budget {
     uint32_t frags;
@@ -55,12 +55,12 @@ typedef struct vqp_budget {
 
 #define VQP_PATH_STATES(_) \
     _(UP, "it takes frags") \
-    _(LEAVE, "it works and is moved: it takes no frags, what it has comes back") \
-    _(QUIESCE, "its queue pair is in ERR: completions come back") \
-    _(DRAINED, "nothing comes any more, the peer's executed count is awaited") \
-    _(DOWN, "both sides know what was executed; its queue pair waits to be rebuilt") \
-    _(CONNECT, "it has a new queue pair, the peer's is awaited") \
-    _(READY, "connected to the peer's queue pair, which is not known to be") \
+    _(LEAVE, "it works and is to be moved: it takes no frags, those in flight end") \
+    _(QUIESCE, "its queue pair is in ERR: the last completions are polled") \
+    _(DRAINED, "no completion will come; it waits for the peer's executed count") \
+    _(DOWN, "both sides have both counts; it waits for a new queue pair") \
+    _(CONNECT, "it has a new queue pair, and waits for the peer's") \
+    _(READY, "it is connected, and waits for the peer to be connected too") \
     _(PROBE, "both are connected; a nop shows whether it works")
 
 typedef enum {
@@ -70,14 +70,14 @@ typedef enum {
     VQP_PATH_STATE_LAST
 } vqp_path_state_t;
 
-/* IMM: what is in front of the last immediate was executed, of what follows nothing
- * is known */
+/* IMM: everything up to the last received immediate was executed; of later requests
+ * nothing is known */
 #define VQP_SOURCES(_) \
     _(IMM, "imm", "immediates that were received") \
     _(PSN, "psn", "packets: the responder's next PSN") \
     _(MSN, "msn", "requests: the responder's MSN")
 
-/** What a number of executed work requests was taken from. */
+/** The source of an executed count. */
 typedef enum {
 #define VQP_SOURCE_ENUM(_upper, _name, _help) VQP_SOURCE_##_upper,
     VQP_SOURCES(VQP_SOURCE_ENUM)
@@ -85,79 +85,80 @@ typedef enum {
     VQP_SOURCE_LAST
 } vqp_source_t;
 
-/** How much of the peer's requests was executed here, in this incarnation. */
+/** The executed count of one side, in the current incarnation of the path. */
 typedef struct vqp_executed {
     uint32_t source;  /* vqp_source_t */
     uint32_t count;   /* 24 bits; of SOURCE_IMM the same as imms */
-    uint32_t imms;    /* immediates that came; always known */
+    uint32_t imms;    /* received immediates, 24 bits; always valid */
 } vqp_executed_t;
 
-/** Who has a path moved to another flow, see move.h. */
+/** The side that requested the move of a path, see move.h. */
 typedef enum {
     VQP_MOVER_NONE,
-    VQP_MOVER_ASKS, /* this side: the peer is to be asked */
-    VQP_MOVER_OWN,  /* this side, which has asked */
+    VQP_MOVER_REQUEST, /* this side; the request is to be sent */
+    VQP_MOVER_OWN,     /* this side; the request was sent */
     VQP_MOVER_PEER
 } vqp_mover_t;
 
 #define VQP_PATH_NONE UINT8_MAX
 
-/** The failover of a path; nothing of it is used while all paths are UP. */
+/** The failover of a path; not accessed by the fast path. */
 typedef struct vqp_failover {
     uint8_t        state;       /* vqp_path_state_t */
     uint8_t        logged;      /* the state that was last logged */
     uint8_t        todo;        /* VQP_PATH_TODO_* */
     uint8_t        messages;    /* VQP_PATH_MSG_*: to be sent */
-    uint8_t        parked;      /* by the owner: it takes no frags */
+    uint8_t        parked;      /* the owner lets it take no frags */
     uint8_t        quiesced;    /* its queue pair is in ERR, or lost */
-    uint8_t        has_nop;     /* QUIESCE: a nop brings the last send completion */
-    uint8_t        has_probe;   /* PROBE: a nop shows whether the path works */
-    uint8_t        is_lost;     /* no completion comes, nobody can be asked */
-    uint8_t        sends_back;  /* no send completion is to come */
+    uint8_t        has_nop;     /* QUIESCE: a nop for the last completion was posted */
+    uint8_t        has_probe;   /* PROBE: the nop that probes was posted */
+    uint8_t        is_lost;     /* its queue pair is destroyed: no completion will
+                                   come, no count can be read */
+    uint8_t        sends_back;  /* no send completion is outstanding */
     uint8_t        counted;     /* own is valid */
     uint8_t        peer_counted;/* peer is valid */
-    uint8_t        peer_has;    /* the peer has what the messages of this state say */
+    uint8_t        peer_has;    /* the peer has the content of this state's messages */
     uint8_t        peer_is_up;  /* peer_qpn, peer_psn, peer_rail are valid */
     uint8_t        unresolved;  /* the address of peer_rail does not resolve yet */
     uint8_t        peer_rail;
-    uint8_t        trimmed;     /* what the peer has executed has ended */
+    uint8_t        trimmed;     /* the frags that the peer has executed have ended */
     uint8_t        target;      /* path that the replay goes to, or NONE */
-    uint8_t        is_still;    /* at the last look it had not moved, see silence.h */
-    uint8_t        is_doubtful; /* it went down by silence, and no probe has failed
+    uint8_t        is_stalled;  /* no completion came before the last look, although
+                                   something was in flight: see silence.h */
+    uint8_t        is_suspect;  /* it went down by silence, and no probe has failed
                                    since */
-    uint8_t        has_moved;   /* a completion had come between the last two looks */
+    uint8_t        has_progress;/* a completion came between the last two looks */
     uint8_t        mover;       /* vqp_mover_t */
-    uint8_t        said;        /* messages that were sent in this state, at most
-                                   VQP_PATH_EARLY */
+    uint8_t        sent;        /* messages sent in this state, at most VQP_PATH_EARLY */
     uint16_t       failed;      /* slot behind the newest error completion */
-    uint16_t       end;         /* slot behind the newest one that comes back */
+    uint16_t       end;         /* slot behind the newest frag that gets a completion */
     uint16_t       posted;      /* slot behind the newest frag that was posted */
-    uint16_t       replay;      /* slots [replay, replay_end): of the last */
-    uint16_t       replay_end;  /* incarnation, to be replayed */
+    uint16_t       replay;      /* slots [replay, replay_end): frags of the last */
+    uint16_t       replay_end;  /* incarnation that wait for their replay */
     uint16_t       seen;        /* path->head at the last look */
-    uint16_t       wrs_seen;    /* path->tail when these were brought up to date: */
-    uint32_t       wrs;         /* posted in this incarnation */
-    uint32_t       packets;     /* beyond one for each of them */
-    uint64_t       imms_sent;   /* stats.imms at its begin */
-    uint64_t       imms_came;   /* stats.rx_cqes at its begin */
+    uint16_t       wrs_seen;    /* path->tail up to which wrs and packets count */
+    uint32_t       wrs;         /* work requests posted in this incarnation */
+    uint32_t       packets;     /* packets of these, less one for each */
+    uint64_t       imms_sent;   /* stats.imms when this incarnation began */
+    uint64_t       imms_came;   /* stats.rx_cqes then */
     uint32_t       generation;  /* of the path, the same on both sides */
     uint32_t       qpn;         /* own, of CONNECT and READY */
     uint32_t       psn;
     uint32_t       peer_qpn;
     uint32_t       peer_psn;
-    int            status;      /* vqp_status_t: why it went down */
-    vqp_executed_t own;         /* executed here */
-    vqp_executed_t peer;        /* executed there */
-    uint64_t       due;         /* ns: when the timer of the state expires */
-    uint64_t       interval;    /* ns: from the next repetition to the one after it */
+    int            status;      /* vqp_status_t: the reason why it went down */
+    vqp_executed_t own;         /* the peer's requests that were executed here */
+    vqp_executed_t peer;        /* own requests that the peer has executed */
+    uint64_t       due;         /* ns: expiry of the state's timer */
+    uint64_t       interval;    /* ns from the next repetition to the one after it */
     uint64_t       hold;        /* ns from DOWN to the rebuild */
-    uint64_t       held_at;     /* ns: when that began */
-    uint64_t       still;       /* ns since it moved, as far as somebody looked, and */
-    uint64_t       silent;      /* ns of these in which others moved */
+    uint64_t       held_at;     /* ns: begin of the last hold */
+    uint64_t       stalled;     /* ns without progress, as far as they count */
+    uint64_t       silent;      /* ns of these in which other paths made progress */
     uint64_t       why_silent;  /* silent when the path was given up for it; else 0 */
     uint64_t       slow;        /* ns for which it has been slow, see slow.h */
-    uint64_t       slow_next;   /* ns: not to be moved before */
-    uint64_t       slow_wait;   /* ns: from when it was moved last until then */
+    uint64_t       slow_next;   /* ns: earliest time of the next move */
+    uint64_t       slow_wait;   /* ns from the last move until then */
     uint32_t       downs;
     uint64_t       down_at;     /* ns: for the log of the owner */
 } vqp_failover_t;
@@ -167,7 +168,7 @@ typedef struct vqp_path {
     vqp_budget_t     budget;
     uint64_t         bytes;       /* bytes unconfirmed */
     uint32_t         ring_signaled; /* ring position of the last AM that was
-                                     signaled for the mirror's sake */
+                                     signaled to free the mirror */
     uint16_t         mask;        /* entries of inflight - 1, at least depth; with
                                      failover twice that */
     uint16_t         depth;       /* slots of the send queue, less the one that
@@ -221,52 +222,52 @@ static inline void vqp_path_note_fence(vqp_path_t *path, uint16_t slot)
     vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_FENCED;
 }
 
-/** Is there something of an earlier incarnation that waits for its replay? */
+/** Do frags of an earlier incarnation wait for their replay? */
 static inline int vqp_path_has_replay(const vqp_path_t *path)
 {
     return path->fo.replay != path->fo.replay_end;
 }
 
-/** Has all that was sent on the path been confirmed, and is no more sent? */
+/** Is the path in LEAVE, with nothing in flight? */
 static inline int vqp_path_has_left(const vqp_path_t *path)
 {
     return (path->fo.state == VQP_PATH_LEAVE) &&
            (vqp_path_outstanding(path) == 0);
 }
 
-/** Does it carry traffic, so that an error of a completion is the first sign of a failure? */
+/** Does it carry traffic, so that an error completion can be the first sign of a failure? */
 static inline int vqp_path_has_traffic(const vqp_path_t *path)
 {
     return (path->fo.state == VQP_PATH_UP) || (path->fo.state == VQP_PATH_LEAVE);
 }
 
-/** May a frag of data go out now? @a cap limits the bytes in flight. */
+/** May a frag of data be posted now? @a cap limits the bytes in flight. */
 static inline int vqp_path_has_room(const vqp_path_t *path, uint64_t cap)
 {
     return (vqp_path_outstanding(path) + VQP_CONTROL_RESERVE < path->depth) &&
            (path->bytes < cap) && path->up;
 }
 
-/** May a frag out of the reserve for control go out now? */
+/** May a frag be posted now that uses the reserve for control? */
 static inline int vqp_path_has_reserve(const vqp_path_t *path)
 {
     return (vqp_path_outstanding(path) < path->depth) && path->up;
 }
 
-/** Does a READ or atomic take the last credit of the path? Then it needs a CQE. */
+/** Does the next READ or atomic take the path's last credit? Then it needs a CQE. */
 static inline int vqp_path_is_last_read(const vqp_path_t *path)
 {
     return path->reads + 1 >= path->reads_max;
 }
 
-/** Is a CQE to come that the sender asked for? */
+/** Is a signaled frag in flight? */
 static inline int vqp_path_awaits_cqe(const vqp_path_t *path)
 {
     return (uint16_t)(path->signaled - path->head - 1) <
            vqp_path_outstanding(path);
 }
 
-/** Is the newest frag of the path without a CQE that would confirm it? */
+/** Is the newest frag in flight unsignaled? */
 static inline int vqp_path_lacks_cqe(const vqp_path_t *path)
 {
     return (path->signaled != path->tail) && (vqp_path_outstanding(path) != 0);

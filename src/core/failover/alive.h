@@ -1,15 +1,16 @@
 /*
- * A peer that died told apart from an outage. Without an answer of the peer a vqp waits
- * for failover.outage: a port may flap. A process that has died is not waited for. Part
- * of the failover; all times in ns. Pure: libc only.
+ * Distinguish a dead peer from an outage. During an outage a vqp waits for its peer for
+ * failover.outage, since a port may flap. It does not wait for a process that has died.
+ * Part of the failover; all times in ns. Pure: libc only.
  *
- * The time counts from the last sign of life of the peer on: a completion, an immediate,
- * a control message. Time in which nobody looked does not count.
+ * The wait begins at the last sign of life of the peer: a completion, an immediate or a
+ * control message. Time in which progress was not called does not count.
  *
- * While the peer is silent on all paths it is asked by control messages, at growing
- * intervals, and so is another process of its host (connping.h). The peer is dead when
- * RC has given it up on some path, and a few times in a row only the other process has
- * answered. A peer that answers is not dead, whatever its program does: it is waited for.
+ * While the peer is silent on all paths, control messages ping it at growing intervals,
+ * and with it another process of its host, the witness (connping.h). The peer is dead if
+ * RC has given up a path to it, and only the witness has answered several pings in a row.
+ * A peer that answers is alive, even if its program does not call progress: the vqp waits
+ * for it.
  */
 #ifndef VQP_CORE_FAILOVER_ALIVE_H
 #define VQP_CORE_FAILOVER_ALIVE_H
@@ -17,28 +18,29 @@
 #include "core/conn/connping.h"
 #include "core/vqp_def.h"
 
-/** Nothing is missed of the peer. */
+/** Initialize, or end the wait: nothing is expected of the peer. */
 void vqp_alive_init(vqp_t *vqp);
 
-/** There was a sign of life. */
-void vqp_alive_heard(vqp_t *vqp, uint64_t now);
+/** There was a sign of life: end the wait. During an outage the next one begins. */
+void vqp_alive_seen(vqp_t *vqp, uint64_t now);
 
-/** A look at the paths: completions have come, or some are awaited. */
-void vqp_alive_look(vqp_t *vqp, uint64_t now, int has_moved, int is_busy);
+/** A look at the paths (silence.h) found completions, or frags in flight. */
+void vqp_alive_look(vqp_t *vqp, uint64_t now, int has_progress, int is_busy);
 
-/** For a time nobody looked: it does not count. */
+/** Progress was not called for @a skipped ns: they do not count. */
 void vqp_alive_skip(vqp_t *vqp, uint64_t skipped, uint64_t now);
 
-/** No path is left: from now on the peer is missed. */
-void vqp_alive_miss(vqp_t *vqp, uint64_t now);
+/** Begin to wait for the peer, unless the vqp waits already. */
+void vqp_alive_wait(vqp_t *vqp, uint64_t now);
 
-/** Ask the peer if it is time, and nothing has come from it: VQP_EVENT_PING follows. */
+/** Request VQP_EVENT_PING if a ping is due and there was no sign of life. */
 void vqp_alive_on_timer(vqp_t *vqp, uint64_t now);
 
 /**
- * In answer to VQP_EVENT_PING: the peer was asked again, and that was known before.
- * May fail the vqp.
+ * In answer to VQP_EVENT_PING: the ping was sent. May fail the vqp with VQP_ERR_TIMEOUT.
+ *
+ * @param [in] answers  What had arrived before this ping, from vqp_conn_ping().
  */
-void vqp_alive_asked(vqp_t *vqp, const vqp_conn_answers_t *answers, uint64_t now);
+void vqp_alive_pinged(vqp_t *vqp, const vqp_conn_answers_t *answers, uint64_t now);
 
 #endif

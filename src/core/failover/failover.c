@@ -34,20 +34,20 @@ const char *vqp_source_name(unsigned source)
 void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state)
 {
     path->fo.state = (uint8_t)state;
-    path->fo.said  = 0;
+    path->fo.sent  = 0;
     vqp_path_post(vqp, path, VQP_PATH_TODO_STATE);
     vqp->tx.slow |= VQP_TX_REPLAY;
     vqp_tx_link_paths(&vqp->tx);
 }
 
-void vqp_path_say(vqp_t *vqp, vqp_path_t *path)
+void vqp_path_request(vqp_t *vqp, vqp_path_t *path)
 {
     path->fo.interval  = vqp->failover.retry_first;
     path->fo.messages |= VQP_PATH_MSG_REQUEST;
     vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
 }
 
-/* Has the path a queue pair that is connected? */
+/* Has the path a connected queue pair? */
 static int vqp_path_is_linked(const vqp_path_t *path)
 {
     return (path->fo.state == VQP_PATH_UP) ||
@@ -58,8 +58,9 @@ static int vqp_path_is_linked(const vqp_path_t *path)
 
 /* ---- going down ---- */
 
-/* Nothing is asked any more, but the peer may ask: it gets what was to be sent */
-static void vqp_path_stop_asking(vqp_path_t *path)
+/* Repeat no request any more. One that is to be sent goes out as an answer: the peer may
+ * still need it */
+static void vqp_path_stop_requests(vqp_path_t *path)
 {
     if (path->fo.messages & VQP_PATH_MSG_REQUEST) {
         path->fo.messages = VQP_PATH_MSG_ANSWER;
@@ -87,7 +88,7 @@ void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
 
     if (fo->peer_has) {
         fo->due = 0;
-        vqp_path_stop_asking(path);
+        vqp_path_stop_requests(path);
         vqp_path_set_state(vqp, path, VQP_PATH_DOWN);
         if (fo->peer_is_up) {
             vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
@@ -105,11 +106,11 @@ static void vqp_path_set_counted(vqp_t *vqp, vqp_path_t *path,
     path->fo.counted    = 1;
     path->recv_posted   = path->recv_used = 0;
     vqp_path_set_state(vqp, path, VQP_PATH_DRAINED);
-    vqp_path_say(vqp, path);
+    vqp_path_request(vqp, path);
     vqp_path_agree(vqp, path);
 }
 
-/* Has everything come back? */
+/* Take the count once all sends and receives have completed */
 static void vqp_path_check_drained(vqp_t *vqp, vqp_path_t *path)
 {
     if ((path->fo.state == VQP_PATH_QUIESCE) && path->fo.quiesced &&
@@ -138,7 +139,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     int had_qp         = fo->state != VQP_PATH_CONNECT;
 
     if (vqp->state == VQP_STATE_PEER_CLOSED) {
-        vqp_fail(vqp, VQP_ERR_RESET); /* because of the peer's end, as vqp_use() */
+        vqp_fail(vqp, VQP_ERR_RESET); /* as vqp_use() */
         return;
     }
     if (!vqp->failover.is_on || !vqp_is_connected(vqp)) {
@@ -153,12 +154,12 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     vqp_cover(PATH_DOWN);
     vqp_cover_if(fo->state == VQP_PATH_READY, PATH_DOWN_READY);
     vqp_cover_if(fo->state == VQP_PATH_PROBE, PATH_DOWN_PROBE);
-    if (!fo->unresolved) { /* else it has not been up since it was counted */
+    if (!fo->unresolved) { /* else it was counted as down already */
         vqp_path_count_down(vqp, path, status);
     }
     fo->counted      = fo->peer_counted = fo->peer_has = fo->trimmed = 0;
     fo->quiesced     = fo->has_nop = fo->peer_is_up = fo->unresolved = 0;
-    fo->sends_back   = fo->is_lost = fo->is_doubtful = 0;
+    fo->sends_back   = fo->is_lost = fo->is_suspect = 0;
     fo->failed       = path->head;
     fo->end          = fo->posted = path->tail;
     fo->todo         = 0;
@@ -167,7 +168,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     fo->mover        = (fo->state == VQP_PATH_LEAVE) ? fo->mover : VQP_MOVER_NONE;
     memset(&path->rate, 0, sizeof(path->rate));
     vqp_path_check_sends(path);
-    if (!had_qp) { /* nothing was posted to it, nothing was executed */
+    if (!had_qp) { /* not connected: nothing was executed */
         vqp_cover(PATH_DOWN_CONNECT);
         vqp_path_set_counted(vqp, path, VQP_SOURCE_MSN, 0, 0);
         return;
@@ -175,7 +176,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 
     vqp_path_set_state(vqp, path, VQP_PATH_QUIESCE);
     vqp_path_post(vqp, path, VQP_PATH_TODO_QUIESCE);
-    vqp_path_say(vqp, path);
+    vqp_path_request(vqp, path);
 }
 
 void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_lost,
@@ -216,11 +217,11 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
 
 /* ---- completions with an error ---- */
 
-/* Is it the fault of the way, and not of what was sent? */
+/* Is the path at fault, and not the request? */
 static int vqp_path_is_fault(vqp_path_t *path, uint16_t slot, vqp_status_t status)
 {
     if (status == VQP_ERR_IO) {
-        /* or of the local memory: then it fails on the next path again */
+        /* The local memory may be at fault: then the replay fails too */
         return !(vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REPLAYED);
     }
 
@@ -243,14 +244,14 @@ int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
             return 0;
         }
         vqp_path_down(vqp, path, status);
-        vqp->alive.rc |= status == VQP_ERR_TIMEOUT;
+        vqp->alive.rc_timeout |= status == VQP_ERR_TIMEOUT;
     }
 
     if (path->fo.state != VQP_PATH_QUIESCE) {
         return !vqp_is_failed(vqp);
     }
 
-    /* The peer's queue pair went to ERR because of it, and PATH_DOWN was faster */
+    /* The peer refused the request, and its PATH_DOWN arrived before the completion */
     if ((status != VQP_ERR_IO) && !vqp_path_is_fault(path, slot, status)) {
         return 0;
     }
@@ -268,7 +269,7 @@ int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
     }
 
     if (vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REFUSED) {
-        return 0; /* it would take down one path after the other */
+        return 0; /* it would take down each path in turn */
     }
 
     vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_REFUSED;
@@ -280,7 +281,7 @@ int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
             path->fo.posted = slot;
         }
         vqp_path_check_sends(path);
-        path->fo.sends_back |= path->fo.has_nop; /* there is no way to wait */
+        path->fo.sends_back |= path->fo.has_nop; /* no other nop will come */
         vqp_path_check_drained(vqp, path);
     }
     return !vqp_is_failed(vqp);
@@ -297,12 +298,12 @@ int vqp_path_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     return !vqp_is_failed(vqp);
 }
 
-/* The queue pair is in ERR: see that all frags get completions */
+/* The queue pair is in ERR: a nop brings the completions that are missing */
 static void vqp_path_flush(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 {
-    vqp_path_check_sends(path); /* some came back with success */
+    vqp_path_check_sends(path); /* some may have succeeded since */
     vqp_path_check_drained(vqp, path);
-    /* What was acknowledged without a CQE gets none in ERR */
+    /* A frag that was acknowledged without a CQE gets none in ERR */
     if (!path->fo.sends_back && !path->fo.has_nop &&
         ((path->fo.end != path->tail) || vqp_path_lacks_cqe(path)) &&
         !vqp_batch_is_full(batch)) {
@@ -320,12 +321,12 @@ static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
     path->fo.slow  = 0;
     vqp->in_outage = 0;
     vqp_alive_init(vqp);
-    vqp->silence.due = 0; /* a timer, now: the outage is over */
+    vqp->silence.due = 0; /* run the timer now: the outage is over */
     vqp_path_set_state(vqp, path, VQP_PATH_UP);
-    vqp->todo |= VQP_TODO_RESUME; /* room */
+    vqp->todo |= VQP_TODO_RESUME; /* there is room again */
 }
 
-/* Messages came through, but the way of the data may be another one */
+/* A nop probes the data path: the path messages may take another route */
 static void vqp_path_probe(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 {
     if (path->fo.has_probe && (vqp_path_outstanding(path) == 0)) {
@@ -336,9 +337,9 @@ static void vqp_path_probe(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
     }
 }
 
-void vqp_path_ask_idle(vqp_t *vqp)
+void vqp_path_nop_idle(vqp_t *vqp)
 {
-    if (vqp->state == VQP_STATE_LIVE) { /* else the peer may not be connected */
+    if (vqp->state == VQP_STATE_LIVE) { /* else the peer may not be connected yet */
         vqp->tx.slow |= VQP_TX_WITNESS;
     }
 }
@@ -384,7 +385,7 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
     fo->peer_has  = 0;
     path->ring_signaled = vqp->tx.fc.ring_local;
     vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
-    vqp_path_say(vqp, path);
+    vqp_path_request(vqp, path);
     if (fo->peer_is_up) {
         vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
     }
@@ -394,9 +395,9 @@ void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path)
 {
     if ((path->fo.state == VQP_PATH_READY) && path->fo.peer_has) {
         path->fo.has_probe = 0;
-        path->fo.due       = UINT64_MAX; /* nothing is asked any more */
-        vqp_path_not_silent(path);
-        vqp_path_stop_asking(path);
+        path->fo.due       = UINT64_MAX; /* no message is repeated */
+        vqp_path_reset_silence(path);
+        vqp_path_stop_requests(path);
         vqp_path_set_state(vqp, path, VQP_PATH_PROBE);
     }
 }
@@ -422,7 +423,7 @@ void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     }
 
     vqp_path_set_state(vqp, path, VQP_PATH_READY);
-    vqp_path_say(vqp, path);
+    vqp_path_request(vqp, path);
     vqp_path_go_probe(vqp, path);
 }
 
@@ -440,7 +441,7 @@ void vqp_path_init(vqp_t *vqp, const vqp_config_t *config)
         fo->peer_psn   = config->peer_paths[i].psn;
         fo->peer_rail  = config->peer_paths[i].rail;
         if (config->unresolved & (1ul << i)) {
-            /* The rest is for vqp_path_set_live(): another thread may progress */
+            /* vqp_path_set_live() does the rest: this may not be progress's thread */
             vqp_cover(PATH_UNRESOLVED_FIRST);
             fo->state      = VQP_PATH_CONNECT;
             fo->unresolved = 1;
@@ -456,11 +457,11 @@ void vqp_path_set_live(vqp_t *vqp)
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = &vqp->tx.paths.list[i];
-        /* Others are in CONNECT too, if they failed since they were connected */
+        /* Paths that failed since they were connected are in CONNECT too */
         if (path->fo.unresolved) {
             vqp_path_count_down(vqp, path, VQP_ERR_UNREACHABLE);
             vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
-            vqp_path_say(vqp, path);
+            vqp_path_request(vqp, path);
             vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
         }
     }

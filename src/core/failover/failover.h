@@ -1,24 +1,22 @@
 /*
- * The failover of paths: which state each is in, what is to be done with its queue
- * pair, and the messages between the two sides. Part of the vqp; see replay.h for
- * the frags. Pure: libc only.
+ * The failover of paths: their states, the work on their queue pairs, and the messages
+ * between the two sides. Part of the vqp; see replay.h for the frags. Pure: libc only.
  *
- * Both sides give a path up together and bring it back together. Each side
+ * Both sides give a path up together and bring it back together. On each side
  *
- *     QUIESCE   moves its queue pair to ERR and says PATH_DOWN; the peer does the same
- *     DRAINED   has polled all completions, so that nothing lands any more, and says
- *               how much of the peer's requests was executed
- *     DOWN      when it knows the peer's count, it ends what was executed and sends
- *               the rest on another path; when the peer knows its own count, the
- *               queue pair may go
- *     CONNECT   has a new queue pair, of the next generation, and says PATH_UP
- *     READY     has connected it, when the peer's PATH_UP has come
- *     PROBE     when the peer has connected its own; a nop shows whether it works
- *     UP        when the completion of the nop has come
+ *     QUIESCE   the queue pair is moved to ERR, and PATH_DOWN is sent
+ *     DRAINED   all completions were polled, so no packet can arrive any more;
+ *               PATH_DOWN has the executed count of the peer's requests
+ *     DOWN      both sides have both counts: executed frags have ended, the others
+ *               are replayed on another path; the queue pair may be destroyed
+ *     CONNECT   there is a new queue pair, of the next generation; PATH_UP is sent
+ *     READY     the peer's PATH_UP has arrived, and the queue pair is connected
+ *     PROBE     the peer has connected its own; a nop shows whether the path works
+ *     UP        the completion of the nop has come
  *
- * A message is repeated until what it waits for is known. Each but an answer is
- * answered with the same message of the other side, so that either side can get what
- * it lacks from a peer that lacks nothing.
+ * A request is repeated until its answer is known. Each request is answered by the
+ * current message of the receiver, an answer never. So either side gets what it lacks
+ * from a peer that lacks nothing.
  */
 #ifndef VQP_CORE_FAILOVER_FAILOVER_H
 #define VQP_CORE_FAILOVER_FAILOVER_H
@@ -42,39 +40,40 @@ enum {
     VQP_PATH_MSG_ANSWER  = 1 << 1
 };
 
-/* So many messages of a state do not take the rails of the path, if there are
- * others: these rails may be why it went down */
+/* Messages of a state that avoid the rails of the path, if there are others: these
+ * rails may be why it went down */
 #define VQP_PATH_EARLY 2
 
-/** A path message: its header's fields that differ, and its body. */
+/** A path message: the fields of its header that vary, and its body. */
 typedef struct vqp_path_msg {
     vqp_wire_type_t          type;       /* PATH_DOWN or PATH_UP */
     uint16_t                 flags;      /* VQP_WIRE_FLAG_* */
     uint32_t                 generation; /* serial */
-    int                      is_early;   /* own one: not over the path's rails */
+    int                      is_early;   /* to be sent: avoid the rails of the path */
     union {
         vqp_wire_path_down_t down;
         vqp_wire_path_up_t   up;
     };
 } vqp_path_msg_t;
 
+/** "UP", "LEAVE", ... for a vqp_path_state_t. */
 const char *vqp_path_state_name(unsigned state);
 
 /** "imm", "psn", ... for a vqp_source_t. */
 const char *vqp_source_name(unsigned source);
 
 /**
- * The path is given up, because of @a status: a fault of its queue pair, its port or
- * the network. Without failover the vqp fails.
+ * Give the path up: its queue pair, its port or the network has failed with @a status.
+ * Without failover the vqp fails. No effect on a path that is given up already.
  */
 void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
 /**
  * In answer to PATH_QUIESCE.
  *
- * @param [in] is_lost  The queue pair can not be moved to ERR, or is gone: no
- *                      completion comes.
- * @param [in] posted   Receives that were posted to it now.
+ * @param [in] is_lost  The queue pair can not be moved to ERR, or was destroyed: no
+ *                      completion will come.
+ * @param [in] posted   Receives that were posted to it by this call's owner.
  */
 void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_lost,
                        uint16_t posted);
@@ -82,57 +81,65 @@ void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_lost,
 /**
  * In answer to PATH_COUNT.
  *
- * @param [in] source  What @a count was taken from; VQP_SOURCE_IMM if there is no
- *                     count.
+ * @param [in] source  The source of @a count; VQP_SOURCE_IMM if there is no count.
+ * @param [in] count   Executed requests or packets, 24 bits.
  */
 void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
                       uint32_t count);
 
 /**
- * In answer to PATH_REBUILD: there is a new queue pair, or, with @a qpn zero, none
- * could be made; it is tried again later. path->epoch is the new one.
+ * In answer to PATH_REBUILD: there is a new queue pair, and path->epoch is that of it.
+ * With @a qpn zero it could not be created: PATH_REBUILD comes again later.
  */
 void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
 
 /**
- * In answer to PATH_CONNECT: path->recv_posted receives are posted; or it failed,
- * and the path is given up again. With VQP_INPROGRESS or VQP_ERR_UNREACHABLE the
- * address of the peer is not resolved yet: PATH_CONNECT comes again.
+ * In answer to PATH_CONNECT.
+ *
+ * @param [in] status  VQP_OK: connected, with path->recv_posted receives posted.
+ *                     VQP_INPROGRESS, VQP_ERR_UNREACHABLE: the address of the peer is
+ *                     not resolved yet; PATH_CONNECT comes again. Another error: the
+ *                     path is given up again.
  */
 void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
-/** Is the completion with an error one of a path that is given up? Then it is not
- *  the end of the vqp. */
+/**
+ * A send completion with an error: give the path up if the path is at fault.
+ *
+ * @return 1 if the error is handled, 0 if the vqp has to fail.
+ */
 int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
                            vqp_status_t status);
 
-/** Frags from @a slot on were not posted. @return as vqp_path_on_send_error(). */
+/** The frags from @a slot on could not be posted: give the path up. @return as
+ *  vqp_path_on_send_error(). */
 int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot);
 
-/** A receive came back with an error. @return as vqp_path_on_send_error(). */
+/** A receive completion with an error: give the path up. @return as
+ *  vqp_path_on_send_error(). */
 int vqp_path_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
-/** Nops that bring the last completions of paths in QUIESCE, and that probe paths which
- *  come back. */
+/** Add nops to @a batch: those that bring the last completions of paths in QUIESCE, and
+ *  those that probe paths in PROBE. */
 void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch);
 
 /**
- * The message to be sent, after PATH_SEND. To be called until 0.
+ * Take the next message to be sent, after PATH_SEND. Call it until it returns 0.
  *
- * @return 1 if there is one.
+ * @return 1 if *msg was filled in, else 0.
  */
 int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
                      vqp_path_msg_t *msg);
 
-/** A path message of the peer. What makes no sense is ignored. */
+/** Handle a path message of the peer. One that does not fit the state is ignored. */
 void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now);
 
 /**
- * The answer to a path message of the peer while the local process does not call
- * progress, which alone may touch the vqp: the peer learns that the process exists.
+ * Make the answer to a path message that arrives while the local process does not call
+ * progress: only progress may access the vqp. It shows the peer that the process exists.
  * Any thread.
  *
- * @return 1, or 0 if the message is an answer itself.
+ * @return 1, or 0 if @a msg is an answer itself and must not be answered.
  */
 static inline int
 vqp_path_busy_answer(const vqp_path_msg_t *msg, vqp_path_msg_t *answer)
@@ -146,7 +153,7 @@ vqp_path_busy_answer(const vqp_path_msg_t *msg, vqp_path_msg_t *answer)
     return !(msg->flags & VQP_WIRE_FLAG_ANSWER);
 }
 
-/** The path message in a control message. */
+/** Extract the path message from a control message, which is PATH_DOWN or PATH_UP. */
 static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
 {
     vqp_path_msg_t path;
@@ -171,7 +178,7 @@ uint64_t vqp_path_next_timeout(const vqp_t *vqp);
 /** The part of vqp_on_time() that concerns paths. */
 void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained);
 
-/** The event that is pending for a path, or VQP_EVENT_NONE. */
+/** Take the next pending event of a path, of vqp->event_path; else VQP_EVENT_NONE. */
 vqp_event_t vqp_path_next_event(vqp_t *vqp);
 
 #endif

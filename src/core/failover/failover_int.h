@@ -1,26 +1,27 @@
 /*
- * The failover of paths: what its parts have in common. Private to src/core/failover.
- * Pure: libc only.
+ * The failover of paths: declarations that its parts share. Private to
+ * src/core/failover. Pure: libc only.
  */
 #ifndef VQP_CORE_FAILOVER_FAILOVER_INT_H
 #define VQP_CORE_FAILOVER_FAILOVER_INT_H
 
 #include "core/failover/failover.h"
 
-/** The owner has to do something, VQP_PATH_TODO_*. */
+/** Add VQP_PATH_TODO_* to the pending events of the path. */
 static inline void vqp_path_post(vqp_t *vqp, vqp_path_t *path, unsigned todo)
 {
     path->fo.todo |= (uint8_t)todo;
     vqp->todo     |= VQP_TODO_PATHS;
 }
 
-/** Go to another state; the owner logs the change. */
+/** Change the state; the owner logs it. */
 void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state);
 
-/** Send a message of the present state now, and again until it is answered. */
-void vqp_path_say(vqp_t *vqp, vqp_path_t *path);
+/** Send the message of the current state, and repeat it until it is answered. */
+void vqp_path_request(vqp_t *vqp, vqp_path_t *path);
 
-/** Answer a message of the peer, unless it is an answer or one is to be sent anyway. */
+/** Answer a message of the peer, unless it is an answer itself, or a request that is to
+ *  be sent has the same content. */
 static inline void vqp_path_answer(vqp_t *vqp, vqp_path_t *path,
                                    const vqp_path_msg_t *msg)
 {
@@ -31,27 +32,27 @@ static inline void vqp_path_answer(vqp_t *vqp, vqp_path_t *path,
     }
 }
 
-/** The vqp connects: what the handshake says of the queue pairs of the paths. */
+/** Take over the queue pairs of the paths from the handshake, when the vqp connects. */
 void vqp_path_init(vqp_t *vqp, const vqp_config_t *config);
 
-/** The vqp is live: connect the paths that were not resolved. */
+/** The vqp is LIVE: connect the paths whose address was not resolved. */
 void vqp_path_set_live(vqp_t *vqp);
 
-/** It has moved, or has another queue pair: it is silent from now on at the earliest. */
-static inline void vqp_path_not_silent(vqp_path_t *path)
+/** The path made progress, or has a new queue pair: its silent time begins anew. */
+static inline void vqp_path_reset_silence(vqp_path_t *path)
 {
-    path->fo.still = path->fo.silent = 0;
+    path->fo.stalled = path->fo.silent = 0;
     path->fo.seen  = path->head;
 }
 
-/** Nops show whether the paths work that are UP and idle. */
-void vqp_path_ask_idle(vqp_t *vqp);
+/** Send a nop on each idle path that is UP, to find out whether it works. */
+void vqp_path_nop_idle(vqp_t *vqp);
 
-/** Have both sides ended the old incarnation? Then end what was executed, and go
- *  down when the peer has the local count. */
+/** In DRAINED, once the peer's count is known: end the executed frags. Enter DOWN once
+ *  the peer has the local count too. May fail the vqp. */
 void vqp_path_agree(vqp_t *vqp, vqp_path_t *path);
 
-/** Are both sides connected? Then a nop probes the path. */
+/** Enter PROBE once both sides are connected. */
 void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path);
 
 #endif

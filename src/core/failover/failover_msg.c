@@ -21,8 +21,8 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     }
 
     fo->messages   &= is_request ? (uint8_t)~VQP_PATH_MSG_REQUEST : 0;
-    msg->is_early   = fo->said < VQP_PATH_EARLY;
-    fo->said       += (uint8_t)msg->is_early;
+    msg->is_early   = fo->sent < VQP_PATH_EARLY;
+    fo->sent       += (uint8_t)msg->is_early;
     msg->generation = fo->generation;
     msg->flags      = is_request ? 0 : VQP_WIRE_FLAG_ANSWER;
     if (is_request) {
@@ -30,7 +30,7 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     }
 
     if ((fo->state == VQP_PATH_LEAVE) ||
-        ((fo->mover == VQP_MOVER_ASKS) && is_request)) {
+        ((fo->mover == VQP_MOVER_REQUEST) && is_request)) {
         vqp_path_leaving_message(path, msg);
     } else if ((fo->state == VQP_PATH_QUIESCE) ||
                (fo->state == VQP_PATH_DRAINED) || (fo->state == VQP_PATH_DOWN)) {
@@ -59,7 +59,7 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
 {
     vqp_failover_t *fo = &path->fo;
 
-    /* It has rebuilt the path, and it went down again: it knows both counts */
+    /* The peer has rebuilt the path, and it went down again: the peer has both counts */
     if ((msg->generation == fo->generation + 1) &&
         (fo->state >= VQP_PATH_DRAINED) && (fo->state <= VQP_PATH_DOWN)) {
         fo->peer_has = 1;
@@ -69,7 +69,7 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
 
     if (msg->generation != fo->generation) {
         vqp_cover(PATH_OLD_MESSAGE);
-        /* Of the generation before: the peer lacks what says that it may go on */
+        /* Of the generation before: the peer lacks this side's answer to go on */
         if (msg->generation + 1 == fo->generation) {
             vqp_path_answer(vqp, path, msg);
         }
@@ -107,7 +107,7 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
     vqp_failover_t *fo = &path->fo;
     int is_next        = msg->generation == fo->generation + 1;
 
-    /* It is ahead: whoever rebuilds knows both counts */
+    /* The peer has rebuilt the path already: it has both counts */
     if (is_next && (fo->state >= VQP_PATH_DRAINED) &&
         (fo->state <= VQP_PATH_DOWN)) {
         fo->peer_has = 1;
@@ -123,7 +123,7 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
 
     if (!fo->peer_is_up) {
         if (msg->up.rail != path->peer_rail) {
-            return; /* no such change is known here */
+            return; /* the rail of a path is fixed */
         }
         fo->peer_is_up = 1;
         fo->peer_rail  = msg->up.rail;
@@ -158,8 +158,8 @@ void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now)
         return;
     }
 
-    vqp->path_heard = now;
-    vqp_alive_heard(vqp, now);
+    vqp->path_received = now;
+    vqp_alive_seen(vqp, now);
     if (msg->flags & VQP_WIRE_FLAG_BUSY) {
         vqp_cover(PATH_PEER_BUSY);
         vqp->lacks_rail = 0; /* the rail may be back when the peer calls progress */
@@ -188,8 +188,8 @@ static int vqp_has_path_in(const vqp_t *vqp, vqp_path_state_t state)
     return 0;
 }
 
-/* The time counts from the last sign of life on. But the peer has some of it after the
- * last path has failed, even if RC has waited for longer than all of it */
+/* failover.outage after the last sign of life. The peer gets at least a quarter of it
+ * after the last path has failed: RC may have retried for longer */
 static uint64_t vqp_path_outage_end(const vqp_t *vqp)
 {
     return vqp_max(vqp->alive.since + vqp->failover.outage,
@@ -221,7 +221,7 @@ uint64_t vqp_path_next_timeout(const vqp_t *vqp)
     return vqp->in_outage ? vqp_min(next, vqp_path_outage_end(vqp)) : next;
 }
 
-/* How long the path waits for its rebuild: longer each time, while it flaps */
+/* Set when the path is rebuilt: the hold time doubles while the path flaps */
 static void vqp_path_hold(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 {
     vqp_failover_t *fo = &path->fo;
@@ -254,7 +254,7 @@ static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
         /* No answer: the process of the peer may have ended. The HCA would answer
          * on the other paths */
         vqp_cover(PATH_REPEATS);
-        vqp_path_ask_idle(vqp);
+        vqp_path_nop_idle(vqp);
         fo->interval  = vqp_min(2 * fo->interval, vqp->failover.retry_max);
         fo->due       = now + fo->interval;
         fo->messages |= VQP_PATH_MSG_REQUEST;
@@ -265,11 +265,11 @@ static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
     }
 }
 
-/* The peer answers, and the rail of the atomics does not come back. A peer that does
- * not answer may compute: the rail may be there when it goes on. */
+/* Fail the vqp if the peer answers and the rail of the atomics stays down. A peer that
+ * does not answer may compute, and the rail may be back when it calls progress. */
 static void vqp_path_check_rail(vqp_t *vqp, uint64_t now)
 {
-    if ((now - vqp->path_heard >= vqp->failover.outage) ||
+    if ((now - vqp->path_received >= vqp->failover.outage) ||
         !vqp_tx_lacks_rail(&vqp->tx)) {
         vqp->lacks_rail = 0;
     } else if (!vqp->lacks_rail) {
@@ -281,7 +281,7 @@ static void vqp_path_check_rail(vqp_t *vqp, uint64_t now)
     }
 }
 
-/* Time in which progress was not called counts as hold_max: no path could come back */
+/* A time without calls of progress counts as hold_max at most: no path could come up */
 static void vqp_path_skip_time(vqp_t *vqp, uint64_t now)
 {
     uint64_t elapsed = now - vqp->timed_at;
@@ -293,7 +293,7 @@ static void vqp_path_skip_time(vqp_t *vqp, uint64_t now)
     vqp_alive_skip(vqp, skipped, now);
 }
 
-/* How long all paths are down, as a counter */
+/* Count the time for which all paths are down */
 static void vqp_path_count_outage(vqp_t *vqp, uint64_t now)
 {
     int is_up = vqp_has_path_in(vqp, VQP_PATH_UP);
@@ -331,8 +331,8 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
         vqp->in_outage = 0;
     } else if (!vqp->in_outage) {
         vqp->in_outage    = 1;
-        vqp->outage_since = vqp->path_heard = now;
-        vqp_alive_miss(vqp, now);
+        vqp->outage_since = vqp->path_received = now;
+        vqp_alive_wait(vqp, now);
     } else if (now >= vqp_path_outage_end(vqp)) {
         vqp_cover(PATH_OUTAGE);
         vqp_fail(vqp, VQP_ERR_TIMEOUT);

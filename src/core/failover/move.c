@@ -1,13 +1,13 @@
-/* Moving a path that works, see move.h. Pure: libc only. */
+/* Move a path that works, see move.h. Pure: libc only. */
 #include "core/failover/move.h"
 
 #include "core/data/control.h"
 
-void vqp_path_ask_to_move(vqp_t *vqp, vqp_path_t *path)
+void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path)
 {
-    vqp_cover(PATH_ASKS_TO_MOVE);
-    path->fo.mover = VQP_MOVER_ASKS;
-    vqp_path_say(vqp, path);
+    vqp_cover(PATH_REQUESTS_MOVE);
+    path->fo.mover = VQP_MOVER_REQUEST;
+    vqp_path_request(vqp, path);
 }
 
 void vqp_path_leaving_message(vqp_path_t *path, vqp_path_msg_t *msg)
@@ -17,7 +17,7 @@ void vqp_path_leaving_message(vqp_path_t *path, vqp_path_msg_t *msg)
     msg->type   = VQP_WIRE_PATH_DOWN;
     msg->flags |= VQP_WIRE_FLAG_LEAVING | (is_empty ? VQP_WIRE_FLAG_DRAINED : 0);
     msg->down   = (vqp_wire_path_down_t){.path = path->index};
-    if (path->fo.mover == VQP_MOVER_ASKS) {
+    if (path->fo.mover == VQP_MOVER_REQUEST) {
         path->fo.mover = VQP_MOVER_OWN;
     }
 }
@@ -33,10 +33,10 @@ static void vqp_path_leave(vqp_t *vqp, vqp_path_t *path)
     }
     fo->counted = fo->peer_counted = fo->trimmed = 0;
     vqp_path_set_state(vqp, path, VQP_PATH_LEAVE);
-    vqp_path_say(vqp, path);
+    vqp_path_request(vqp, path);
 }
 
-/* Nothing is in flight on either side: nothing is lost with the queue pair */
+/* Take the path down once nothing is in flight on either side */
 static void vqp_path_check_left(vqp_t *vqp, vqp_path_t *path)
 {
     if (vqp_path_has_left(path) && path->fo.counted && path->fo.peer_counted &&
@@ -50,7 +50,7 @@ void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg
     vqp_failover_t *fo = &path->fo;
 
     if ((fo->state > VQP_PATH_DOWN) || (vqp->state == VQP_STATE_PEER_CLOSED)) {
-        return; /* the peer says it again from LEAVE; one that is UP asked once */
+        return; /* the peer repeats it from LEAVE; from UP it was a request */
     }
 
     if (fo->state == VQP_PATH_UP) {
@@ -63,14 +63,14 @@ void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg
     vqp_path_answer(vqp, path, msg);
 }
 
-/* In LEAVE: see that what is in flight comes back; then say so */
+/* In LEAVE: wait until nothing is in flight, then send DRAINED */
 static void vqp_path_empty(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 {
     if (vqp_path_lacks_cqe(path) && !vqp_batch_is_full(batch)) {
         vqp_tx_emit_nop(&vqp->tx, batch, path);
     } else if (vqp_path_has_left(path) && !path->fo.counted) {
         path->fo.counted = 1;
-        vqp_path_say(vqp, path);
+        vqp_path_request(vqp, path);
         vqp_path_check_left(vqp, path);
     }
 }

@@ -1,35 +1,35 @@
 /*
- * Moving a path that works to another flow: to a new queue pair, whose flow label is
- * another one. Part of the failover; failover.h has the states that follow. Pure:
- * libc only.
+ * Move a path that works to another flow: to a new queue pair with another flow label.
+ * Part of the failover; failover.h has the states that follow. Pure: libc only.
  *
- * The path goes down with nothing in flight on either side, so nothing is sent again,
- * and no atomic loses its answer. The side that wants it says PATH_DOWN with LEAVING,
- * once, and goes on using the path. The peer answers likewise when it gets to it:
+ * The path goes down when nothing is in flight on either side. So nothing is replayed,
+ * and no atomic loses its result. The requesting side sends PATH_DOWN with LEAVING once,
+ * and goes on using the path. The peer enters LEAVE and answers when it calls progress:
  *
- *     LEAVE     takes no frags any more; says PATH_DOWN with LEAVING, and with DRAINED
- *               too when nothing of its own is in flight
- *     QUIESCE   when both sides have said so
+ *     LEAVE     takes no frags; sends PATH_DOWN with LEAVING, and with DRAINED too once
+ *               nothing of its own is in flight
+ *     QUIESCE   when both sides have sent DRAINED
  *
- * So a peer that computes does not keep the side that asks from using the path. The side
- * that was asked uses its other paths until then.
+ * So a peer that computes does not keep the requesting side from using the path. The
+ * side in LEAVE uses its other paths.
  */
 #ifndef VQP_CORE_FAILOVER_MOVE_H
 #define VQP_CORE_FAILOVER_MOVE_H
 
 #include "core/failover/failover_int.h"
 
-/** Ask the peer to move the path, which is UP. It may never be moved. */
-void vqp_path_ask_to_move(vqp_t *vqp, vqp_path_t *path);
+/** Request the peer to move the path, which is UP. The peer need not do so. */
+void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path);
 
-/** The peer's PATH_DOWN with LEAVING, of the path's generation. */
+/** Handle the peer's PATH_DOWN with LEAVING, of the path's generation. */
 void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg);
 
-/** What the message says beside its header: the path is in LEAVE, or the peer is
- *  asked. */
+/** Fill in type, body and further flags of the message of a path that is in LEAVE, or
+ *  that requests a move. */
 void vqp_path_leaving_message(vqp_path_t *path, vqp_path_msg_t *msg);
 
-/** Of paths in LEAVE: see that what is in flight comes back; then say so. */
+/** Of each path in LEAVE: add the nop to @a batch that brings its last completion, or
+ *  send DRAINED once it is empty. */
 void vqp_paths_leave(vqp_t *vqp, vqp_batch_t *batch);
 
 #endif

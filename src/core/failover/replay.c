@@ -1,11 +1,11 @@
-/* The frags of a path that failed, see replay.h. Pure: libc only. */
+/* Replay the frags of a failed path, see replay.h. Pure: libc only. */
 #include "core/failover/replay.h"
 
 #include "core/data/confirm.h"
 #include "core/data/control.h"
 #include "core/data/fail.h"
 
-/* ---- what waits ---- */
+/* ---- waiting frags ---- */
 
 void vqp_replay_take(vqp_path_t *path, const vqp_inflight_t *entry, int sign)
 {
@@ -57,7 +57,7 @@ void vqp_replay_abandon(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
     vqp_tx_advance_both(tx);
 }
 
-/* ---- where to ---- */
+/* ---- target ---- */
 
 static int vqp_replay_has_atomic(vqp_path_t *path)
 {
@@ -111,15 +111,15 @@ int vqp_tx_lacks_rail(vqp_tx_t *tx)
            !vqp_tx_reaches_rail(tx, op->amo.rail);
 }
 
-/* May frags of @a path go to @a to? Not behind others that wait there */
+/* May frags of @a path be replayed on @a to? Not if others wait there */
 static int vqp_replay_may_use(const vqp_path_t *path, const vqp_path_t *to)
 {
     return (to->fo.state == VQP_PATH_UP) &&
            ((to == path) || !vqp_path_has_replay(to));
 }
 
-/* The path itself if it is UP again: it is idle. Else the one that is expected to be
- * idle first */
+/* The path that replays frags of @a path: itself if it is UP again, since it is idle;
+ * else the one that is expected to be idle first */
 static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
 {
     vqp_want_t want = {.cap  = UINT64_MAX,
@@ -144,8 +144,8 @@ static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
                           &want, NULL);
 }
 
-/* The paths in *bits wait for an immediate behind what they carried: so does the
- * path that carries it now. Returns how many fsns this saves. */
+/* Each path in *bits is to send an immediate behind its frags. Those of @a from were
+ * replayed on @a to, which sends the immediate instead. Returns how many fsns are saved. */
 static uint32_t vqp_replay_move_bit(uint64_t *bits, unsigned from, unsigned to)
 {
     uint64_t had = *bits;
@@ -159,7 +159,7 @@ static uint32_t vqp_replay_move_bit(uint64_t *bits, unsigned from, unsigned to)
     return (had >> to) & 1;
 }
 
-/* Nothing of @a path waits any more: @a to has carried it */
+/* The replay of @a path has ended; @a to has sent its frags */
 static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
 {
     uint32_t saved = 0;
@@ -179,8 +179,8 @@ static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
     vqp_tx_link_paths(tx); /* it may take frags again */
 }
 
-/* The path that the frags went to has failed with some of them: the rest waits
- * behind those, in that path's place */
+/* The target has failed too, with some of the frags in flight: the rest waits behind
+ * these, on the target */
 static void vqp_replay_join(vqp_tx_t *tx, vqp_path_t *path)
 {
     vqp_path_t *to = &tx->paths.list[path->fo.target];
@@ -203,7 +203,7 @@ static void vqp_replay_join(vqp_tx_t *tx, vqp_path_t *path)
     vqp_replay_done(tx, path, to->index);
 }
 
-/* ---- sending again ---- */
+/* ---- replay ---- */
 
 static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to,
                                const vqp_inflight_t *entry)
@@ -217,10 +217,10 @@ static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to,
             (vqp_path_outstanding(to) == 0)) &&
            (!is_read || (to->reads < to->reads_max)) &&
            (!vqp_path_has_replay(to) ||
-            ((uint16_t)(to->tail - to->fo.replay) < to->mask)); /* and a nop */
+            ((uint16_t)(to->tail - to->fo.replay) < to->mask)); /* one for a nop */
 }
 
-/* One frag. Returns 1 if it was a control message. */
+/* Replay one frag. Returns 1 if it was a control message. */
 static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                            vqp_path_t *to, const vqp_credit_t *credit)
 {
@@ -267,7 +267,7 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     return entry.kind == VQP_KIND_CONTROL;
 }
 
-/* What waits on one path. Returns 1 if a control message was among it. */
+/* Replay the frags of one path. Returns 1 if a control message was among them. */
 static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                            const vqp_credit_t *credit)
 {
@@ -285,7 +285,7 @@ static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
         if ((entry->kind != VQP_KIND_DONE) &&
             (entry->flags & VQP_INFLIGHT_IMM) &&
             (vqp_fsn_diff(vqp_imm_fsn(entry->imm), tx->fc.fsn_peer) < 0)) {
-            /* The peer has received it, and has advertised this since */
+            /* The peer's credit shows that it has received the immediate */
             vqp_replay_take(path, entry, 1);
             vqp_replay_end(tx, path, entry, VQP_OK, to->reads > 0);
         }
@@ -332,7 +332,7 @@ int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit)
                    (((tx->fence.paths * tx->fence.started) |
                      tx->announce.tail_paths) & (1ul << i)) &&
                    ((to = vqp_replay_target(tx, path)) != NULL)) {
-            vqp_replay_done(tx, path, to->index); /* all of it was executed */
+            vqp_replay_done(tx, path, to->index); /* all frags were executed */
         }
         is_left |= vqp_path_has_replay(path) ||
                    (path->fo.state != VQP_PATH_UP);

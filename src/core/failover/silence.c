@@ -1,38 +1,38 @@
-/* Paths that are silent while others are not, see silence.h. Pure: libc only. */
+/* Detection of silent paths, see silence.h. Pure: libc only. */
 #include "core/failover/silence.h"
 
 #include "core/failover/alive.h"
 #include "core/failover/failover_int.h"
 #include "core/failover/slow.h"
 
-#define VQP_SILENCE_LOOKS    4      /* in failover.silence, at least */
-#define VQP_SILENCE_STEP     10000000ul /* ns between two, at most */
-#define VQP_SILENCE_PAUSE    300000000ul /* the same, while all are still: less than
-                                        what counts as time without progress */
-#define VQP_SILENCE_COST     524288u /* ns for 64 KiB, of a path without a measured
-                                        rate: that of 1 Gb/s */
-#define VQP_SILENCE_COST_MAX (1u << 28) /* the same: the product has 64 bits */
-#define VQP_SILENCE_BYTES    1000000000ul /* ns for what is in flight, at most: a process
-                                       that gets no CPU measures any rate */
-#define VQP_SILENCE_PATIENCE 16     /* times failover.silence, at most, for paths that
-                                       were slow... */
-#define VQP_SILENCE_DOUBT    2      /* ...and for those that may have been: if they lose
-                                       packets, the vqp may stop so long at each loss */
-#define VQP_SILENCE_FORGET   10     /* log2 of the looks until most of the patience
-                                       has gone */
-#define VQP_SILENCE_LULL     6u     /* looks, while all paths are still, until they
-                                       are not fewer any more */
+#define VQP_SILENCE_LOOKS       4            /* within failover.silence, at least */
+#define VQP_SILENCE_STEP        10000000ul   /* ns between two looks, at most */
+#define VQP_SILENCE_STEP_QUIET  300000000ul  /* the same, while all paths are stalled; less
+                                                than what counts as time without progress */
+#define VQP_SILENCE_COST        524288u      /* ns for 64 KiB, if no rate was measured:
+                                                1 Gb/s */
+#define VQP_SILENCE_COST_MAX    (1u << 28)   /* the same, at most: the product has 64 bits */
+#define VQP_SILENCE_BYTES       1000000000ul /* ns for the bytes in flight, at most: a
+                                                process without CPU measures any rate */
+#define VQP_SILENCE_MAX_SLOW    16           /* largest limit, in failover.silence, after
+                                                paths that were slow... */
+#define VQP_SILENCE_MAX_SUSPECT 2            /* ...or may have been slow: if these lose
+                                                packets, each loss stalls for the limit */
+#define VQP_SILENCE_DECAY       10           /* log2 of the looks until most of what was
+                                                added to the limit is gone */
+#define VQP_SILENCE_MAX_QUIET   6u           /* looks with all paths stalled, each of which
+                                                doubles the step */
 
 void vqp_silence_init(vqp_t *vqp)
 {
-    vqp->silence.due      = UINT64_MAX;
-    vqp->silence.patience = vqp->failover.silence;
+    vqp->silence.due   = UINT64_MAX;
+    vqp->silence.limit = vqp->failover.silence;
     if (vqp->failover.is_on) {
         vqp->tx.slow |= VQP_TX_QUIET;
     }
 }
 
-/* Are paths given up? Else the looks are for alive.h only */
+/* May paths be given up? If not, the looks serve alive.h only */
 static int vqp_silence_is_on(const vqp_t *vqp)
 {
     return (vqp->failover.silence != 0) && (vqp->tx.paths.count > 1);
@@ -46,76 +46,76 @@ void vqp_silence_start(vqp_t *vqp)
     vqp->todo          |= VQP_TODO_TIMER;
 }
 
-/* What a look at all paths has shown */
+/* The result of a look at all paths */
 typedef struct vqp_look {
-    uint64_t now;
-    uint64_t elapsed; /* ns since the last one, as far as they count */
-    unsigned moved;   /* paths that brought completions since */
-    unsigned idle;    /* paths that take frags, and have none in flight */
-    unsigned mute;    /* still ones without a CQE under way: a nop will ask them */
+    uint64_t now;        /* ns */
+    uint64_t elapsed;    /* ns since the last look, as far as they count */
+    unsigned progressed; /* paths with a completion since */
+    unsigned idle;       /* paths that take frags and have none in flight */
+    unsigned unsignaled; /* stalled paths without a CQE under way */
 } vqp_look_t;
 
-/* The path was silent for a while and was not broken, or may not have been */
-static void vqp_silence_learn(vqp_t *vqp, uint64_t patience, unsigned max)
+/* A silent path had not failed, or may not have failed: raise the limit to @a limit, at
+ * most @a max times failover.silence */
+static void vqp_silence_adapt(vqp_t *vqp, uint64_t limit, unsigned max)
 {
-    vqp->silence.patience = vqp_max(vqp->silence.patience,
-                                    vqp_min(patience,
-                                            max * vqp->failover.silence));
+    vqp->silence.limit = vqp_max(vqp->silence.limit,
+                                 vqp_min(limit, max * vqp->failover.silence));
 }
 
-/* The path is still if it has something in flight, and no completion has come */
+/* Compare the path with the last look */
 static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
 {
     vqp_failover_t *fo = &path->fo;
-    int has_moved      = path->head != fo->seen;
+    int has_progress   = path->head != fo->seen;
     int is_idle        = vqp_path_outstanding(path) == 0;
 
-    look->moved += has_moved;
-    look->idle  += is_idle && path->up;
-    fo->has_moved = (uint8_t)has_moved;
-    fo->is_still  = !has_moved && !is_idle;
-    look->mute  += fo->is_still && !vqp_path_awaits_cqe(path);
-    if (fo->is_doubtful && (fo->state == VQP_PATH_UP)) {
-        vqp_cover(SILENCE_DOUBTFUL);
+    fo->has_progress  = (uint8_t)has_progress;
+    fo->is_stalled    = !has_progress && !is_idle;
+    look->progressed += has_progress;
+    look->idle       += is_idle && path->up;
+    look->unsignaled += fo->is_stalled && !vqp_path_awaits_cqe(path);
+    if (fo->is_suspect && (fo->state == VQP_PATH_UP)) {
+        vqp_cover(SILENCE_SUSPECT);
         ++vqp->stats.false_alarms;
-        fo->is_doubtful = 0;
-        vqp_silence_learn(vqp, 2 * vqp->silence.patience, VQP_SILENCE_DOUBT);
+        fo->is_suspect = 0;
+        vqp_silence_adapt(vqp, 2 * vqp->silence.limit, VQP_SILENCE_MAX_SUSPECT);
     }
-    if (!fo->is_still) {
+    if (!fo->is_stalled) {
         vqp_cover_if(fo->silent != 0, SILENCE_ENDS);
-        vqp_silence_learn(vqp, 4 * fo->silent, VQP_SILENCE_PATIENCE);
-        vqp_path_not_silent(path);
+        vqp_silence_adapt(vqp, 4 * fo->silent, VQP_SILENCE_MAX_SLOW);
+        vqp_path_reset_silence(path);
     }
 }
 
-/* How long the path may be silent */
+/* ns for which the path may be silent */
 static uint64_t vqp_silence_limit(const vqp_t *vqp, const vqp_path_t *path,
                                   uint64_t now)
 {
     uint32_t cost = vqp_rate_cost(&path->rate, now);
 
-    if (cost == 0) { /* what it was long ago, if that is slow */
+    if (cost == 0) { /* an old measurement counts if it is slow */
         cost = vqp_max(path->rate.cost, VQP_SILENCE_COST);
     }
 
-    return vqp->silence.patience +
+    return vqp->silence.limit +
            vqp_min(4 * vqp_rate_finish(vqp_min(cost, VQP_SILENCE_COST_MAX),
                                        path->bytes), VQP_SILENCE_BYTES);
 }
 
-/* The path is still */
+/* Give the stalled path up, or find out more about it */
 static void
-vqp_silence_judge(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
+vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
 {
     vqp_failover_t *fo = &path->fo;
     int is_up          = fo->state == VQP_PATH_UP;
     int is_on          = vqp_silence_is_on(vqp);
 
-    fo->still += look->elapsed;
+    fo->stalled += look->elapsed;
     if (!vqp_path_awaits_cqe(path)) {
-        if (fo->still >= (is_on ? vqp->failover.silence : VQP_SILENCE_STEP)) {
+        if (fo->stalled >= (is_on ? vqp->failover.silence : VQP_SILENCE_STEP)) {
             vqp_cover(SILENCE_NOP);
-            vqp->tx.slow |= VQP_TX_NOP; /* on all paths that lack one */
+            vqp->tx.slow |= VQP_TX_NOP; /* on all paths that lack a CQE */
         }
         return;
     }
@@ -123,15 +123,15 @@ vqp_silence_judge(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
         return;
     }
 
-    if (look->moved != 0) {
+    if (look->progressed != 0) {
         fo->silent += look->elapsed;
     }
 
-    /* Those that moved may have nothing more to send: they are asked for the next
-     * look too */
-    if ((look->idle != 0) && (2 * fo->still >= vqp->failover.silence)) {
+    /* Paths that made progress may have become idle: the next look needs a nop of them
+     * too */
+    if ((look->idle != 0) && (2 * fo->stalled >= vqp->failover.silence)) {
         vqp_cover(SILENCE_WITNESS);
-        vqp_path_ask_idle(vqp);
+        vqp_path_nop_idle(vqp);
     }
 
     if ((fo->silent != 0) &&
@@ -140,7 +140,7 @@ vqp_silence_judge(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
         ++vqp->stats.silences;
         vqp_path_down(vqp, path, VQP_ERR_TIMEOUT);
         fo->why_silent  = fo->silent;
-        fo->is_doubtful = is_up;
+        fo->is_suspect = is_up;
     }
 }
 
@@ -158,17 +158,17 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
         return;
     }
 
-    /* While nobody polled, completions may have come: that time proves nothing */
+    /* Completions may have arrived and not been polled: that time does not count */
     if ((vqp->silence.looked != 0) && is_drained) {
         look.elapsed = vqp_min(now - vqp->silence.looked, step);
     }
-    vqp->silence.looked    = now;
-    vqp->silence.patience -= (vqp->silence.patience - vqp->failover.silence) >>
-                             VQP_SILENCE_FORGET;
+    vqp->silence.looked = now;
+    vqp->silence.limit -= (vqp->silence.limit - vqp->failover.silence) >>
+                          VQP_SILENCE_DECAY;
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        path              = &vqp->tx.paths.list[i];
-        path->fo.is_still = 0;
+        path                = &vqp->tx.paths.list[i];
+        path->fo.is_stalled = 0;
         if ((path->fo.state == VQP_PATH_UP) ||
             (path->fo.state == VQP_PATH_LEAVE) ||
             (path->fo.state == VQP_PATH_PROBE)) {
@@ -177,22 +177,23 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
         }
     }
 
-    vqp_alive_look(vqp, now, look.moved != 0, is_busy);
-    /* Quiet after a time without traffic, not between one op and the next */
-    if (!is_busy && (look.moved == 0)) {
+    vqp_alive_look(vqp, now, look.progressed != 0, is_busy);
+    /* No traffic since the last look: the next frag starts the looks again */
+    if (!is_busy && (look.progressed == 0)) {
         vqp->silence.due = UINT64_MAX;
         vqp->tx.slow    |= VQP_TX_QUIET;
         return;
     }
 
-    /* While all are still, there is nothing to see */
-    vqp->silence.lull = ((look.moved | look.idle | look.mute) != 0) ? 0 :
-                        vqp_min(vqp->silence.lull + 1u, VQP_SILENCE_LULL);
-    vqp->silence.due  = now + vqp_min(step << vqp->silence.lull,
-                                      VQP_SILENCE_PAUSE);
+    /* Look less often while all paths are stalled: none can be given up */
+    vqp->silence.quiet_looks =
+            ((look.progressed | look.idle | look.unsignaled) != 0) ? 0 :
+            vqp_min(vqp->silence.quiet_looks + 1u, VQP_SILENCE_MAX_QUIET);
+    vqp->silence.due = now + vqp_min(step << vqp->silence.quiet_looks,
+                                     VQP_SILENCE_STEP_QUIET);
     for (i = 0; (i < vqp->tx.paths.count) && !vqp_is_failed(vqp); ++i) {
-        if (vqp->tx.paths.list[i].fo.is_still) {
-            vqp_silence_judge(vqp, &vqp->tx.paths.list[i], &look);
+        if (vqp->tx.paths.list[i].fo.is_stalled) {
+            vqp_silence_decide(vqp, &vqp->tx.paths.list[i], &look);
         }
     }
     if (vqp_silence_is_on(vqp)) {

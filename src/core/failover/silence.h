@@ -1,36 +1,40 @@
 /*
- * Silence: a path brings no completion while other paths of the vqp bring some. RC
- * would retry for seconds before it reports an error. Part of the failover; all
- * times in ns. Pure: libc only.
+ * Detection of silent paths: no completion comes on a path while others of the vqp
+ * make progress. RC alone would retry for seconds before it reports an error. Part of
+ * the failover; all times in ns. Pure: libc only.
  *
- * The vqp looks at its paths a few times in failover.silence. What counts is the
- * time in which a path was still, had a CQE under way, and a sibling moved: all
- * paths are still together if the peer or the network pauses, and no path is
- * given up for it. What is in flight may be slow: a path has four times the time
- * that its bytes should take, in addition. A path that was silent for long, and moved
- * then, was not broken: the vqp gets more patient for a while. So it does if the first
- * probe of a path that was given up comes back.
+ * The vqp looks at its paths several times within failover.silence. A path makes
+ * progress if a completion came since the last look. It is stalled if something is in
+ * flight and none came. It is silent for the time in which it was stalled, a CQE was
+ * under way, and another path made progress. If the peer or the network pauses, all
+ * paths are stalled together and none is given up.
  *
- * Frags without a CQE under way prove nothing: after the time of a silence a nop
- * brings one. Where all siblings are idle, nops on these show whether they work.
+ * A path is given up when it has been silent for the silence limit, plus four times the
+ * time that its bytes in flight should take. The limit is failover.silence or more. It
+ * rises when a silent path makes progress again, and when the first probe of a path that
+ * was given up succeeds: the path had not failed. It falls back with time.
+ *
+ * Frags without a CQE under way prove nothing. After failover.silence a nop brings a
+ * CQE. If the other paths are idle, nops on them show whether they work.
  */
 #ifndef VQP_CORE_FAILOVER_SILENCE_H
 #define VQP_CORE_FAILOVER_SILENCE_H
 
 #include "core/vqp_def.h"
 
-/** Begin: paths that have something in flight are to be looked at from then on. */
+/** Initialize for a vqp without frags in flight: no look is due. */
 void vqp_silence_init(vqp_t *vqp);
 
-/** Something is posted, and nothing was in flight before: look at the paths, at
- *  once for the first time. */
+/** The first frag was posted while none was in flight: look from now on. The first look
+ *  is due at once. VQP_TODO_WATCH is set. */
 void vqp_silence_start(vqp_t *vqp);
 
 /**
- * Look at the paths if it is time, and give up those that are silent.
+ * Look at the paths if a look is due, and give up those that are silent. May fail the
+ * vqp.
  *
  * @param [in] is_drained  All completions that had arrived were handled. If not, the
- *                         time since the last look proves nothing.
+ *                         time since the last look does not count.
  */
 void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained);
 

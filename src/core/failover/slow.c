@@ -1,9 +1,9 @@
-/* Paths that are slower than others, see slow.h. Pure: libc only. */
+/* Detection of slow paths, see slow.h. Pure: libc only. */
 #include "core/failover/slow.h"
 
 #include "core/failover/move.h"
 
-#define VQP_SLOW_RATIO 4ul /* a path is slow if it takes so many times longer */
+#define VQP_SLOW_RATIO 4ul /* a path is slow if it costs that many times more */
 
 /* With rr no rates are measured when frags are posted: measure what is in flight
  * now, if it is much. Frags without a CQE to come end the interval: they may wait for
@@ -40,8 +40,8 @@ static int vqp_slow_has_sibling(const vqp_t *vqp, const vqp_path_t *path)
     return 0;
 }
 
-/* The median of the known costs of the paths that this one is compared with, of two in
- * the middle the higher one; 0: none is known */
+/* The median of the known costs of the paths that this one is compared with, the upper
+ * one if their number is even; 0: none is known */
 static uint32_t
 vqp_slow_median(const vqp_t *vqp, const vqp_path_t *path, uint64_t now)
 {
@@ -69,10 +69,9 @@ vqp_slow_median(const vqp_t *vqp, const vqp_path_t *path, uint64_t now)
     return (count == 0) ? 0 : costs[count / 2];
 }
 
-/* Count the time for which the path is slow. It counts only while the path has traffic:
- * what it was like before says nothing of now */
+/* Add to the time for which the path was slow. Time without traffic does not count */
 static void
-vqp_slow_judge(vqp_t *vqp, vqp_path_t *path, uint32_t best, uint64_t now,
+vqp_slow_count(vqp_t *vqp, vqp_path_t *path, uint32_t best, uint64_t now,
                uint64_t elapsed)
 {
     uint32_t cost   = vqp_rate_recent(&path->rate, now);
@@ -85,12 +84,12 @@ vqp_slow_judge(vqp_t *vqp, vqp_path_t *path, uint32_t best, uint64_t now,
     if ((cost <= VQP_SLOW_RATIO * best) || (cost <= VQP_SLOW_RATIO * median)) {
         vqp_cover_if(path->fo.slow != 0, SLOW_ENDS);
         path->fo.slow = 0;
-    } else if (path->fo.has_moved || path->fo.is_still) {
+    } else if (path->fo.has_progress || path->fo.is_stalled) {
         path->fo.slow += elapsed;
     }
 }
 
-/* A path that has been slow again since it could be moved again waits longer */
+/* Request a move. The time until the next one doubles if the path was slow again soon */
 static void vqp_slow_move(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 {
     vqp_failover_t *fo = &path->fo;
@@ -102,7 +101,7 @@ static void vqp_slow_move(vqp_t *vqp, vqp_path_t *path, uint64_t now)
                                 vqp->failover.slow_first;
     fo->slow_next  = now + fo->slow_wait;
     vqp->slow_next = now + vqp->failover.slow_first;
-    vqp_path_ask_to_move(vqp, path);
+    vqp_path_request_move(vqp, path);
 }
 
 void vqp_slow_look(vqp_t *vqp, uint64_t now, uint64_t elapsed)
@@ -112,7 +111,7 @@ void vqp_slow_look(vqp_t *vqp, uint64_t now, uint64_t elapsed)
     vqp_path_t *path;
     uint32_t cost, i;
 
-    /* One at a time: what moves or fails changes what the others get */
+    /* One move at a time: it changes the rates of the other paths, as a failure does */
     if ((vqp->failover.slow == 0) || (vqp->state != VQP_STATE_LIVE) ||
         (vqp->tx.slow & VQP_TX_REPLAY)) {
         return;
@@ -127,7 +126,7 @@ void vqp_slow_look(vqp_t *vqp, uint64_t now, uint64_t elapsed)
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = &vqp->tx.paths.list[i];
-        vqp_slow_judge(vqp, path, best, now, elapsed);
+        vqp_slow_count(vqp, path, best, now, elapsed);
         if ((path->fo.slow >= vqp->failover.slow) && (now >= path->fo.slow_next) &&
             ((chosen == NULL) || (path->fo.slow > chosen->fo.slow))) {
             chosen = path;

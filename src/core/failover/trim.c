@@ -1,12 +1,12 @@
-/* What was executed of a path that failed, see trim.h. Pure: libc only. */
+/* End the executed frags of a failed path, see trim.h. Pure: libc only. */
 #include "core/failover/trim.h"
 
 #include "core/data/confirm.h"
 #include "core/failover/replay.h"
 
-/* ---- what was executed ---- */
+/* ---- the executed count ---- */
 
-/* How many of the frags in flight the immediates prove to be executed */
+/* Number of frags in flight that the received immediates prove to be executed */
 static unsigned vqp_trim_imms(vqp_path_t *path, const vqp_executed_t *executed)
 {
     uint64_t before = path->stats.imms - path->fo.imms_sent;
@@ -26,12 +26,12 @@ static unsigned vqp_trim_imms(vqp_path_t *path, const vqp_executed_t *executed)
         }
     }
 
-    /* more than were sent, or fewer than were acknowledged: not used */
+    /* An impossible count, above those sent or below those acknowledged, proves nothing */
     return (came == 0) ? count : 0;
 }
 
-/* The same by a count of requests or packets. Returns -1 if it can not be one: a
- * device that does not keep it. */
+/* The same by a count of requests or packets. Returns -1 if the count is impossible: the
+ * device does not maintain it. */
 static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
 {
     int is_psn      = executed->source == VQP_SOURCE_PSN;
@@ -61,8 +61,8 @@ static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
     return (units == left) ? count : -1;
 }
 
-/* How many of the frags in flight were executed. *exact: the others certainly
- * were not. */
+/* Number of frags in flight that were executed. *exact: the others were not executed;
+ * else this is unknown. */
 static unsigned vqp_trim_executed(vqp_path_t *path,
                                   const vqp_executed_t *executed, int *exact)
 {
@@ -78,15 +78,15 @@ static unsigned vqp_trim_executed(vqp_path_t *path,
     return *exact ? (unsigned)count : proven;
 }
 
-/* How many of the executed ones had ended, answers included: those in front of one
- * that waited for the answers */
+/* Number of executed frags whose answers have arrived too: those in front of the newest
+ * executed frag that waited for answers */
 static unsigned vqp_trim_fenced(vqp_path_t *path, unsigned count)
 {
     for (; count > 0; --count) {
         if (vqp_path_at(path, (uint16_t)(path->head + count - 1))->flags &
             VQP_INFLIGHT_FENCED) {
             vqp_cover(TRIM_FENCED);
-            return count - 1; /* it may be a READ itself */
+            return count - 1; /* it may be a READ, without its answer */
         }
     }
 
@@ -95,7 +95,7 @@ static unsigned vqp_trim_fenced(vqp_path_t *path, unsigned count)
 
 /* ---- trimming ---- */
 
-/* Has the frag to go again? Else *status is how it ends. */
+/* Has the frag to be replayed? If not, it ends with *status. */
 static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
                           int is_executed, int is_exact, vqp_status_t *status)
 {
@@ -107,7 +107,7 @@ static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
     case VQP_KIND_DONE:
         return 0;
     case VQP_KIND_GET:
-        return 1; /* its data may not have come */
+        return 1; /* its data may not have arrived */
     case VQP_KIND_FADD:
     case VQP_KIND_CSWAP:
         op = vqp_tx_op_of(tx, entry->op);
@@ -123,7 +123,8 @@ static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
     }
 }
 
-/* All that went to @a path was executed: the rest may go anywhere */
+/* All frags of other paths that were replayed on @a path were executed: the rest may be
+ * replayed on any path */
 static void vqp_replay_unbind(vqp_tx_t *tx, const vqp_path_t *path)
 {
     uint32_t i;
@@ -147,8 +148,8 @@ static void vqp_trim_reverse(vqp_path_t *path, uint16_t begin, uint16_t end)
     }
 }
 
-/* An earlier incarnation waited when this one began. All that this one had came
- * before what was left of it: only replays go to a path in front of its own. */
+/* Frags of an earlier incarnation wait too. Move those of this incarnation in front of
+ * them: until its own replay has ended, a path takes only frags that were sent before. */
 static void vqp_trim_reorder(vqp_path_t *path)
 {
     vqp_trim_reverse(path, path->fo.replay, path->fo.replay_end);
@@ -156,7 +157,7 @@ static void vqp_trim_reorder(vqp_path_t *path)
     vqp_trim_reverse(path, path->fo.replay, path->tail);
 }
 
-/* Would it matter if the frag was executed a second time? */
+/* Must the frag not be executed twice? */
 static int vqp_trim_once(const vqp_inflight_t *entry)
 {
     return (entry->kind == VQP_KIND_PUT) || (entry->kind == VQP_KIND_FADD) ||
@@ -170,7 +171,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     uint16_t head  = path->head;
     unsigned sent  = (uint16_t)(path->fo.posted - head);
     unsigned lost  = 0;
-    unsigned kept  = 0; /* and what is kept already */
+    unsigned kept  = 0; /* one more for earlier incarnations */
     unsigned reads = 0; /* of the kept ones */
     int is_exact;
     unsigned count, fenced, i;
@@ -182,7 +183,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     count  = vqp_trim_executed(path, executed, &is_exact);
     fenced = vqp_trim_fenced(path, count);
 
-    /* An earlier incarnation may wait still: what was confirmed since is between */
+    /* Slots between frags of an earlier incarnation and the head were confirmed */
     if (had_replay) {
         vqp_cover(TRIM_AGAIN);
         kept = 1;
@@ -221,7 +222,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     vqp_cover_if(count > 0, TRIM_EXECUTED);
     path->head          = path->signaled = path->tail;
     path->fo.replay_end = path->tail;
-    /* Slots of a probe hold nothing: they must not add up, while probes fail */
+    /* Skip slots that have ended: probes that fail must not fill the array */
     while (vqp_path_has_replay(path) &&
            (vqp_path_at(path, path->fo.replay)->kind == VQP_KIND_DONE)) {
         ++path->fo.replay;

@@ -1,6 +1,6 @@
 /*
- * The sender: what the peer has executed of the frags of a path that failed, and
- * how these end. The rest waits in its place for replay.h. Pure: libc only.
+ * The sender: end those frags of a failed path that the peer has executed. The others
+ * stay in their slots for replay.h. Pure: libc only.
  */
 #ifndef VQP_CORE_FAILOVER_TRIM_H
 #define VQP_CORE_FAILOVER_TRIM_H
@@ -8,17 +8,17 @@
 #include "core/data/tx.h"
 
 /**
- * All completions of the path's incarnation have arrived, and the peer has sent
- * its count of executed requests. Executed frags end; READs, and frags that were
- * not executed, wait for their replay.
+ * Split the frags in flight by the peer's executed count, when all completions of the
+ * path's incarnation have arrived. Executed frags end. READs, and frags that were not
+ * executed, wait for their replay.
  *
  * An atomic ends with VQP_ERR_LOST if it was executed and its result is needed,
  * or if it is unknown whether it was executed.
  *
- * @param [out] unknown  Frags of puts and atomics that may have been executed: such
- *                       a put waits for its replay, the same data to the same place.
+ * @param [out] unknown  Number of put and atomic frags that may have been executed. Such
+ *                       a put waits for its replay: it writes the same data again.
  *
- * @return The number of such atomics.
+ * @return The number of atomics that ended with VQP_ERR_LOST.
  */
 unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
                      const vqp_executed_t *executed, unsigned *unknown);
