@@ -45,7 +45,7 @@ esac
 wire=$(first src/core/conn/wire.h '^#define VQP_WIRE_VERSION *([0-9]+)')
 same docs/protocol.md "${wire:-a version}" "$(first docs/protocol.md '\| version \| ([0-9]+);')"
 same "docs/release.md, formats" "$wire" \
-    "$(first docs/release.md '^\| control messages; .* \| ([0-9]+), byte 4')"
+    "$(first docs/release.md '^\| control datagrams; .* \| ([0-9]+), byte 4')"
 same "docs/release.md, last release" "$wire" \
     "$(grep -oE '^\| (after )?[0-9.]+ \| [0-9]+ \|' docs/release.md | tail -n 1 |
        grep -oE '[0-9]+ \|$' | grep -oE '[0-9]+')"

@@ -26,7 +26,7 @@
     _(SEND_FAST_AM, "an AM goes the fast path") \
     _(RX_NEXT_AM, "an immediate that is the next AM, with nothing ahead") \
     _(RX_CREDIT_KNOWN, "a record without new credit") \
-    _(CONTROL_PROBE, "a nop on an idle connection") \
+    _(NOP_PROBE, "a nop on an idle connection") \
     _(VQP_FLUSHED, "a flushed completion without a known reason") \
     _(DISPATCH_GATHER_SPLIT, "a frag's border inside of a piece") \
     _(DISPATCH_FENCE_WAITS_RMA, "a fenced AM waits for puts to be dispatched") \
@@ -42,7 +42,7 @@
     _(DISPATCH_LAST_READ, "a READ that takes the path's last credit") \
     _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \
     _(TRIM_STALE, "an impossible count: that of the immediates is used") \
-    _(TRIM_ATOMIC, "an atomic was executed, and its answer is lost") \
+    _(TRIM_ATOMIC, "an atomic was executed, and its answer has not arrived") \
     _(TRIM_FENCED, "an answer has arrived: a frag behind its fence was executed") \
     _(TRIM_AGAIN, "a path fails again before its replay has ended") \
     _(TRIM_KEPT, "a path fails, and frags have to be replayed") \
@@ -57,7 +57,7 @@
     _(PATH_DOWN_READY, "a path is given up before the peer was known to be ready") \
     _(PATH_DOWN_CONNECT, "a path is given up before it was connected") \
     _(PATH_DOWN_BY_PEER, "a path is given up because of the peer's PATH_DOWN") \
-    _(PATH_LOST, "a path is given up, and its queue pair is destroyed") \
+    _(PATH_DESTROYED, "a path is given up, and its queue pair is destroyed") \
     _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
     _(PATH_SILENT, "a path is given up because it is silent") \
     _(PATH_REQUESTS_MOVE, "the peer is requested to move a path that is slow") \
@@ -88,9 +88,9 @@
     _(PATH_LACKS_RAIL, "the rail of the atomics did not come back in time") \
     _(PATH_FAIL_ALL, "a vqp fails while a path is not UP") \
     _(BATCH_FULL, "dispatch stops at a full batch") \
-    _(CONTROL_NO_FSN, "a control message waits for an fsn") \
-    _(CONTROL_NO_PATH, "a control message waits for a path") \
-    _(CONTROL_REQUEST, "a control message requests credit") \
+    _(CREDIT_NO_FSN, "a credit update waits for an fsn") \
+    _(CREDIT_NO_PATH, "a credit update waits for a path") \
+    _(CREDIT_REQUEST, "a credit update requests credit") \
     _(NOP_NO_ROOM, "a nop waits for a slot in the send queue") \
     _(DRAIN_NOP, "a failed sender needs the CQE of acknowledged frags") \
     _(NOTIFY_WAITS, "a notify waits for a path") \
@@ -105,7 +105,7 @@
     _(FAIL_SPRAY, "a sprayed AM of a failed sender lacks its notify") \
     _(FAIL_TAIL, "a tail AM of a failed sender lacks immediates") \
     _(FAIL_POSTED, "an op of a failed sender may still succeed") \
-    _(BARRIER_CONTROL, "a barrier waits for a control message") \
+    _(BARRIER_CREDIT, "a barrier waits for a credit update") \
     _(WINDOW_AHEAD, "an immediate ahead of its order") \
     _(WINDOW_EDGE, "an immediate at the last place of the window") \
     _(WINDOW_LATE, "a late duplicate") \
@@ -130,7 +130,7 @@
     _(VQP_PEER_CLOSED, "the peer ends, and nothing is waited for") \
     _(VQP_FLUSH_FAILED, "a flush of a failed vqp") \
     _(VQP_CANCEL, "what is under way is canceled") \
-    _(VQP_PATH_LOST, "a queue pair can not be moved to ERR") \
+    _(VQP_PATH_DESTROYED, "a queue pair can not be moved to ERR") \
     _(VQP_CLOSE_CANCELS, "a close ends ops that are waited for") \
     _(VQP_CLOSE_WAITS, "a close waits for ops without a user") \
     _(CONN_NEW_WAITS, "a connection waits to send its REQ") \
@@ -160,7 +160,7 @@
     _(TABLE_RENUMBER, "a connection gets another number, its own was used") \
     _(TABLE_REFUSED, "a proof is wanted, too many connections are unproven") \
     _(TABLE_TAKEN, "a number that another incarnation has") \
-    _(TABLE_LOST_PEER, "the record of a peer is overwritten") \
+    _(TABLE_PEER_OVERWRITTEN, "the record of a peer is overwritten") \
     _(TABLE_LOOP, "a connection of an interface with itself") \
     _(TABLE_OLD_REQ, "a late copy of an old REQ") \
     _(PEER_GAP, "REQs overtake each other") \

@@ -14,16 +14,16 @@
     _(imms, "immediates sent on the path, each consumes an fsn") \
     _(tx_cqes, "send completions polled") \
     _(rx_cqes, "receive completions polled") \
-    _(replays, "frags lost with a queue pair of the path and sent again")
+    _(replays, "frags that were not executed before the path failed, sent again")
 
 #define VQP_COUNTERS(_) \
     _(ops, "operations accepted") \
     _(ams_rx, "active messages delivered") \
     _(no_resource, "operations refused for lack of a resource") \
     _(credit_stalls, "refusals for lack of ring bytes or fsns at the peer") \
-    _(credit_requests, "control messages that request credit of the peer") \
-    _(controls_tx, "control messages sent") \
-    _(controls_rx, "control messages received") \
+    _(credit_requests, "credit updates that request credit of the peer") \
+    _(credit_updates_tx, "credit updates sent") \
+    _(credit_updates_rx, "credit updates received") \
     _(fences, "fence immediates sent") \
     _(nops, "empty writes posted to confirm unsignaled frags") \
     _(stale, "completions of an older epoch, ignored") \

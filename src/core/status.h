@@ -24,11 +24,12 @@ typedef enum {
     VQP_ERR_PROTOCOL           = -7,  /* the peer violated the protocol */
     VQP_ERR_UNREACHABLE        = -8,  /* the peer can not be connected */
     VQP_ERR_TIMEOUT            = -9,  /* the peer did not answer in time */
-    VQP_ERR_RESET              = -10, /* the peer closed or lost its side */
+    VQP_ERR_RESET              = -10, /* the peer closed its side, or it failed */
     VQP_ERR_CANCELED           = -11, /* ended by the local side */
     VQP_ERR_REMOTE             = -12, /* the remote memory was not accessible */
     VQP_ERR_EXCEEDS_LIMIT      = -13, /* a limit of device or system is met */
-    VQP_ERR_LOST               = -14  /* the result was lost with the path */
+    VQP_ERR_UNDECIDED          = -14  /* whether it was executed, or its result, is
+                                         unknown: the path failed */
 } vqp_status_t;
 
 #define vqp_likely(_x)   __builtin_expect(!!(_x), 1)

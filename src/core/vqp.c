@@ -95,9 +95,9 @@ void vqp_use(vqp_t *vqp)
 
 unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
 {
-    vqp_credit_t credit = {0}; /* of the frags made here, for control only */
+    vqp_credit_t credit = {0}; /* for credit updates made here */
     int is_sent         = 0;
-    uint32_t control;
+    uint32_t needs_update;
 
     batch->count = 0;
     if (vqp_unlikely(!vqp_is_connected(vqp))) {
@@ -111,8 +111,8 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
         return batch->count;
     }
 
-    control = vqp->tx.slow & VQP_TX_CONTROL;
-    if (vqp_unlikely(vqp->tx.slow & (VQP_TX_CONTROL | VQP_TX_REPLAY))) {
+    needs_update = vqp->tx.slow & VQP_TX_CREDIT;
+    if (vqp_unlikely(vqp->tx.slow & (VQP_TX_CREDIT | VQP_TX_REPLAY))) {
         credit = vqp_rx_credit(&vqp->rx);
     }
 
@@ -123,7 +123,7 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
     }
 
     vqp_tx_dispatch(&vqp->tx, batch, &credit);
-    if (vqp_unlikely((control & ~vqp->tx.slow) || is_sent)) {
+    if (vqp_unlikely((needs_update & ~vqp->tx.slow) || is_sent)) {
         vqp_rx_advertise(&vqp->rx, &credit);
     }
 
@@ -293,9 +293,9 @@ int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
         return VQP_ERR_PROTOCOL;
     }
 
-    if (imm & VQP_IMM_CONTROL) {
+    if (imm & VQP_IMM_CREDIT) {
         /* credit is cumulative, it need not wait for its order */
-        credit = vqp_rx_control(&vqp->rx, path->index);
+        credit = vqp_rx_read_cell(&vqp->rx, path->index);
         if (vqp_recv_credit(vqp, path, credit) < 0) {
             return VQP_ERR_PROTOCOL;
         }
@@ -522,11 +522,11 @@ void vqp_qps_failed(vqp_t *vqp)
     vqp_check_release(vqp);
 }
 
-void vqp_path_lost(vqp_t *vqp, unsigned path)
+void vqp_path_destroyed(vqp_t *vqp, unsigned path)
 {
     vqp->paths[path].recv_posted = 0;
     if (vqp_is_connected(vqp) && (path < vqp->tx.paths.count)) {
-        vqp_cover(VQP_PATH_LOST);
+        vqp_cover(VQP_PATH_DESTROYED);
         vqp_tx_abandon(&vqp->tx, &vqp->paths[path], vqp->paths[path].head,
                        vqp->status);
     }

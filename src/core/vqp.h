@@ -120,7 +120,7 @@ vqp_send_am(vqp_t *vqp, const vqp_tx_am_t *am, uint8_t am_id, uint32_t length,
 static inline int vqp_has_output(vqp_t *vqp)
 {
     if (vqp_rx_needs_update(&vqp->rx)) {
-        vqp->tx.slow |= VQP_TX_CONTROL;
+        vqp->tx.slow |= VQP_TX_CREDIT;
     }
 
     return vqp_tx_has_work(&vqp->tx);
@@ -147,8 +147,8 @@ int vqp_flush(vqp_t *vqp, unsigned flags, void *user, uint8_t user_kind);
 /** The path takes frags, or takes none until further notice. */
 void vqp_set_path_up(vqp_t *vqp, unsigned path, int is_up);
 
-/** Probe the peer: make sure that something is in flight, which fails if the peer
- *  is lost. */
+/** Probe the peer: make sure that something is in flight, which fails if the peer is
+ *  unreachable. */
 void vqp_check(vqp_t *vqp);
 
 /* ---- completions ---- */
@@ -323,12 +323,12 @@ void vqp_on_conn_end(vqp_t *vqp, vqp_status_t status, int peer_closed,
 /** End what is under way as canceled; no failure is reported to the user. */
 void vqp_cancel(vqp_t *vqp);
 
-/** All queue pairs are in ERR, or lost: nops may bring what is left. And the connection
- *  has ended. */
+/** All queue pairs are in ERR, or destroyed: nops may bring the last completions. The
+ *  connection has ended. */
 void vqp_qps_failed(vqp_t *vqp);
 
 /** No completion will come on the path: what is in flight there ends now. */
-void vqp_path_lost(vqp_t *vqp, unsigned path);
+void vqp_path_destroyed(vqp_t *vqp, unsigned path);
 
 /**
  * The endpoint is destroyed. What needs no memory of the user is still delivered;

@@ -70,7 +70,7 @@ enum {
 /** How paths are given up and rebuilt; all times in ns. */
 typedef struct vqp_failover_config {
     uint8_t  is_on;       /* both sides support it; else the vqp fails with a path */
-    uint8_t  is_exact;    /* the vqp fails with VQP_ERR_LOST if it is unknown whether a
+    uint8_t  is_exact;    /* the vqp fails with VQP_ERR_UNDECIDED if it is unknown whether a
                              put or an atomic was executed */
     uint64_t retry_first; /* until a path message is first repeated; it doubles */
     uint64_t retry_max;
@@ -128,7 +128,7 @@ typedef struct vqp {
     uint8_t      owner;        /* vqp_owner_t */
     uint8_t      refused;      /* an op was refused since the last RESUME */
     uint8_t      canceled;     /* by the user, who gets no report */
-    uint8_t      qps_failed;   /* all queue pairs are in ERR, or lost */
+    uint8_t      qps_failed;   /* all queue pairs are in ERR, or destroyed */
     uint8_t      conn_over;    /* the connection has ended */
     uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
     uint8_t      am_ids;

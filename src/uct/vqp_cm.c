@@ -297,7 +297,7 @@ static void uct_vqp_cm_recv(uct_vqp_iface_t *iface, unsigned rail,
     if ((status == VQP_ERR_UNSUPPORTED) &&
         (iface->conntab.stats.unknown_type == 1)) {
         /* once, since any host can send them: all are counted */
-        ucs_warn("control messages of another version arrive, first from qp "
+        ucs_warn("control datagrams of another version arrive, first from qp "
                  "0x%x: all processes need the same version of uct_vqp",
                  from.qpn);
     }

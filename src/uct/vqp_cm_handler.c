@@ -31,7 +31,7 @@ static void uct_vqp_cm_ud_cb(int fd, ucs_event_set_types_t events, void *arg)
     uct_vqp_cm_poll(iface);
     for (i = 0; i < iface->num_rails; ++i) {
         chan = &iface->rails[i].ud.chan;
-        if ((vqp_ib_chan_fd(chan) == fd) && vqp_ib_chan_is_lost(chan)) {
+        if ((vqp_ib_chan_fd(chan) == fd) && vqp_ib_chan_is_broken(chan)) {
             ucs_error("%s: events of the control queue are not waited for any "
                       "more", chan->dev_name);
             ucs_async_modify_handler(fd, 0);

@@ -18,7 +18,7 @@ ucs_status_t uct_vqp_cm_init(uct_vqp_iface_t *iface);
 /** Remove the handlers: no async call comes after this. Without the async block. */
 void uct_vqp_cm_stop(uct_vqp_iface_t *iface);
 
-/** The async thread waits for no control message of the rail any more. @a sync: nor
+/** The async thread waits for no control datagram of the rail any more. @a sync: nor
  *  does it handle one. Not under the async block then. */
 void uct_vqp_cm_stop_rail(uct_vqp_iface_t *iface, unsigned rail, int sync);
 

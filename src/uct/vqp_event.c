@@ -186,7 +186,7 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
         }
 
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
-        if (vqp_ib_chan_is_lost(&iface->rails[i].cqs.chan) ||
+        if (vqp_ib_chan_is_broken(&iface->rails[i].cqs.chan) ||
             (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK)) {
             if (iface->num_rails == 1) {
                 return UCS_ERR_IO_ERROR;

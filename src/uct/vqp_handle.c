@@ -174,10 +174,10 @@ static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail)
         }
 
         if (is_broken && vqp->core.qps_failed) {
-            vqp_path_lost(&vqp->core, i);
+            vqp_path_destroyed(&vqp->core, i);
             uct_vqp_schedule_wake(vqp);
         } else if (is_broken) {
-            uct_vqp_path_lost(vqp, i);
+            uct_vqp_path_destroyed(vqp, i);
         } else {
             uct_vqp_path_fault(vqp, i, VQP_ERR_IO);
         }

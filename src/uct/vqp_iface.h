@@ -52,7 +52,7 @@ typedef struct uct_vqp_rail {
     uint8_t          is_broken;    /* its device or a completion queue has failed for
                                       good; atomic */
     uint8_t          is_given_up;  /* broken, and no path on it is used any more */
-    uint8_t          ud_ignored;   /* control messages are not waited for any more */
+    uint8_t          ud_ignored;   /* control datagrams are not waited for any more */
     unsigned         polled_cqs;   /* of its pool, in uct_vqp_iface_t::cqs */
     vqp_ib_cq_pool_t cqs;
     vqp_ib_resolver_t resolver;    /* under the async block */

@@ -48,7 +48,7 @@ static const char *uct_vqp_kind_name(unsigned kind)
         [VQP_KIND_AM]     = "am",     [VQP_KIND_PUT]     = "put",
         [VQP_KIND_GET]    = "get",    [VQP_KIND_FADD]    = "fadd",
         [VQP_KIND_CSWAP]  = "cswap",  [VQP_KIND_NOTIFY]  = "notify",
-        [VQP_KIND_FENCE]  = "fence",  [VQP_KIND_CONTROL] = "control",
+        [VQP_KIND_FENCE]  = "fence",  [VQP_KIND_CREDIT]  = "credit",
         [VQP_KIND_NOP]    = "nop"
     };
 
@@ -61,7 +61,7 @@ static const char *uct_vqp_imm_str(uint32_t imm, char *buf, size_t size)
     snprintf(buf, size, "fsn %06x%s%s%s", vqp_imm_fsn(imm),
              (imm & VQP_IMM_LAST) ? " last" : "",
              (imm & VQP_IMM_WRAP) ? " wrap" : "",
-             (imm & VQP_IMM_CONTROL) ? " control" : "");
+             (imm & VQP_IMM_CREDIT) ? " credit" : "");
     return buf;
 }
 

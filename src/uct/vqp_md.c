@@ -41,10 +41,10 @@ ucs_status_t uct_vqp_status(vqp_status_t status)
         return UCS_ERR_UNREACHABLE;
     case VQP_ERR_TIMEOUT:
     case VQP_ERR_RESET:
-        /* A lost peer has one status, however it was detected: UCP completes later
+        /* An unreachable peer has one status, however it was detected: UCP completes later
          * requests with it, too */
         return UCS_ERR_ENDPOINT_TIMEOUT;
-    case VQP_ERR_LOST:
+    case VQP_ERR_UNDECIDED:
         return UCS_ERR_IO_ERROR; /* of one operation */
     case VQP_ERR_REMOTE:
     case VQP_ERR_PROTOCOL:

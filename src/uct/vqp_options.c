@@ -265,7 +265,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(outage_timeout), UCS_CONFIG_TYPE_TIME},
 
     {"TRACE", "n",
-     "Log each posted frag, each received immediate and each control message, at\n"
+     "Log each posted frag, each received immediate and each control datagram, at\n"
      "log level \"debug\". Disables the fast path.",
      UCT_VQP_OPTION(trace), UCS_CONFIG_TYPE_BOOL},
 

@@ -273,7 +273,7 @@ void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status)
     uct_vqp_schedule_wake(vqp);
 }
 
-void uct_vqp_path_lost(uct_vqp_t *vqp, unsigned index)
+void uct_vqp_path_destroyed(uct_vqp_t *vqp, unsigned index)
 {
     vqp_path_t *path = &vqp->paths[index];
 

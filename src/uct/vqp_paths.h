@@ -21,7 +21,8 @@ void uct_vqp_ping(uct_vqp_t *vqp);
 /** A fault of the queue pair, or the port, of a path. The worker's thread. */
 void uct_vqp_path_fault(uct_vqp_t *vqp, unsigned path, vqp_status_t status);
 
-/** The rail of a path has failed for good: no completion comes. The worker's thread. */
-void uct_vqp_path_lost(uct_vqp_t *vqp, unsigned path);
+/** The rail of a path has failed for good: no completion of its queue pair will come. The
+ *  worker's thread. */
+void uct_vqp_path_destroyed(uct_vqp_t *vqp, unsigned path);
 
 #endif

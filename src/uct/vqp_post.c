@@ -112,7 +112,7 @@ void uct_vqp_handle_failure(uct_vqp_t *vqp)
         return;
     }
 
-    if (vqp->core.status == VQP_ERR_LOST) {
+    if (vqp->core.status == VQP_ERR_UNDECIDED) {
         ucs_warn("vqp %u: a path to iface 0x%" PRIx64 " has failed, and it is not "
                  "known which puts or atomics were executed: the endpoint fails. "
                  "With UCX_VQP_FAILOVER=y it would continue", vqp->number, vqp->conn.peer_id);
@@ -121,7 +121,7 @@ void uct_vqp_handle_failure(uct_vqp_t *vqp)
     vqp->ready = 0;
     for (i = 0; i < vqp->core.num_paths; ++i) {
         if (vqp_unlikely(!uct_vqp_path_to_error(vqp, i))) {
-            vqp_path_lost(&vqp->core, i);
+            vqp_path_destroyed(&vqp->core, i);
         }
     }
 

@@ -316,7 +316,7 @@ static void uct_vqp_iface_linger(uct_vqp_iface_t *iface)
     } while (closing && (uct_vqp_now() < until));
 }
 
-/* Wait until control messages have been sent: without room for a RST it would be
+/* Wait until control datagrams have been sent: without room for a RST it would be
  * lost, and its peer would learn of the end by its next use. Datagrams that
  * arrive are ignored. */
 static void uct_vqp_iface_wait_control(uct_vqp_iface_t *iface, uint64_t until)

@@ -49,7 +49,7 @@ unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan);
 
 /** Whether reading failed too often. The channel stays readable then: do not wait
  *  for it. */
-static inline int vqp_ib_chan_is_lost(const vqp_ib_chan_t *chan)
+static inline int vqp_ib_chan_is_broken(const vqp_ib_chan_t *chan)
 {
     return chan->failures >= VQP_IB_CQ_MAX_FAILURES;
 }

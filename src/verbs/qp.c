@@ -214,7 +214,7 @@ vqp_status_t vqp_ib_qp_to_rtr(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn)
                                       IBV_QP_MIN_RNR_TIMER);
     if (err != 0) {
         status = vqp_ib_errno_status(err);
-        /* A lost peer concerns its endpoint only: log at debug level */
+        /* An unreachable peer concerns its endpoint only: log at debug level */
         vqp_ib_log((status == VQP_ERR_UNREACHABLE) ? VQP_IB_LOG_DIAG :
                                                      VQP_IB_LOG_ERROR,
                    "%s:%u: failed to connect QP 0x%x to QP 0x%x at %s, LID %u "

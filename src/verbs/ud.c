@@ -145,7 +145,7 @@ static vqp_status_t vqp_ib_ud_alloc_slots(vqp_ib_ud_t *ud)
     ud->mem      = mmap(NULL, ud->mem_size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ud->mem == MAP_FAILED) {
-        vqp_ib_error("%s: failed to allocate %zu bytes for control messages: "
+        vqp_ib_error("%s: failed to allocate %zu bytes for control datagrams: "
                      "%s", ud->dev->name, ud->mem_size, strerror(errno));
         return VQP_ERR_NO_MEMORY;
     }
@@ -153,7 +153,7 @@ static vqp_status_t vqp_ib_ud_alloc_slots(vqp_ib_ud_t *ud)
     ud->mr = ibv_reg_mr(ud->dev->pd, ud->mem, ud->mem_size,
                         IBV_ACCESS_LOCAL_WRITE);
     if (ud->mr == NULL) {
-        vqp_ib_error("%s: failed to register %zu bytes for control messages: "
+        vqp_ib_error("%s: failed to register %zu bytes for control datagrams: "
                      "%s%s", ud->dev->name, ud->mem_size, strerror(errno),
                      (errno == ENOMEM) ? " (see ulimit -l)" : "");
         munmap(ud->mem, ud->mem_size);
@@ -168,7 +168,7 @@ static void vqp_ib_ud_free_slots(vqp_ib_ud_t *ud)
     int ret = ibv_dereg_mr(ud->mr);
 
     if (ret != 0) {
-        vqp_ib_error("%s: ibv_dereg_mr(control messages) failed: %s",
+        vqp_ib_error("%s: ibv_dereg_mr(control datagrams) failed: %s",
                      ud->dev->name, strerror(ret));
     }
 
@@ -363,7 +363,7 @@ vqp_status_t vqp_ib_ud_send(vqp_ib_ud_t *ud, const vqp_ib_ud_addr_t *to,
     uint32_t slot;
 
     if (length > ud->max_msg) {
-        vqp_ib_error("%s:%u: a control message of %u bytes exceeds the MTU of "
+        vqp_ib_error("%s:%u: a control datagram of %u bytes exceeds the MTU of "
                      "%u", ud->dev->name, ud->port_num, length, ud->max_msg);
         return VQP_ERR_INVALID_PARAM;
     }
@@ -405,7 +405,7 @@ static void vqp_ib_ud_send_done(vqp_ib_ud_t *ud, const struct ibv_wc *wc)
 {
     ++ud->send_tail;
     if (vqp_unlikely(wc->status != IBV_WC_SUCCESS)) {
-        vqp_ib_diag("%s:%u: a control message from QP 0x%x failed: %s "
+        vqp_ib_diag("%s:%u: a control datagram from QP 0x%x failed: %s "
                     "(vendor error 0x%x)", ud->dev->name, ud->port_num, ud->qpn,
                     ibv_wc_status_str(wc->status), wc->vendor_err);
         ++ud->stats.send_errors;

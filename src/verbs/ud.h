@@ -108,7 +108,7 @@ void vqp_ib_ud_cleanup(vqp_ib_ud_t *ud);
  *                a longer one breaks its control QP.
  * @return VQP_OK: posted, delivery is not guaranteed
  *         VQP_ERR_NO_RESOURCE: all slots or address handles are busy: poll,
- *         then try again (control messages are repeated)
+ *         then try again (control datagrams are repeated)
  *         VQP_INPROGRESS, VQP_ERR_UNREACHABLE: not sent, the address is not resolved:
  *         try again
  *         VQP_ERR_INVALID_PARAM, VQP_ERR_IO

@@ -191,11 +191,11 @@ TEST_F(barrier_op, waits_for_the_fence_that_the_peer_needs_for_the_message) {
 
 TEST_F(barrier_op, waits_for_control_that_the_peer_needs_for_the_message) {
     start(2);
-    want_control();
+    want_credit();
     am(8);
     auto frags = dispatch();
     ASSERT_EQ(2u, frags.size());
-    ASSERT_EQ(VQP_KIND_CONTROL, (int)frags[0].kind);
+    ASSERT_EQ(VQP_KIND_CREDIT, (int)frags[0].kind);
     ASSERT_NE(frags[0].path, frags[1].path);
     barrier(&u[0]);
     retire(frags[1]);
@@ -208,7 +208,7 @@ TEST_F(barrier_op, waits_for_control_that_the_peer_needs_for_the_message) {
 
 TEST_F(barrier_op, has_the_control_that_it_waits_for_reclaimed) {
     start(2);
-    want_control();
+    want_credit();
     am(8);
     auto frags = dispatch();
     retire(frags[1]);
@@ -231,9 +231,9 @@ TEST_F(barrier_op, waits_for_control_that_overtakes_its_messages) {
     m_tx.cfg.path_cap = m_tx.limits.fast_cap = 1;
     am(8);
     barrier(&u[0]);
-    want_control();
+    want_credit();
     auto control = dispatch();
-    ASSERT_EQ(1u, count(control, VQP_KIND_CONTROL));
+    ASSERT_EQ(1u, count(control, VQP_KIND_CREDIT));
     m_paths[0].bytes -= 1;
     m_paths[1].bytes -= 1;
     m_tx.cfg.path_cap = m_tx.limits.fast_cap = UINT64_MAX;
@@ -250,14 +250,14 @@ TEST_F(barrier_op, does_not_wait_for_control_that_no_message_needs) {
     start(2);
     am(8);
     auto frags = dispatch();
-    want_control();
+    want_credit();
     auto control = dispatch();
-    ASSERT_EQ(1u, count(control, VQP_KIND_CONTROL));
+    ASSERT_EQ(1u, count(control, VQP_KIND_CREDIT));
     barrier(&u[0]);
     retire(frags[0]);
     EXPECT_EQ(users({0}), done());
     EXPECT_TRUE(vqp_tx_is_flushed(&m_tx));
-    EXPECT_EQ(1u, m_tx.controls);
+    EXPECT_EQ(1u, m_tx.credit_updates);
 
     am(8); /* this one has a later fsn */
     auto second = dispatch();
@@ -267,7 +267,7 @@ TEST_F(barrier_op, does_not_wait_for_control_that_no_message_needs) {
     EXPECT_TRUE(done().empty());
     retire(control[0]);
     EXPECT_EQ(users({1}), done());
-    EXPECT_EQ(0u, m_tx.controls);
+    EXPECT_EQ(0u, m_tx.credit_updates);
 }
 
 TEST_F(barrier_op, does_not_wait_for_later_control) {
@@ -277,18 +277,18 @@ TEST_F(barrier_op, does_not_wait_for_later_control) {
     retire(frags[2]);
     barrier(&u[0]);
     EXPECT_TRUE(done().empty());
-    want_control();
+    want_credit();
     auto later = dispatch();
-    ASSERT_EQ(1u, count(later, VQP_KIND_CONTROL));
+    ASSERT_EQ(1u, count(later, VQP_KIND_CREDIT));
     retire(frags[1]);
     EXPECT_EQ(users({0}), done());
-    EXPECT_EQ(1u, m_tx.controls);
+    EXPECT_EQ(1u, m_tx.credit_updates);
 }
 
 TEST_F(barrier_op, waits_for_control_on_each_path) {
     start(4);
     for (unsigned i = 0; i < 3; ++i) {
-        want_control();
+        want_credit();
         dispatch();
     }
     am(8);
@@ -301,7 +301,7 @@ TEST_F(barrier_op, waits_for_control_on_each_path) {
     retire(nops[2]);
     retire(nops[0]);
     EXPECT_TRUE(done().empty());
-    EXPECT_EQ(1u, m_tx.controls);
+    EXPECT_EQ(1u, m_tx.credit_updates);
     retire(nops[1]);
     EXPECT_EQ(users({0}), done());
 }
@@ -311,7 +311,7 @@ TEST_F(barrier_op, ends_although_the_slots_of_a_path_wrap) {
     for (vqp_path_t &path : m_paths) {
         path.head = path.tail = path.signaled = 0xffff;
     }
-    want_control();
+    want_credit();
     am(8);
     auto frags = dispatch();
     ASSERT_EQ(0xffff, frags[0].slot);
@@ -450,7 +450,7 @@ TEST_F(barrier_op, of_a_failed_sender_ends_with_its_status) {
 
 TEST_F(barrier_op, of_a_failed_sender_ends_when_its_control_is_back) {
     start(2);
-    want_control();
+    want_credit();
     am(8);
     auto frags = dispatch();
     retire(frags[1]);
@@ -461,12 +461,12 @@ TEST_F(barrier_op, of_a_failed_sender_ends_when_its_control_is_back) {
     retire(frags[0], VQP_ERR_TIMEOUT);
     EXPECT_EQ(users({0}), done(VQP_ERR_TIMEOUT));
     EXPECT_TRUE(vqp_tx_is_flushed(&m_tx));
-    EXPECT_EQ(0u, m_tx.controls);
+    EXPECT_EQ(0u, m_tx.credit_updates);
 }
 
 TEST_F(barrier_op, of_a_sender_that_has_failed_follows_one_that_waits) {
     start(2);
-    want_control();
+    want_credit();
     am(8);
     auto frags = dispatch();
     retire(frags[1]);

@@ -267,10 +267,10 @@ TEST_F(dispatch, order_is_control_am_rma) {
     start(1);
     rma(VQP_KIND_PUT, 8);
     am(8);
-    want_control();
+    want_credit();
     auto frags = batch();
     ASSERT_EQ(3u, frags.size());
-    EXPECT_EQ(VQP_KIND_CONTROL, frags[0].kind);
+    EXPECT_EQ(VQP_KIND_CREDIT, frags[0].kind);
     EXPECT_EQ(VQP_KIND_AM, frags[1].kind);
     EXPECT_EQ(VQP_KIND_PUT, frags[2].kind);
 }
@@ -303,11 +303,11 @@ TEST_F(dispatch, control_advertises_the_credit_in_the_cell_of_its_path) {
     start(2);
     am(8);
     batch();
-    want_control();
+    want_credit();
     auto frags = batch();
     ASSERT_EQ(1u, frags.size());
     auto *cell = (vqp_cell_t*)&m_cells[VQP_CELL_STRIDE];
-    EXPECT_EQ(101u | VQP_IMM_CONTROL, frags[0].imm);
+    EXPECT_EQ(101u | VQP_IMM_CREDIT, frags[0].imm);
     EXPECT_EQ(CELLS_ADDR + VQP_CELL_STRIDE, frags[0].raddr);
     EXPECT_EQ((uintptr_t)cell, frags[0].sge[0].addr);
     EXPECT_EQ(m_credit.ring, cell->credit_ring);
@@ -323,18 +323,18 @@ TEST_F(dispatch, control_is_sent_when_data_can_not_be) {
         rma(VQP_KIND_PUT, 8);
     }
     EXPECT_EQ(6u, batch().size());
-    want_control();
+    want_credit();
     EXPECT_EQ(1u, batch().size());
-    want_control();
+    want_credit();
     EXPECT_EQ(1u, batch().size());
-    want_control();
+    want_credit();
     EXPECT_TRUE(batch().empty());
     EXPECT_TRUE(vqp_tx_has_work(&m_tx));
 }
 
 TEST_F(dispatch, control_is_not_counted_as_data) {
     start(1);
-    want_control();
+    want_credit();
     batch();
     EXPECT_EQ(0u, m_paths[0].stats.frags);
     EXPECT_EQ(0u, m_paths[0].stats.bytes);
@@ -841,10 +841,10 @@ TEST_F(dispatch, a_message_that_waited_advertises_what_a_control_message_adverti
     am(8);
     frags    = batch();
     m_credit = {70000, 70};
-    m_tx.slow |= VQP_TX_CONTROL;
-    EXPECT_EQ(1u, count(batch(), VQP_KIND_CONTROL));
+    m_tx.slow |= VQP_TX_CREDIT;
+    EXPECT_EQ(1u, count(batch(), VQP_KIND_CREDIT));
     m_credit = {80000, 80};
-    am(8); /* later than the control message: its credit is newer */
+    am(8); /* later than the credit update: its credit is newer */
     while (count(frags, VQP_KIND_AM) == 0) {
         ASSERT_FALSE(frags.empty());
         vqp_tx_reclaim(&m_tx);
@@ -1310,7 +1310,7 @@ TEST_F(dispatch_left, idle_time_is_not_measured) {
     m_cfg.path_cap = 4 * FRAG;
     start(2);
     m_tx.clock.now = 1000;
-    want_control();
+    want_credit();
     auto control = txkit::dispatch();
     ASSERT_EQ(1u, control.size());
     ASSERT_FALSE(control[0].flags & VQP_FRAG_SIGNALED);

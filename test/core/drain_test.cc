@@ -177,7 +177,7 @@ TEST_F(failover_drain, a_nop_stands_behind_what_was_not_posted) {
     EXPECT_TRUE(counts());
 }
 
-TEST_F(failover_drain, a_queue_pair_that_is_lost_brings_nothing) {
+TEST_F(failover_drain, a_queue_pair_that_is_destroyed_brings_nothing) {
     vqp_path_msg_t msg;
 
     open();

@@ -452,7 +452,7 @@ TEST_F(failover, the_next_generation_has_both_counts) {
     probe();
 }
 
-/* Control messages come through, the data of the path does not. */
+/* Control datagrams come through, the data of the path does not. */
 TEST_F(failover, a_path_whose_probe_fails_takes_no_frags) {
     open();
     die(0, msn(0));
@@ -778,7 +778,7 @@ TEST_F(failover, a_path_that_is_up_and_replays_is_no_outage) {
 
 /* ---- without failover ---- */
 
-TEST_F(failover, a_doubt_about_a_put_fails_the_vqp_that_has_to_be_exact) {
+TEST_F(failover, an_undecided_put_fails_the_vqp_that_has_to_be_exact) {
     int user;
 
     m_failover.is_exact = 1;
@@ -787,20 +787,20 @@ TEST_F(failover, a_doubt_about_a_put_fails_the_vqp_that_has_to_be_exact) {
     drain();
     hear_down(DRAINED | HAVE, 0, 0, imm(0));
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
-    EXPECT_EQ(VQP_ERR_LOST, m_vqp.status);
-    EXPECT_EQ((ends_t{{&user, VQP_ERR_LOST}}), ends());
+    EXPECT_EQ(VQP_ERR_UNDECIDED, m_vqp.status);
+    EXPECT_EQ((ends_t{{&user, VQP_ERR_UNDECIDED}}), ends());
 }
 
-TEST_F(failover, a_doubt_about_a_posted_atomic_fails_the_vqp_that_has_to_be_exact) {
+TEST_F(failover, an_undecided_posted_atomic_fails_the_vqp_that_has_to_be_exact) {
     m_failover.is_exact = 1;
     open();
     only(0, [&] { EXPECT_TRUE(rma(VQP_KIND_FADD, 8)); });
     drain();
     hear_down(DRAINED | HAVE, 0, 0, imm(0));
-    EXPECT_EQ(VQP_ERR_LOST, m_vqp.status);
+    EXPECT_EQ(VQP_ERR_UNDECIDED, m_vqp.status);
 }
 
-TEST_F(failover, messages_and_gets_leave_no_doubt) {
+TEST_F(failover, messages_and_gets_leave_nothing_undecided) {
     m_failover.is_exact = 1;
     open();
     (void)send_am(100);
@@ -813,7 +813,7 @@ TEST_F(failover, messages_and_gets_leave_no_doubt) {
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
 }
 
-TEST_F(failover, an_exact_count_leaves_no_doubt) {
+TEST_F(failover, an_exact_count_leaves_nothing_undecided) {
     m_failover.is_exact = 1;
     open();
     puts(0, 2, nullptr);
@@ -821,7 +821,7 @@ TEST_F(failover, an_exact_count_leaves_no_doubt) {
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
 }
 
-TEST_F(failover, what_was_not_posted_leaves_no_doubt) {
+TEST_F(failover, what_was_not_posted_leaves_nothing_undecided) {
     vqp_frag_t frag;
 
     m_failover.is_exact = 1;

@@ -26,7 +26,7 @@ TEST(imm, only_four_combinations_of_flags_are_valid) {
         ++valid;
         EXPECT_TRUE((imm == 77) || (imm == (77 | VQP_IMM_LAST)) ||
                     (imm == (77 | VQP_IMM_LAST | VQP_IMM_WRAP)) ||
-                    (imm == (77 | VQP_IMM_CONTROL))) << flags;
+                    (imm == (77 | VQP_IMM_CREDIT))) << flags;
     }
 
     EXPECT_EQ(4u, valid);

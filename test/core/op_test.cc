@@ -31,7 +31,7 @@ TEST(op, kinds_that_are_data_of_an_op_come_first) {
         EXPECT_LE(kind, VQP_KIND_CSWAP);
     }
     for (int kind : {VQP_KIND_BARRIER, VQP_KIND_NOTIFY, VQP_KIND_FENCE,
-                     VQP_KIND_CONTROL, VQP_KIND_NOP}) {
+                     VQP_KIND_CREDIT, VQP_KIND_NOP}) {
         EXPECT_GT(kind, VQP_KIND_CSWAP);
     }
 }

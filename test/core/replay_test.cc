@@ -295,7 +295,7 @@ TEST_F(replay, of_a_get_is_before_what_a_lost_atomic_kept_behind_it) {
     ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &u[1]));
     ASSERT_EQ(2u, next().size());
     die(0, {VQP_SOURCE_IMM, 0, 0});
-    EXPECT_EQ((ends_t {{&u[1], VQP_ERR_LOST}}), ends());
+    EXPECT_EQ((ends_t {{&u[1], VQP_ERR_UNDECIDED}}), ends());
     ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &u[2]));
     revive();
     auto is = next();
@@ -312,7 +312,7 @@ TEST_F(replay, of_a_get_is_before_what_a_lost_atomic_kept_behind_it) {
     EXPECT_EQ(VQP_KIND_GET, (int)is[0].kind);
     EXPECT_TRUE(is[1].flags & VQP_FRAG_FENCE);
     confirm_all(0);
-    EXPECT_EQ((ends_t {{&u[2], VQP_ERR_LOST}, {&u[0], VQP_OK}}), ends());
+    EXPECT_EQ((ends_t {{&u[2], VQP_ERR_UNDECIDED}, {&u[0], VQP_OK}}), ends());
 }
 
 TEST_F(replay, of_a_get_is_before_what_a_message_kept_behind_it) {
@@ -364,7 +364,7 @@ TEST_F(replay, of_a_control_message_has_the_present_credit) {
     vqp_cell_t cell;
 
     open(2);
-    auto was = only(1, [&] { want_control(); });
+    auto was = only(1, [&] { want_credit(); });
     ASSERT_EQ(1u, was.size());
     memcpy(m_ring.data(), &rec, sizeof(rec)); /* an AM comes meanwhile */
     ASSERT_EQ(0, vqp_recv_fast(&m_vqp, &path(0), PEER_FIRST | VQP_IMM_LAST,
@@ -374,15 +374,15 @@ TEST_F(replay, of_a_control_message_has_the_present_credit) {
     die(1, msn(0));
     auto is = next();
     ASSERT_EQ(1u, is.size());
-    EXPECT_EQ(VQP_KIND_CONTROL, (int)is[0].kind);
+    EXPECT_EQ(VQP_KIND_CREDIT, (int)is[0].kind);
     EXPECT_EQ(was[0].imm, is[0].imm);
     EXPECT_EQ(CELLS_ADDR, is[0].raddr); /* of the path that it goes to */
     memcpy(&cell, (void*)is[0].sge[0].addr, sizeof(cell));
     EXPECT_EQ(PEER_FIRST + 1, cell.credit_fsn);
     EXPECT_EQ(PEER_FIRST + 1, m_vqp.rx.advertised.fsn);
-    EXPECT_EQ(1u, m_tx.controls);
+    EXPECT_EQ(1u, m_tx.credit_updates);
     confirm_all(0);
-    EXPECT_EQ(0u, m_tx.controls);
+    EXPECT_EQ(0u, m_tx.credit_updates);
 }
 
 /* ---- credits ---- */
@@ -643,11 +643,11 @@ TEST_F(replay, a_flush_ends_when_all_was_executed) {
     EXPECT_EQ((users_t {&u[0], &u[1]}), done());
 }
 
-/* The message before the flush waits at the peer for the control message */
+/* The message before the flush waits at the peer for the credit update */
 TEST_F(replay, a_flush_waits_for_a_control_message_that_is_replayed) {
     for (bool is_first : {true, false}) {
         open(2);
-        only(1, [&] { want_control(); });
+        only(1, [&] { want_credit(); });
         auto data = only(0, [&] { am(8, &u[0]); });
         if (is_first) { /* the barrier is armed before the path fails */
             confirm(data);
@@ -661,7 +661,7 @@ TEST_F(replay, a_flush_waits_for_a_control_message_that_is_replayed) {
         }
         EXPECT_EQ(users_t {&u[0]}, done());
         auto is = next();
-        EXPECT_EQ(1u, count(is, VQP_KIND_CONTROL));
+        EXPECT_EQ(1u, count(is, VQP_KIND_CREDIT));
         EXPECT_TRUE(done().empty());
         confirm_all(0);
         EXPECT_EQ(users_t {&u[1]}, done()) << is_first;

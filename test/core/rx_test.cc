@@ -190,16 +190,16 @@ TEST_F(rx, credit_in_a_message_that_waits_for_a_path_is_not_advertised) {
 
 TEST_F(rx, control_is_read_from_the_cell_of_its_path) {
     cell(2, {111, 222, 0, 0});
-    vqp_credit_t credit = vqp_rx_control(&m_rx, 2);
+    vqp_credit_t credit = vqp_rx_read_cell(&m_rx, 2);
     EXPECT_EQ(111u, credit.ring);
     EXPECT_EQ(222u, credit.fsn);
-    EXPECT_EQ(0u, vqp_rx_control(&m_rx, 1).ring);
-    EXPECT_EQ(2u, m_stats.controls_rx);
+    EXPECT_EQ(0u, vqp_rx_read_cell(&m_rx, 1).ring);
+    EXPECT_EQ(2u, m_stats.credit_updates_rx);
 }
 
 TEST_F(rx, a_credit_request_is_answered_with_all_credit_there_is) {
     cell(0, {0, 0, VQP_CELL_REQUEST, 0});
-    vqp_rx_control(&m_rx, 0);
+    vqp_rx_read_cell(&m_rx, 0);
     EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 
     vqp_rx_imm(&m_rx, FIRST); /* an fsn is new credit, as bytes are */
@@ -210,7 +210,7 @@ TEST_F(rx, a_credit_request_is_answered_with_all_credit_there_is) {
 
 TEST_F(rx, a_request_ends_with_new_credit) {
     cell(0, {0, 0, VQP_CELL_REQUEST, 0});
-    vqp_rx_control(&m_rx, 0);
+    vqp_rx_read_cell(&m_rx, 0);
     advertise(); /* nothing new: the request remains */
     record(0, 16);
     consume();
@@ -231,7 +231,7 @@ TEST_F(rx, a_request_does_not_end_with_credit_that_waited_in_a_message) {
     vqp_rx_advertise_in_am(&m_rx, &tx, &credit); /* then it is sent */
 
     cell(0, {0, 0, VQP_CELL_REQUEST, 0});
-    vqp_rx_control(&m_rx, 0);
+    vqp_rx_read_cell(&m_rx, 0);
     advertise();
     vqp_rx_imm(&m_rx, FIRST + 1);
     EXPECT_TRUE(vqp_rx_needs_update(&m_rx));

@@ -443,7 +443,7 @@ TEST_F(fast_path, is_allowed_to_left_while_paths_are_symmetric_and_idle_enough) 
 
 TEST_F(fast_path, is_not_allowed_before_what_dispatch_has_to_do_first) {
     start(2);
-    want_control();
+    want_credit();
     EXPECT_FALSE(am_open());
     EXPECT_FALSE(put_open());
 }
@@ -563,7 +563,7 @@ TEST_F(fast_path, control_takes_the_unchecked_messages_away) {
     start(1);
     EXPECT_TRUE(am_open());
     EXPECT_GT(m_tx.fc.am_credits, 0u);
-    want_control();
+    want_credit();
     dispatch();
     EXPECT_EQ(0u, m_tx.fc.am_credits);
 }

@@ -467,7 +467,7 @@ TEST_F(silence, paths_that_are_silent_together_are_given_up_together) {
     EXPECT_EQ(3u, m_stats.silences);
 }
 
-/* Control messages come through, and data does not. */
+/* Control datagrams come through, and data does not. */
 TEST_F(silence, a_path_that_is_probed_may_be_silent) {
     open();
     die(0, msn(0));

@@ -194,7 +194,7 @@ TEST_F(trim, a_get_before_an_executed_fence_is_not_sent_again) {
     EXPECT_EQ(0u, again().size());
 }
 
-TEST_F(trim, an_atomic_whose_result_is_wanted_is_lost_when_it_was_executed) {
+TEST_F(trim, an_executed_atomic_whose_result_is_wanted_is_undecided) {
     uint64_t result = 5;
 
     open(1);
@@ -202,7 +202,7 @@ TEST_F(trim, an_atomic_whose_result_is_wanted_is_lost_when_it_was_executed) {
     post_fadd(nullptr, &u[1]);
     post_fadd(&result, &u[2]);
     die(0, msn(2));
-    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_LOST}, {&u[1], VQP_OK}}), ends());
+    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_UNDECIDED}, {&u[1], VQP_OK}}), ends());
     EXPECT_EQ(5u, result);
     EXPECT_EQ(1u, m_stats.undecided);
 
@@ -215,7 +215,7 @@ TEST_F(trim, an_atomic_whose_result_is_wanted_is_lost_when_it_was_executed) {
     EXPECT_EQ(42u, result);
 }
 
-TEST_F(trim, an_atomic_that_nobody_knows_of_is_lost) {
+TEST_F(trim, an_atomic_that_may_be_executed_is_undecided) {
     uint64_t result = 5;
 
     open(1);
@@ -226,7 +226,7 @@ TEST_F(trim, an_atomic_that_nobody_knows_of_is_lost) {
     post(VQP_KIND_PUT, 8, &u[4]);
     die(0, imm(1));
     EXPECT_EQ((ends_t {{&u[0], VQP_OK}, {&u[1], VQP_OK},
-                       {&u[2], VQP_ERR_LOST}, {&u[3], VQP_ERR_LOST}}), ends());
+                       {&u[2], VQP_ERR_UNDECIDED}, {&u[3], VQP_ERR_UNDECIDED}}), ends());
     EXPECT_EQ(2u, m_stats.undecided);
     auto frags = again();
     ASSERT_EQ(1u, frags.size());
@@ -245,7 +245,7 @@ TEST_F(trim, an_atomic_that_was_not_posted_was_not_executed) {
     frags[1].flags |= VQP_FRAG_UNPOSTED;
     vqp_post_failed(&m_vqp, frags.data(), 2);
     die(0, imm(0));
-    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_LOST}}), ends());
+    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_UNDECIDED}}), ends());
     EXPECT_EQ(1u, again().size());
     confirm_all(0);
     EXPECT_EQ((ends_t {{&u[1], VQP_OK}}), ends());

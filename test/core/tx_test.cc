@@ -147,8 +147,8 @@ TEST_F(tx, one_path_carries_the_whole_window_when_the_others_take_nothing) {
     }
     EXPECT_EQ(m_cfg.fsn_window - VQP_CONTROL_RESERVE, dispatch().size());
     for (unsigned i = 0; i < VQP_CONTROL_RESERVE; ++i) {
-        m_tx.slow |= VQP_TX_CONTROL;
-        EXPECT_EQ(1u, count(dispatch(), VQP_KIND_CONTROL));
+        m_tx.slow |= VQP_TX_CREDIT;
+        EXPECT_EQ(1u, count(dispatch(), VQP_KIND_CREDIT));
     }
     EXPECT_EQ(m_cfg.fsn_window, m_paths[3].stats.imms);
     EXPECT_EQ(m_cfg.fsn_window, vqp_tx_fsns_out(&m_tx));
@@ -164,10 +164,10 @@ TEST_F(tx, control_leaves_accepted_messages_their_numbers) {
     m_paths[0].bytes = 1; /* full for data only */
     m_tx.cfg.path_cap = m_tx.limits.fast_cap = 1;
     for (unsigned i = 0; i < 5; ++i) {
-        want_control();
+        want_credit();
         dispatch();
     }
-    EXPECT_EQ(2u, m_stats.controls_tx);
+    EXPECT_EQ(2u, m_stats.credit_updates_tx);
     EXPECT_EQ(16u, vqp_tx_fsns_out(&m_tx) + m_tx.fc.fsn_reserved);
 }
 
@@ -341,7 +341,7 @@ TEST_F(tx, a_sender_stalled_below_half_requests_credit_once) {
     EXPECT_FALSE(am(1500));
     auto frags = dispatch();
     ASSERT_EQ(1u, frags.size());
-    EXPECT_EQ(VQP_KIND_CONTROL, frags[0].kind);
+    EXPECT_EQ(VQP_KIND_CREDIT, frags[0].kind);
     EXPECT_EQ((uint32_t)VQP_CELL_REQUEST, m_cfg.cells->flags);
     EXPECT_FALSE(am(1500));
     EXPECT_EQ(0u, dispatch().size());
@@ -362,7 +362,7 @@ TEST_F(tx, a_sender_stalled_for_bytes_only_requests_credit_too) {
     confirm(dispatch());
     vqp_tx_credit(&m_tx, m_tx.fc.ring_peer, m_tx.fc.fsn_next);
     EXPECT_FALSE(am(2032)); /* must wrap */
-    EXPECT_EQ(1u, count(dispatch(), VQP_KIND_CONTROL));
+    EXPECT_EQ(1u, count(dispatch(), VQP_KIND_CREDIT));
     EXPECT_EQ(1u, m_stats.credit_requests);
 }
 
@@ -377,7 +377,7 @@ TEST_F(tx, a_sender_that_waits_for_the_local_confirmation_requests_nothing) {
     credit_all();
     m_tx.fc.ring_local = 0;
     EXPECT_FALSE(am(2032));
-    EXPECT_EQ(0u, count(dispatch(), VQP_KIND_CONTROL));
+    EXPECT_EQ(0u, count(dispatch(), VQP_KIND_CREDIT));
 }
 
 TEST_F(tx, beyond_half_the_peer_sends_its_credit_by_itself) {

@@ -89,7 +89,7 @@ protected:
     }
 
     /* Calls of the owner of the sender */
-    void want_control() { m_tx.slow |= VQP_TX_CONTROL; }
+    void want_credit() { m_tx.slow |= VQP_TX_CREDIT; }
 
     void probe()
     {

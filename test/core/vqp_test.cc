@@ -433,7 +433,7 @@ TEST_F(vqp, control_brings_credit_before_its_order) {
     open();
     EXPECT_EQ(VQP_SEND_FRAG, send_am());
     memcpy(&m_rx_cells[VQP_CELL_STRIDE], &cell, sizeof(cell));
-    EXPECT_EQ(0, recv((PEER_FIRST + 1) | VQP_IMM_CONTROL, 1));
+    EXPECT_EQ(0, recv((PEER_FIRST + 1) | VQP_IMM_CREDIT, 1));
     EXPECT_EQ(32u, m_tx.fc.ring_peer);
     EXPECT_EQ(101u, m_tx.fc.fsn_peer);
     EXPECT_TRUE(m_vqp.rx.requested);
@@ -585,15 +585,15 @@ TEST_F(vqp, a_message_that_waits_for_a_path_advertises_when_it_goes) {
     EXPECT_FALSE(m_vqp.am_queued);
     EXPECT_EQ(+PEER_FIRST, m_vqp.rx.advertised.fsn);
     EXPECT_EQ(PEER_FIRST + 32, m_vqp.rx.queued.fsn);
-    EXPECT_TRUE(vqp_has_output(&m_vqp)); /* a control message is due */
-    EXPECT_TRUE(m_tx.slow & VQP_TX_CONTROL);
+    EXPECT_TRUE(vqp_has_output(&m_vqp)); /* a credit update is due */
+    EXPECT_TRUE(m_tx.slow & VQP_TX_CREDIT);
 
     for (vqp_path_t &path : m_paths) {
         path.up = 1;
     }
     auto frags = next();
     ASSERT_EQ(2u, frags.size());
-    EXPECT_EQ(VQP_KIND_CONTROL, (int)frags[0].kind);
+    EXPECT_EQ(VQP_KIND_CREDIT, (int)frags[0].kind);
     EXPECT_EQ(PEER_FIRST + 32, m_vqp.rx.advertised.fsn);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
 }
@@ -616,7 +616,7 @@ TEST_F(vqp, control_goes_out_at_half_a_ring) {
     EXPECT_TRUE(vqp_has_output(&m_vqp));
     auto frags = next();
     ASSERT_EQ(1u, frags.size());
-    EXPECT_EQ(VQP_KIND_CONTROL, (int)frags[0].kind);
+    EXPECT_EQ(VQP_KIND_CREDIT, (int)frags[0].kind);
     EXPECT_EQ(m_cfg.ring_size / 2, m_cfg.cells->credit_ring);
     EXPECT_EQ(m_cfg.ring_size / 2, m_vqp.rx.advertised.ring);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
@@ -699,30 +699,30 @@ TEST_F(vqp, drain_nops_wait_for_the_queue_pairs) {
     EXPECT_TRUE(next().empty());
 }
 
-TEST_F(vqp, a_lost_path_ends_what_is_in_flight_there) {
+TEST_F(vqp, a_destroyed_path_ends_what_is_in_flight_there) {
     open();
     rma(VQP_KIND_PUT, 8, &u[0]);
     rma(VQP_KIND_PUT, 8, &u[1]);
     auto frags = next();
     vqp_fail(&m_vqp, VQP_ERR_IO);
-    vqp_path_lost(&m_vqp, 0);
+    vqp_path_destroyed(&m_vqp, 0);
     EXPECT_EQ(std::vector<void*>{&u[0]}, reported(VQP_ERR_IO));
     EXPECT_EQ(0, m_paths[0].recv_posted);
     vqp_on_send_error(&m_vqp, frags[0].path, frags[0].slot, VQP_ERR_CANCELED);
     EXPECT_TRUE(reported().empty());
 
     release();
-    vqp_path_lost(&m_vqp, 1);
+    vqp_path_destroyed(&m_vqp, 1);
     EXPECT_EQ(std::vector<void*>{&u[1]}, reported(VQP_ERR_IO));
     EXPECT_EQ(+VQP_EVENT_RELEASE, events().back());
 }
 
-TEST_F(vqp, paths_are_lost_before_it_is_connected) {
+TEST_F(vqp, paths_are_destroyed_before_it_is_connected) {
     create();
     release();
-    vqp_path_lost(&m_vqp, 0);
+    vqp_path_destroyed(&m_vqp, 0);
     EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE}), events());
-    vqp_path_lost(&m_vqp, 1);
+    vqp_path_destroyed(&m_vqp, 1);
     EXPECT_EQ(events_t({VQP_EVENT_RELEASE}), events());
 }
 

@@ -103,11 +103,11 @@ TEST_F(window, flags_are_kept) {
     insert(0);
     insert(1 | VQP_IMM_LAST);
     insert(2 | VQP_IMM_LAST | VQP_IMM_WRAP);
-    insert(3 | VQP_IMM_CONTROL);
+    insert(3 | VQP_IMM_CREDIT);
     drain();
     EXPECT_EQ((std::vector<uint32_t>{0, VQP_IMM_LAST,
                                      VQP_IMM_LAST | VQP_IMM_WRAP,
-                                     VQP_IMM_CONTROL}), m_flags);
+                                     VQP_IMM_CREDIT}), m_flags);
 }
 
 TEST_F(window, duplicate_is_dropped) {
@@ -138,7 +138,7 @@ TEST_F(window, malformed_immediates_are_refused) {
     start(0);
     EXPECT_EQ(VQP_ERR_PROTOCOL, insert(0 | VQP_IMM_WRAP));
     EXPECT_EQ(VQP_ERR_PROTOCOL, insert(0 | (1u << 31)));
-    EXPECT_EQ(VQP_ERR_PROTOCOL, insert(0 | VQP_IMM_CONTROL | VQP_IMM_LAST));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, insert(0 | VQP_IMM_CREDIT | VQP_IMM_LAST));
     EXPECT_EQ(0u, m_win.ahead);
 }
 

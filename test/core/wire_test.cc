@@ -1,5 +1,5 @@
 /*
- * The control messages: a written message is read back, and no other input is
+ * The control datagrams: a written message is read back, and no other input is
  * accepted.
  */
 #include <gtest/gtest.h>

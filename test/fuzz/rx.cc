@@ -125,7 +125,7 @@ private:
             break;
         case 4:
             if (!(command & 8)) {
-                m_tx.slow |= VQP_TX_CONTROL;
+                m_tx.slow |= VQP_TX_CREDIT;
                 post(false);
             } else {
                 send_am(!(command & 16));
@@ -206,7 +206,7 @@ private:
     void post(bool is_queued)
     {
         vqp_credit_t credit = vqp_rx_credit(&m_rx);
-        uint64_t controls   = m_vqp.stats.controls_tx;
+        uint64_t updates    = m_vqp.stats.credit_updates_tx;
         vqp_done_t done;
         unsigned i;
 
@@ -218,7 +218,7 @@ private:
         }
         FUZZ_CHECK(!vqp_next_done(&m_vqp, &done));
         FUZZ_CHECK(vqp_tx_outstanding(&m_tx) == 0);
-        if (m_vqp.stats.controls_tx != controls) {
+        if (m_vqp.stats.credit_updates_tx != updates) {
             advertised();
         }
         if (!is_queued) {
@@ -319,7 +319,7 @@ private:
 
         FUZZ_CHECK(m_vqp.stats.duplicates ==
                    duplicates + (expected == VQP_INPROGRESS));
-        if ((imm & VQP_IMM_CONTROL) && !control(path)) {
+        if ((imm & VQP_IMM_CREDIT) && !control(path)) {
             is_broken(ret);
             return;
         }

@@ -1,5 +1,5 @@
 /*
- * Fuzz target: the control messages. Whatever the decoder takes must be within
+ * Fuzz target: the control datagrams. Whatever the decoder takes must be within
  * the limits that wire.h names, and encode to the very bytes it was read from,
  * but for the reserved ones.
  */

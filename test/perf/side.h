@@ -42,7 +42,7 @@ typedef struct perf_pair {
     uct_ep_h b_to_a;
 } perf_pair_t;
 
-/* Who handles control messages of the sides that are opened from now on: a thread,
+/* Who handles control datagrams of the sides that are opened from now on: a thread,
  * or, with UCS_ASYNC_MODE_POLL, perf_progress(), every 20 us. A thread wakes up
  * when the machine lets it, so with a virtual clock its answers come at any time. */
 extern ucs_async_mode_t perf_async_mode;

@@ -83,14 +83,14 @@ void vqp::audit_paths()
 void vqp::audit_ops()
 {
     std::vector<unsigned> am(core.tx.am.mask + 1), rma(core.tx.rma.mask + 1);
-    unsigned controls = 0;
+    unsigned updates = 0;
 
     for (unsigned i = 0; i < core.tx.paths.count; ++i) {
         for (uint16_t pos : in_flight(paths[i])) {
             const vqp_inflight_t *entry = vqp_path_at(&paths[i], pos);
             uint16_t name               = entry->op;
 
-            controls += entry->kind == VQP_KIND_CONTROL;
+            updates += entry->kind == VQP_KIND_CREDIT;
             if (name == VQP_OP_NONE) {
                 continue;
             }
@@ -98,8 +98,8 @@ void vqp::audit_ops()
         }
     }
 
-    if (core.tx.controls != controls) {
-        broke("control in flight", core.tx.controls, controls);
+    if (core.tx.credit_updates != updates) {
+        broke("credit updates in flight", core.tx.credit_updates, updates);
     }
 
     for (vqp_opring_t *ring : {&core.tx.am, &core.tx.rma}) {

@@ -317,7 +317,7 @@ void qp::check_source(const wr &w)
     std::vector<char> again;
 
     if ((w.flags & VQP_FRAG_INLINE) || w.data.empty() ||
-        (w.kind == VQP_KIND_CONTROL)) {
+        (w.kind == VQP_KIND_CREDIT)) {
         return;
     }
 

@@ -122,7 +122,7 @@ void world::send_byzantine(vqp &v)
             cell->credit_fsn  = (uint32_t)fault.next();
             cell->flags       = (uint32_t)fault.next();
         }
-        v.path_qp(path).receive_extra(v.core.rx.window.base | VQP_IMM_CONTROL);
+        v.path_qp(path).receive_extra(v.core.rx.window.base | VQP_IMM_CREDIT);
         break;
     }
 }

@@ -1,4 +1,4 @@
-/* The network of the control messages, see net.h. */
+/* The network of the control datagrams, see net.h. */
 #include "net.h"
 #include "world.h"
 

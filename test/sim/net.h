@@ -1,5 +1,5 @@
 /*
- * The network of the control messages: loses, repeats, delays, and damages
+ * The network of the control datagrams: loses, repeats, delays, and damages
  * datagrams.
  */
 #ifndef VQP_SIM_NET_H

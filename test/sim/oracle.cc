@@ -145,7 +145,7 @@ void channel::report(op *o, const vqp_done_t &done, bool failed)
         flush_ended(o);
     }
     if (done.status != VQP_OK) {
-        if (!broken && !(o->may_fail && (done.status == VQP_ERR_LOST))) {
+        if (!broken && !(o->may_fail && (done.status == VQP_ERR_UNDECIDED))) {
             fail("once", "an op ended with status " +
                          std::to_string(done.status) + " without a cause");
         }
@@ -387,7 +387,7 @@ void channel::check_all_deliverable()
 void channel::check_flushes(const vqp_tx_t &tx)
 {
     if (!m_flushes.empty() && (m_oldest + 1 >= m_flushes.front()->index) &&
-        (tx.controls == 0)) {
+        (tx.credit_updates == 0)) {
         fail("flush", "all before it is confirmed, and it goes on waiting");
     }
 }

@@ -115,8 +115,8 @@ struct params {
     /* Pull what was set by hand back to what makes sense */
     void fit();
 
-    /* Do connections fail with a path, as the count leaves a doubt? */
-    bool fails_in_doubt() const
+    /* Do connections fail with a path, as the count leaves something undecided? */
+    bool fails_undecided() const
     {
         return failover && exact &&
                ((source == 0) || (source == 3) || (qp_fails > 0));
@@ -127,7 +127,7 @@ struct params {
     {
         return aborts + byzantine + crashes + cancel + refuse + gap_timeout > 0 ||
                ((!failover || (outage < 1000000000)) &&
-                (kills + post_fails > 0)) || fails_in_doubt() || loses_messages();
+                (kills + post_fails > 0)) || fails_undecided() || loses_messages();
     }
 
     /* Might a handshake fail for want of messages? */

@@ -242,8 +242,8 @@ uint64_t vqp::draw_unresolved()
     }
 
     if (((unresolved != 0) && (owner.w.base.outage < 1000000000)) ||
-        owner.w.base.fails_in_doubt()) {
-        owner.w.hard_fault(); /* it may last longer than that, or end in a doubt */
+        owner.w.base.fails_undecided()) {
+        owner.w.hard_fault(); /* it may last longer than that, or end undecided */
     }
     return unresolved;
 }
@@ -323,9 +323,9 @@ void vqp::handle_failure()
         if (owner.w.base.post_fails && owner.w.fault.chance(5)) {
             owner.w.hard_fault();
             m_qps[i]->lose();
-            m_is_lost = true;
+            m_is_destroyed = true;
             m_covers[i].clear();
-            vqp_path_lost(&core, i);
+            vqp_path_destroyed(&core, i);
         } else {
             m_qps[i]->to_error();
         }
@@ -542,7 +542,7 @@ void vqp::conn_end()
         /* an orderly end loses nothing, if nothing is left */
         sent->broken = sent_broken;
         if (m_received != nullptr) {
-            m_received->broken = recv_broken || m_is_lost ||
+            m_received->broken = recv_broken || m_is_destroyed ||
                                  (slot.conn.status != VQP_OK);
         }
     }
@@ -574,9 +574,9 @@ bool vqp::allows(uint64_t addr, uint64_t length, uint32_t rkey,
 
 uint32_t vqp::any_qpn(unsigned path, uint32_t imm)
 {
-    /* A replay may come on any path, but the cell of a control message is
+    /* A replay may come on any path, but the cell of a control datagram is
      * the one that it was sent on */
-    if (!(imm & VQP_IMM_CONTROL)) {
+    if (!(imm & VQP_IMM_CREDIT)) {
         path = (unsigned)owner.w.fault.below(core.tx.paths.count);
     }
     return m_qps[path]->qpn;

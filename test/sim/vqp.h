@@ -182,7 +182,7 @@ private:
     unsigned                                 m_events  = 0;
     uint64_t                                 m_timer = UINT64_MAX;
     std::vector<bool>                        m_trimmed, m_lost;
-    bool                                     m_is_lost = false; /* a queue pair */
+    bool                                     m_is_destroyed = false; /* a queue pair */
 };
 
 } /* namespace sim */

@@ -29,13 +29,13 @@ void vqp::note_read(unsigned path, uint16_t slot)
 
 void vqp::quiesce(vqp_path_t &path)
 {
-    bool is_lost = owner.w.may_disturb() &&
+    bool is_destroyed = owner.w.may_disturb() &&
                    owner.w.fault.chance(owner.w.base.qp_fails);
 
     if ((path.fo.status == VQP_OK) && !m_covers[path.index].empty()) {
         owner.w.fail("moves", "a path is moved under its frags");
     }
-    if (is_lost) {
+    if (is_destroyed) {
         m_qps[path.index]->lose();
         m_lost[path.index] = true; /* what it has left is polled first */
         return;
@@ -52,9 +52,9 @@ void vqp::check_lost()
         if (m_lost[i] && !owner.has_cqe(*this, i)) {
             m_lost[i] = false;
             if (is_failed()) { /* meanwhile */
-                m_is_lost = true;
+                m_is_destroyed = true;
                 m_covers[i].clear();
-                vqp_path_lost(&core, i);
+                vqp_path_destroyed(&core, i);
             } else {
                 vqp_path_quiesced(&core, &paths[i], 1, 0);
             }

@@ -487,7 +487,7 @@ TEST_F(connect_test, a_peer_that_comes_back_and_fails_is_an_error)
 
 TEST_F(connect_test, another_version_is_logged_once_and_does_no_harm)
 {
-    static const std::string said = "control messages of another version";
+    static const std::string said = "control datagrams of another version";
     log_capture capture(UCS_LOG_LEVEL_WARN);
     std::string data, log;
 
@@ -503,7 +503,7 @@ TEST_F(connect_test, another_version_is_logged_once_and_does_no_harm)
             EXPECT_TRUE(until([&] { return capture.has(said); }));
         }
     }
-    connect_back(); /* b handles control messages in the order of arrival */
+    connect_back(); /* b handles control datagrams in the order of arrival */
     expect_am(*ba, settled);
     EXPECT_EQ(0u, a->errors + b->errors);
     log = capture.text();

@@ -231,7 +231,7 @@ TEST_F(dead_device, does_not_delay_connecting)
 TEST_F(dead_device, as_the_last_one_ends_an_endpoint_that_connects)
 {
     start();
-    faults("lose op=SEND count=all"); /* control messages */
+    faults("lose op=SEND count=all"); /* control datagrams */
     endpoint other(*a, *b);
     kill("fab0");
     kill("fab1");
@@ -285,7 +285,7 @@ TEST_F(dead_queue, leaves_the_endpoint_on_the_other_device)
 TEST_F(dead_queue, ends_an_endpoint_that_connects_without_failover)
 {
     start("bond0", {{"FAILOVER", "n"}});
-    faults("lose op=SEND count=all"); /* control messages */
+    faults("lose op=SEND count=all"); /* control datagrams */
     endpoint other(*a, *b);
     raise("fab1"); /* of the newest queue pair */
     EXPECT_TRUE(failed(*ab));

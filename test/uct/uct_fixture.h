@@ -80,7 +80,7 @@ public:
     unsigned progress() { return uct_worker_progress(worker); }
     void on_am(uint8_t id, const am_handler &handler);
 
-    /* Hold off the handlers of control messages and timers */
+    /* Hold off the handlers of control datagrams and timers */
     void block() { UCS_ASYNC_BLOCK(async); }
     void unblock() { UCS_ASYNC_UNBLOCK(async); }
 

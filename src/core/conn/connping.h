@@ -1,6 +1,6 @@
 /*
  * Ping a peer that does not answer on its queue pairs. Its process may have died, or its
- * host may be unreachable for a while. A process answers control messages even if its
+ * host may be unreachable for a while. A process answers control datagrams even if its
  * program does not call progress. So the peer is pinged, and with it another process of
  * its host over the same rails, the witness. If only the witness answers, host and link
  * work, and the peer's process has died; see alive.h. Pure: libc only.
@@ -12,8 +12,8 @@
 
 /** The last answers of a peer and its host. */
 typedef struct vqp_conn_answers {
-    uint64_t peer; /* ns: last control message of the peer; 0: none */
-    uint64_t host; /* ns: last control message of the last witness, from a rail of the
+    uint64_t peer; /* ns: last control datagram of the peer; 0: none */
+    uint64_t host; /* ns: last control datagram of the last witness, from a rail of the
                       peer; now, if the peer is on the own host; 0: none */
     int      host_pinged; /* the last ping went to a witness too */
 } vqp_conn_answers_t;

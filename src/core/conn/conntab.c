@@ -205,7 +205,7 @@ static void vqp_conntab_park_peer(vqp_conntab_t *tab, vqp_peer_t *peer)
     if (place != NULL) {
         tab->idle_free = place->next;
     } else {
-        vqp_cover(TABLE_LOST_PEER);
+        vqp_cover(TABLE_PEER_OVERWRITTEN);
         place          = &tab->idle[tab->idle_next];
         tab->idle_next = (tab->idle_next + 1) % tab->config.num_idle;
         vqp_conntab_forget_peer(tab, place);

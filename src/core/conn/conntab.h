@@ -140,27 +140,27 @@ enum {
     _(connects, "connections created for an endpoint") \
     _(accepts, "connections created for a peer") \
     _(adoptions, "connections of a peer that an endpoint adopted") \
-    _(sent, "control messages sent") \
-    _(received, "control messages received") \
-    _(retransmits, "control messages repeated for lack of an answer") \
-    _(duplicates, "control messages without new information") \
-    _(stale, "control messages of a connection that does not exist (any more)") \
-    _(malformed, "control messages that are not valid") \
-    _(unknown_type, "control messages of an unknown type or version") \
-    _(unknown_feature, "control messages with a feature bit not known here") \
+    _(sent, "control datagrams sent") \
+    _(received, "control datagrams received") \
+    _(retransmits, "control datagrams repeated for lack of an answer") \
+    _(duplicates, "control datagrams without new information") \
+    _(stale, "control datagrams of a connection that does not exist (any more)") \
+    _(malformed, "control datagrams that are not valid") \
+    _(unknown_type, "control datagrams of an unknown type or version") \
+    _(unknown_feature, "control datagrams with a feature bit not known here") \
     _(ignored, "path messages of a connection that is not set up, ignored") \
     _(path_sent, "path messages sent") \
     _(pings, "pings to peers that were silent, and to witnesses") \
     _(rst_sent, "resets sent") \
     _(rst_received, "resets of a known connection received") \
     _(timeouts, "connections that the peer did not answer in time") \
-    _(overruns, "control messages dropped, actions had not been drained") \
+    _(overruns, "control datagrams dropped, actions had not been drained") \
     _(refused, "requests dropped, too many peers are not proven: a proof was " \
                "requested") \
     _(proven, "requests that had this proof") \
     _(misplaced, "requests dropped, their source is none of the rails in them") \
     _(renumbered, "connections whose number the peer had used before") \
-    _(yields, "times that control messages were left for later, to let others in")
+    _(yields, "times that control datagrams were left for later, to let others in")
 
 typedef struct vqp_conntab_stats {
 #define VQP_CONNTAB_COUNTER_FIELD(_name, _help) uint64_t _name;

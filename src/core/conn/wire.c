@@ -1,5 +1,5 @@
 /*
- * Control messages: encoding, and decoding with full validation.
+ * Control datagrams: encoding, and decoding with full validation.
  * Pure: libc only. All fields are read and written byte by byte through a cursor, so
  * neither alignment nor the host's byte order matters.
  */

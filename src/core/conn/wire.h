@@ -1,5 +1,5 @@
 /*
- * The control messages that two interfaces exchange over their UD queue
+ * The control datagrams that two interfaces exchange over their UD queue
  * pairs: layout, encoding, and the validation of everything received.
  * Pure: libc only.
  *

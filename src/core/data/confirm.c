@@ -27,8 +27,8 @@ void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
         --path->reads;
         --path->rma;
         break;
-    case VQP_KIND_CONTROL:
-        --tx->controls;
+    case VQP_KIND_CREDIT:
+        --tx->credit_updates;
         break;
     default:
         break;
@@ -101,8 +101,8 @@ void vqp_tx_rate_changed(vqp_tx_t *tx)
 
 /* ---- barriers ---- */
 
-/* The newest control frag of the path with an AM before @a am_tail behind it: that
- * AM has a later fsn, and the peer can not deliver it without the frag. NULL if
+/* The newest credit update of the path with an AM before @a am_tail behind it: that
+ * AM has a later fsn, and the peer can not deliver it without the update. NULL if
  * there is none. */
 static vqp_inflight_t *
 vqp_tx_needed_in(vqp_path_t *path, uint16_t begin, uint16_t end,
@@ -112,7 +112,7 @@ vqp_tx_needed_in(vqp_path_t *path, uint16_t begin, uint16_t end,
 
     for (; end != begin; --end) {
         entry = vqp_path_at(path, (uint16_t)(end - 1));
-        if ((entry->kind == VQP_KIND_CONTROL) &&
+        if ((entry->kind == VQP_KIND_CREDIT) &&
             (vqp_seq_diff(am_tail, entry->am_post) > 0)) {
             return entry;
         }
@@ -121,7 +121,7 @@ vqp_tx_needed_in(vqp_path_t *path, uint16_t begin, uint16_t end,
     return NULL;
 }
 
-static vqp_inflight_t *vqp_tx_needed_control(vqp_path_t *path, uint32_t am_tail)
+static vqp_inflight_t *vqp_tx_needed_credit(vqp_path_t *path, uint32_t am_tail)
 {
     vqp_inflight_t *entry = vqp_tx_needed_in(path, path->head, path->tail,
                                              am_tail);
@@ -131,15 +131,15 @@ static vqp_inflight_t *vqp_tx_needed_control(vqp_path_t *path, uint32_t am_tail)
 }
 
 /* All ops before the barrier have ended. The AMs among them may wait at the peer
- * for control frags with an earlier fsn: these become frags of the barrier. */
+ * for credit updates with an earlier fsn: these become frags of the barrier. */
 static void vqp_tx_barrier_arm(vqp_tx_t *tx, vqp_op_t *op)
 {
     vqp_inflight_t *entry;
     uint32_t i;
 
     op->flags |= VQP_OP_ARMED;
-    for (i = 0; (i < tx->paths.count) && (tx->controls != 0); ++i) {
-        entry = vqp_tx_needed_control(&tx->paths.list[i], op->barrier.am_end);
+    for (i = 0; (i < tx->paths.count) && (tx->credit_updates != 0); ++i) {
+        entry = vqp_tx_needed_credit(&tx->paths.list[i], op->barrier.am_end);
         if (entry != NULL) {
             entry->op = vqp_opring_index(&tx->rma, op);
             ++op->pending;
@@ -147,7 +147,7 @@ static void vqp_tx_barrier_arm(vqp_tx_t *tx, vqp_op_t *op)
     }
 
     if (op->pending != 0) {
-        vqp_cover(BARRIER_CONTROL);
+        vqp_cover(BARRIER_CREDIT);
         vqp_tx_reclaim(tx);
     }
 }
@@ -237,9 +237,9 @@ int vqp_tx_is_flushed(const vqp_tx_t *tx)
         return 0;
     }
 
-    for (i = 0; (i < tx->paths.count) && (tx->controls != 0) && !tx->failed;
+    for (i = 0; (i < tx->paths.count) && (tx->credit_updates != 0) && !tx->failed;
          ++i) {
-        if (vqp_tx_needed_control(&tx->paths.list[i], tx->am.tail) != NULL) {
+        if (vqp_tx_needed_credit(&tx->paths.list[i], tx->am.tail) != NULL) {
             return 0;
         }
     }

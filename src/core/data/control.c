@@ -1,5 +1,4 @@
-/* Frags without data of an op: credit, notifies, nops; see control.h. Pure: libc
- * only. */
+/* Frags without data of an op, see control.h. Pure: libc only. */
 #include "core/data/control.h"
 
 #include "core/cover.h"
@@ -8,7 +7,7 @@
 static const vqp_want_t vqp_tx_control_want = {.cap   = UINT64_MAX,
                                                .needs = VQP_NEED_CONTROL};
 
-/* Content of the message: the cumulative state, so the newest message suffices */
+/* The cumulative credit: the newest update contains all earlier ones */
 static vqp_cell_t *
 vqp_tx_fill_cell(vqp_tx_t *tx, const vqp_path_t *path,
                  const vqp_credit_t *credit)
@@ -20,18 +19,18 @@ vqp_tx_fill_cell(vqp_tx_t *tx, const vqp_path_t *path,
     cell->credit_fsn  = credit->fsn;
     cell->reserved    = 0;
     if (tx->fc.want_request) {
-        vqp_cover(CONTROL_REQUEST);
+        vqp_cover(CREDIT_REQUEST);
         tx->fc.want_request = 0;
         tx->fc.requested    = 1;
         ++tx->stats->credit_requests;
     }
-    /* not cleared while no credit came: the HCA may read the cell later, after
-     * another control message was written over it */
+    /* REQUEST stays until credit arrives: the HCA may read the cell after the next update
+     * was written to it */
     cell->flags = tx->fc.requested ? VQP_CELL_REQUEST : 0;
     return cell;
 }
 
-void vqp_tx_fill_control(vqp_tx_t *tx, vqp_frag_t *frag,
+void vqp_tx_fill_credit(vqp_tx_t *tx, vqp_frag_t *frag,
                          const vqp_credit_t *credit)
 {
     vqp_path_t *path = frag->path;
@@ -48,11 +47,11 @@ void vqp_tx_fill_control(vqp_tx_t *tx, vqp_frag_t *frag,
         frag->flags |= VQP_FRAG_INLINE;
     }
 
-    tx->fc.control     = *credit;
+    tx->fc.last_update     = *credit;
     tx->fc.am_outdated = tx->am.tail - tx->am.post;
 }
 
-void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
+void vqp_tx_dispatch_credit(vqp_tx_t *tx, vqp_batch_t *batch,
                              const vqp_credit_t *credit)
 {
     vqp_path_t *path;
@@ -60,25 +59,25 @@ void vqp_tx_dispatch_control(vqp_tx_t *tx, vqp_batch_t *batch,
 
     /* accepted AMs keep the fsns that were reserved for them */
     if (vqp_tx_fsns_out(tx) + tx->fc.fsn_reserved >= tx->cfg.fsn_window) {
-        vqp_cover(CONTROL_NO_FSN);
+        vqp_cover(CREDIT_NO_FSN);
         return;
     }
 
     if (vqp_batch_is_full(batch) ||
         ((path = vqp_tx_find_path(tx, &vqp_tx_control_want)) == NULL)) {
-        vqp_cover(CONTROL_NO_PATH);
+        vqp_cover(CREDIT_NO_PATH);
         return;
     }
 
-    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_KIND_CONTROL, 0,
+    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_KIND_CREDIT, 0,
                        sizeof(vqp_cell_t), 0);
-    vqp_tx_fill_control(tx, frag, credit);
+    vqp_tx_fill_credit(tx, frag, credit);
     vqp_path_at(path, frag->slot)->am_post = tx->am.post;
-    vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), VQP_IMM_CONTROL);
+    vqp_frag_add_imm(frag, vqp_tx_next_fsn(tx), VQP_IMM_CREDIT);
     tx->fc.am_credits = 0; /* no fsn is reserved for it */
-    tx->slow         &= ~(uint32_t)VQP_TX_CONTROL;
-    ++tx->controls;
-    ++tx->stats->controls_tx;
+    tx->slow         &= ~(uint32_t)VQP_TX_CREDIT;
+    ++tx->credit_updates;
+    ++tx->stats->credit_updates_tx;
 }
 
 void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
@@ -100,7 +99,7 @@ int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
         return 0;
     }
 
-    vqp_cover(CONTROL_PROBE);
+    vqp_cover(NOP_PROBE);
     vqp_tx_emit_empty(tx, batch, path, op, VQP_KIND_NOP, 1);
     ++op->pending;
     ++tx->stats->nops;

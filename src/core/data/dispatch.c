@@ -1,6 +1,6 @@
 /*
  * The sender: splitting accepted ops into frags. See tx.h. Order of dispatch is
- * control, AM, RMA; fsns are given here, in AM order. Pure: libc only.
+ * credit update, AM, RMA; fsns are given here, in AM order. Pure: libc only.
  */
 #include "core/data/control.h"
 #include "core/cover.h"
@@ -177,16 +177,16 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     return 1;
 }
 
-/* A control message is sent before an AM that waits. Replace the credit in the
- * record by that of the control message. It is not new to the peer, but not so
+/* A credit update is sent before an AM that waits. Replace the credit in the
+ * record by that of the credit update. It is not new to the peer, but not so
  * old that the peer would take it for credit beyond what was sent. */
 static void vqp_tx_update_credit(const vqp_tx_t *tx, const vqp_op_t *op)
 {
     vqp_record_t *record = (vqp_record_t*)(tx->cfg.mirror +
                                            (op->raddr - tx->cfg.ring_raddr));
 
-    record->credit_ring = tx->fc.control.ring;
-    record->credit_fsn  = tx->fc.control.fsn;
+    record->credit_ring = tx->fc.last_update.ring;
+    record->credit_fsn  = tx->fc.last_update.fsn;
 }
 
 static void vqp_tx_dispatch_am(vqp_tx_t *tx, vqp_batch_t *batch)
@@ -295,8 +295,8 @@ static void vqp_tx_dispatch_rma(vqp_tx_t *tx, vqp_batch_t *batch)
 static void vqp_tx_dispatch_first(vqp_tx_t *tx, vqp_batch_t *batch,
                                   const vqp_credit_t *credit)
 {
-    if (tx->slow & VQP_TX_CONTROL) {
-        vqp_tx_dispatch_control(tx, batch, credit);
+    if (tx->slow & VQP_TX_CREDIT) {
+        vqp_tx_dispatch_credit(tx, batch, credit);
     }
 
     if (tx->slow & VQP_TX_NOTIFY) {
@@ -315,7 +315,7 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
     uint32_t post;
 
     tx->clock.deferred = 0;
-    if (vqp_unlikely(tx->slow & (VQP_TX_CONTROL | VQP_TX_NOTIFY |
+    if (vqp_unlikely(tx->slow & (VQP_TX_CREDIT | VQP_TX_NOTIFY |
                                  VQP_TX_ASYMMETRIC))) {
         vqp_tx_dispatch_first(tx, batch, credit);
     }

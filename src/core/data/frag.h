@@ -41,7 +41,8 @@ enum {
 /** One work request to post. */
 typedef struct vqp_frag {
     vqp_path_t *path;
-    vqp_op_t   *op;     /* NULL for control and nop, unless a barrier waits for it */
+    vqp_op_t   *op;     /* NULL for credit update and nop, unless a barrier waits
+                           for it */
     vqp_sge_t  *sge;    /* nsge of them */
     uint16_t    slot;   /* in the path's send queue */
     uint8_t     opcode; /* vqp_wr_t */

@@ -18,7 +18,7 @@ typedef enum {
     VQP_KIND_BARRIER, /* op only: ends when all ops before it have ended */
     VQP_KIND_NOTIFY,  /* frag only: announces an AM without data */
     VQP_KIND_FENCE,   /* frag only: empty immediate in front of an AM */
-    VQP_KIND_CONTROL, /* frag only, no op: credit cell and immediate */
+    VQP_KIND_CREDIT, /* frag only, no op: a credit update, cell and immediate */
     VQP_KIND_NOP,     /* frag only, no op: empty signaled write */
     VQP_KIND_FREE,    /* op only: the slot is unused, but an older op is there */
     VQP_KIND_DONE     /* frag only, of a path that went down: it needs no replay */
@@ -39,8 +39,8 @@ enum {
     VQP_OP_CLOSE     = 1 << 9,  /* barrier: the orderly close waits for it */
     VQP_OP_PROBE     = 1 << 10, /* barrier: if nothing is in flight when it is
                                    dispatched, it sends a nop */
-    VQP_OP_ARMED     = 1 << 11  /* barrier: pending counts the control frags that it
-                                   waits for */
+    VQP_OP_ARMED     = 1 << 11  /* barrier: pending counts the credit updates that
+                                   it waits for */
 };
 
 /** One piece of local memory: keys are indexed by rail. */

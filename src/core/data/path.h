@@ -29,8 +29,8 @@ typedef struct vqp_inflight {
         struct {
             union {
                 uint32_t am_offset; /* AM: in the record */
-                uint32_t am_post;   /* control: position of the first AM behind
-                                       it */
+                uint32_t am_post;   /* credit update: position of the first AM
+                                       behind it */
             };
             uint32_t     imm;       /* with VQP_INFLIGHT_IMM */
         };
@@ -41,7 +41,8 @@ typedef struct vqp_inflight {
     uint8_t  flags; /* VQP_INFLIGHT_* */
 } vqp_inflight_t;
 
-/* Slots of each send queue, and fsns of the window, that only control may take */
+/* Slots of each send queue, and fsns of the window, for control only: credit updates and
+ * nops */
 #define VQP_CONTROL_RESERVE 2
 
 /**
@@ -109,11 +110,11 @@ typedef struct vqp_failover {
     uint8_t        todo;        /* VQP_PATH_TODO_* */
     uint8_t        messages;    /* VQP_PATH_MSG_*: to be sent */
     uint8_t        parked;      /* the owner lets it take no frags */
-    uint8_t        quiesced;    /* its queue pair is in ERR, or lost */
+    uint8_t        quiesced;    /* its queue pair is in ERR, or destroyed */
     uint8_t        has_nop;     /* QUIESCE: a nop for the last completion was posted */
     uint8_t        has_probe;   /* PROBE: the nop that probes was posted */
-    uint8_t        is_lost;     /* its queue pair is destroyed: no completion will
-                                   come, no count can be read */
+    uint8_t        is_destroyed;/* no completion of its queue pair will come, no
+                                   count can be read */
     uint8_t        sends_back;  /* no send completion is outstanding */
     uint8_t        counted;     /* own is valid */
     uint8_t        peer_counted;/* peer is valid */

@@ -1,6 +1,6 @@
 /*
  * The header in front of every active message in the ring, and the credit cell
- * that a control message writes. docs/protocol.md has the byte tables. Both
+ * that a credit update writes. docs/protocol.md has the byte tables. Both
  * ends are little endian (the connection handshake checks it).
  */
 #ifndef VQP_CORE_DATA_RECORD_H

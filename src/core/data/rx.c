@@ -19,7 +19,7 @@ void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
     rx->stats     = stats;
 }
 
-vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)
+vqp_credit_t vqp_rx_read_cell(vqp_rx_t *rx, uint32_t path)
 {
     /* A later message on the same path may be landing: each word is monotonic and
      * read once, so that any mixture is valid */
@@ -34,7 +34,7 @@ vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path)
         rx->requested = 1;
     }
 
-    ++rx->stats->controls_rx;
+    ++rx->stats->credit_updates_rx;
     return credit;
 }
 

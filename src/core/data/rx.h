@@ -159,7 +159,7 @@ vqp_credit_is_equal(const vqp_credit_t *a, const vqp_credit_t *b)
     return (a->ring == b->ring) && (a->fsn == b->fsn);
 }
 
-/** @a credit goes out, in an AM or in a control message. */
+/** @a credit goes out, in an AM or in a credit update. */
 static inline void vqp_rx_advertise(vqp_rx_t *rx, const vqp_credit_t *credit)
 {
     if (vqp_unlikely(rx->requested) &&
@@ -204,8 +204,8 @@ static inline int vqp_rx_needs_update(const vqp_rx_t *rx)
            (rx->requested && ((bytes > 0) || (fsns > 0)));
 }
 
-/** Read the credit cell of a path on which a control immediate arrived. */
-vqp_credit_t vqp_rx_control(vqp_rx_t *rx, uint32_t path);
+/** Read the credit cell of a path on which a CREDIT immediate arrived. */
+vqp_credit_t vqp_rx_read_cell(vqp_rx_t *rx, uint32_t path);
 
 /**
  * How long an immediate has been missing although later ones have arrived.

@@ -165,7 +165,7 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
     return op->g.iov_ext;
 }
 
-/* Request a credit update by a control message, unless it is requested already */
+/* Request a credit update by a credit update, unless it is requested already */
 static void vqp_tx_request_credit(vqp_tx_t *tx)
 {
     /* Bytes and fsns are advertised apart: the answer of a handler advertises the
@@ -174,7 +174,7 @@ static void vqp_tx_request_credit(vqp_tx_t *tx)
                               (tx->fc.ring_head != tx->fc.ring_peer))) {
         vqp_cover(TX_STALL_REQUEST);
         tx->fc.want_request = 1;
-        tx->slow           |= VQP_TX_CONTROL;
+        tx->slow           |= VQP_TX_CREDIT;
     }
 }
 

@@ -42,18 +42,18 @@ typedef struct vqp_tx_config {
     uint64_t        ring_raddr;    /* the peer's ring */
     uint64_t        cells_raddr;   /* the peer's credit cells */
     const uint32_t *ring_rkeys;    /* per peer rail: ring and cells */
-    vqp_cell_t     *cells;         /* source of control, VQP_CELL_STRIDE each */
+    vqp_cell_t     *cells;         /* source of credit updates, VQP_CELL_STRIDE each */
     uint64_t       *amo_results;   /* sum of all paths' inflight entries */
 } vqp_tx_config_t;
 
 /* Why the fast path is not allowed, and what dispatch has to do first */
 enum {
-    VQP_TX_CONTROL    = 1 << 0, /* credit has to be advertised */
+    VQP_TX_CREDIT     = 1 << 0, /* credit has to be advertised */
     VQP_TX_NOTIFY     = 1 << 1, /* sprayed AMs wait for their notify */
     VQP_TX_NOP        = 1 << 2, /* unsignaled frags have to be confirmed */
     VQP_TX_WITNESS    = 1 << 3, /* idle paths get a nop: do they work? */
     VQP_TX_REPLAY     = 1 << 7, /* a path is not UP */
-    VQP_TX_WORK       = VQP_TX_CONTROL | VQP_TX_NOTIFY | VQP_TX_NOP |
+    VQP_TX_WORK       = VQP_TX_CREDIT | VQP_TX_NOTIFY | VQP_TX_NOP |
                         VQP_TX_WITNESS | VQP_TX_REPLAY,
     VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the vqp has failed */
     VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
@@ -86,10 +86,10 @@ typedef struct vqp_tx {
         uint32_t    am_credits;   /* single-fragment AMs that may be accepted
                                      without checking slots, fsns and fences */
         uint32_t    am_outdated;  /* AMs from am.post on that were accepted
-                                     before the last control message */
-        vqp_credit_t control;     /* the credit in it */
+                                     before the last credit update */
+        vqp_credit_t last_update; /* the credit in it */
         uint8_t     requested;    /* REQUEST was sent, no credit arrived since */
-        uint8_t     want_request; /* the next control message has REQUEST */
+        uint8_t     want_request; /* the next credit update has REQUEST */
     } fc;
 
     struct {
@@ -136,7 +136,7 @@ typedef struct vqp_tx {
         uint16_t    tail;
     } done;
 
-    uint32_t        controls;     /* control frags unconfirmed */
+    uint32_t        credit_updates; /* unconfirmed */
     uint16_t        barriers;     /* that have not ended: ops of the RMA ring */
     uint8_t         failed;       /* nothing may be dispatched any more */
     uint8_t         closed;       /* the barrier of a close has ended */
@@ -277,7 +277,7 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max);
  *                  am->record; of am->op the caller sets user, user_kind and
  *                  flags, and for more than the mirror niov and iov[1..].
  *
- * @return 1, or 0 if anything is lacking: then tx->slow has VQP_TX_CONTROL if
+ * @return 1, or 0 if anything is lacking: then tx->slow has VQP_TX_CREDIT if
  *         credit is to be requested of the peer.
  */
 static inline int
@@ -336,7 +336,7 @@ static inline void vqp_tx_fence(vqp_tx_t *tx)
  * Split accepted ops into frags while paths have room. Every frag counts as
  * posted when this returns.
  *
- * @param [in]  credit  What a control message advertises.
+ * @param [in]  credit  What a credit update advertises.
  * @param [inout] batch Filled behind what is in it; post all of it, path by path in
  *                      order. If it is full there may be more to send, else
  *                      nothing more can be sent until the state changes.

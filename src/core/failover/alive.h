@@ -4,9 +4,9 @@
  * Part of the failover; all times in ns. Pure: libc only.
  *
  * The wait begins at the last sign of life of the peer: a completion, an immediate or a
- * control message. Time in which progress was not called does not count.
+ * control datagram. Time in which progress was not called does not count.
  *
- * While the peer is silent on all paths, control messages ping it at growing intervals,
+ * While the peer is silent on all paths, control datagrams ping it at growing intervals,
  * and with it another process of its host, the witness (connping.h). The peer is dead if
  * RC has given up a path to it, and only the witness has answered several pings in a row.
  * A peer that answers is alive, even if its program does not call progress: the vqp waits

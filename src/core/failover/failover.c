@@ -81,7 +81,7 @@ void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
         vqp->stats.undecided += vqp_tx_trim(&vqp->tx, path, &fo->peer, &unknown);
         if (vqp->failover.is_exact && (unknown != 0)) {
             vqp_cover(PATH_UNKNOWN);
-            vqp_fail(vqp, VQP_ERR_LOST);
+            vqp_fail(vqp, VQP_ERR_UNDECIDED);
             return;
         }
     }
@@ -159,7 +159,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     }
     fo->counted      = fo->peer_counted = fo->peer_has = fo->trimmed = 0;
     fo->quiesced     = fo->has_nop = fo->peer_is_up = fo->unresolved = 0;
-    fo->sends_back   = fo->is_lost = fo->is_suspect = 0;
+    fo->sends_back   = fo->is_destroyed = fo->is_suspect = 0;
     fo->failed       = path->head;
     fo->end          = fo->posted = path->tail;
     fo->todo         = 0;
@@ -179,7 +179,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     vqp_path_request(vqp, path);
 }
 
-void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_lost,
+void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_destroyed,
                        uint16_t posted)
 {
     if (path->fo.state != VQP_PATH_QUIESCE) {
@@ -188,11 +188,11 @@ void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_lost,
 
     path->fo.quiesced = 1;
     path->recv_posted = (uint16_t)(path->recv_posted + posted);
-    if (is_lost) {
-        vqp_cover(PATH_LOST);
-        path->fo.is_lost    = 1;
-        path->fo.sends_back = 1;
-        path->recv_posted   = path->recv_used;
+    if (is_destroyed) {
+        vqp_cover(PATH_DESTROYED);
+        path->fo.is_destroyed = 1;
+        path->fo.sends_back   = 1;
+        path->recv_posted     = path->recv_used;
     }
     vqp->tx.slow |= VQP_TX_REPLAY; /* for the nop */
     vqp_path_check_drained(vqp, path);
@@ -207,10 +207,10 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
         return;
     }
 
-    if (path->fo.is_lost) {
+    if (path->fo.is_destroyed) {
         source = VQP_SOURCE_IMM;
     }
-    path->fo.is_lost = 0;
+    path->fo.is_destroyed = 0;
     vqp_path_set_counted(vqp, path, source,
                          (source == VQP_SOURCE_IMM) ? imms : count, imms);
 }

@@ -71,11 +71,11 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 /**
  * In answer to PATH_QUIESCE.
  *
- * @param [in] is_lost  The queue pair can not be moved to ERR, or was destroyed: no
- *                      completion will come.
- * @param [in] posted   Receives that were posted to it by this call's owner.
+ * @param [in] is_destroyed  No completion will come: the queue pair is destroyed, or it
+ *                           can not be moved to ERR.
+ * @param [in] posted        Receives that the owner has posted to it after that.
  */
-void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_lost,
+void vqp_path_quiesced(vqp_t *vqp, vqp_path_t *path, int is_destroyed,
                        uint16_t posted);
 
 /**
@@ -153,7 +153,7 @@ vqp_path_busy_answer(const vqp_path_msg_t *msg, vqp_path_msg_t *answer)
     return !(msg->flags & VQP_WIRE_FLAG_ANSWER);
 }
 
-/** Extract the path message from a control message, which is PATH_DOWN or PATH_UP. */
+/** Extract the path message from a control datagram, which is PATH_DOWN or PATH_UP. */
 static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
 {
     vqp_path_msg_t path;

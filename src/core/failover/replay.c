@@ -220,7 +220,7 @@ static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to,
             ((uint16_t)(to->tail - to->fo.replay) < to->mask)); /* one for a nop */
 }
 
-/* Replay one frag. Returns 1 if it was a control message. */
+/* Replay one frag. Returns 1 if it was a credit update. */
 static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                            vqp_path_t *to, const vqp_credit_t *credit)
 {
@@ -252,8 +252,8 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
         vqp_tx_fill_rma(tx, op, (vqp_kind_t)entry.kind,
                         op->flags & VQP_OP_INLINE, 0, to, offset, entry.length,
                         frag->sge, frag);
-    } else if (entry.kind == VQP_KIND_CONTROL) {
-        vqp_tx_fill_control(tx, frag, credit);
+    } else if (entry.kind == VQP_KIND_CREDIT) {
+        vqp_tx_fill_credit(tx, frag, credit);
         vqp_path_at(to, frag->slot)->am_post = entry.am_post;
     }
 
@@ -264,10 +264,10 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     ++path->stats.replays;
     ++tx->stats->replayed;
     tx->stats->replayed_bytes += entry.length;
-    return entry.kind == VQP_KIND_CONTROL;
+    return entry.kind == VQP_KIND_CREDIT;
 }
 
-/* Replay the frags of one path. Returns 1 if a control message was among them. */
+/* Replay the frags of one path. Returns 1 if a credit update was among them. */
 static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                            const vqp_credit_t *credit)
 {

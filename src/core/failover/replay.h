@@ -16,9 +16,9 @@
  * Replay waiting frags as far as there is room. Clears VQP_TX_REPLAY when none waits and
  * all paths are UP.
  *
- * @param [in] credit  The credit that a control message advertises.
+ * @param [in] credit  The credit that a credit update advertises.
  *
- * @return 1 if a control message, with @a credit, was among them.
+ * @return 1 if a credit update, with @a credit, was among them.
  */
 int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit);
 

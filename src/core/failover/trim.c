@@ -113,10 +113,10 @@ static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
         op = vqp_tx_op_of(tx, entry->op);
         if (is_executed) {
             vqp_cover(TRIM_ATOMIC);
-            *status = (op->amo.result != NULL) ? VQP_ERR_LOST : VQP_OK;
+            *status = (op->amo.result != NULL) ? VQP_ERR_UNDECIDED : VQP_OK;
             return 0;
         }
-        *status = VQP_ERR_LOST;
+        *status = VQP_ERR_UNDECIDED;
         return is_exact;
     default:
         return !is_executed;
@@ -167,12 +167,12 @@ static int vqp_trim_once(const vqp_inflight_t *entry)
 unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
                      const vqp_executed_t *executed, unsigned *unknown)
 {
-    int had_replay = vqp_path_has_replay(path);
-    uint16_t head  = path->head;
-    unsigned sent  = (uint16_t)(path->fo.posted - head);
-    unsigned lost  = 0;
-    unsigned kept  = 0; /* one more for earlier incarnations */
-    unsigned reads = 0; /* of the kept ones */
+    int had_replay     = vqp_path_has_replay(path);
+    uint16_t head      = path->head;
+    unsigned sent      = (uint16_t)(path->fo.posted - head);
+    unsigned undecided = 0;
+    unsigned kept      = 0; /* one more for earlier incarnations */
+    unsigned reads     = 0; /* of the kept ones */
     int is_exact;
     unsigned count, fenced, i;
     vqp_inflight_t *entry;
@@ -210,7 +210,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
             continue;
         }
 
-        lost += status != VQP_OK;
+        undecided += status != VQP_OK;
         vqp_replay_end(tx, path, entry, status, reads > 0);
     }
 
@@ -236,5 +236,5 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     }
     vqp_path_stop(path);
     vqp_tx_advance_both(tx);
-    return lost;
+    return undecided;
 }

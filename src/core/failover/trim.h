@@ -12,13 +12,13 @@
  * path's incarnation have arrived. Executed frags end. READs, and frags that were not
  * executed, wait for their replay.
  *
- * An atomic ends with VQP_ERR_LOST if it was executed and its result is needed,
+ * An atomic ends with VQP_ERR_UNDECIDED if it was executed and its result is needed,
  * or if it is unknown whether it was executed.
  *
  * @param [out] unknown  Number of put and atomic frags that may have been executed. Such
  *                       a put waits for its replay: it writes the same data again.
  *
- * @return The number of atomics that ended with VQP_ERR_LOST.
+ * @return The number of atomics that ended with VQP_ERR_UNDECIDED.
  */
 unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
                      const vqp_executed_t *executed, unsigned *unknown);
