@@ -75,7 +75,7 @@
     _(PATH_NOT_CONNECTED, "a new queue pair could not be connected") \
     _(PATH_UNRESOLVED, "the address of the peer is not resolved yet") \
     _(PATH_UNRESOLVED_FIRST, "the same when the vqp is connected") \
-    _(PATH_OLD_MESSAGE, "a path message of another generation") \
+    _(PATH_OLD_MESSAGE, "a path message of another epoch") \
     _(PATH_HELD_LONGER, "a path that flaps is rebuilt later") \
     _(PATH_PEER_BUSY, "the peer's process exists, and does not call progress") \
     _(PATH_REPEATS, "a path message is repeated") \
@@ -159,7 +159,7 @@
     _(TABLE_ADOPT_ASKED, "an endpoint adopts one with an unproven peer") \
     _(TABLE_RENUMBER, "a connection gets another number, its own was used") \
     _(TABLE_REFUSED, "a proof is wanted, too many connections are unproven") \
-    _(TABLE_TAKEN, "a number that another incarnation has") \
+    _(TABLE_TAKEN, "a number that another connection has") \
     _(TABLE_PEER_OVERWRITTEN, "the record of a peer is overwritten") \
     _(TABLE_LOOP, "a connection of an interface with itself") \
     _(TABLE_OLD_REQ, "a late copy of an old REQ") \

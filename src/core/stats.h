@@ -26,7 +26,7 @@
     _(credit_updates_rx, "credit updates received") \
     _(fences, "fence immediates sent") \
     _(nops, "empty writes posted to confirm unsignaled frags") \
-    _(stale, "completions of an older epoch, ignored") \
+    _(stale, "completions of an older queue pair of the path, ignored") \
     _(duplicates, "late or duplicate immediates, dropped") \
     _(ooo_max, "largest distance an immediate ran ahead of its order") \
     _(hs_retransmits, "handshake messages that were repeated") \

@@ -53,7 +53,7 @@ static ssize_t teleset_read(int fd, char *data, size_t length, off_t offset)
 /* VQP_OK, VQP_INPROGRESS: torn, or an error */
 static vqp_status_t teleset_copy_once(int fd, teleset_file_t *file)
 {
-    uint64_t generation = 0;
+    uint64_t sequence = 0;
     struct stat info;
     vqp_status_t status;
     ssize_t length;
@@ -79,13 +79,13 @@ static vqp_status_t teleset_copy_once(int fd, teleset_file_t *file)
         return status;
     }
 
-    if (teleset_read(fd, (char*)&generation, sizeof(generation),
-                     offsetof(vqp_telemetry_head_t, generation)) !=
-        (ssize_t)sizeof(generation)) {
+    if (teleset_read(fd, (char*)&sequence, sizeof(sequence),
+                     offsetof(vqp_telemetry_head_t, sequence)) !=
+        (ssize_t)sizeof(sequence)) {
         return VQP_ERR_IO;
     }
 
-    return (generation == file->tele.head.generation) ? VQP_OK : VQP_INPROGRESS;
+    return (sequence == file->tele.head.sequence) ? VQP_OK : VQP_INPROGRESS;
 }
 
 /* A file that grows may be short of its new connections in the first copy, too */

@@ -153,7 +153,7 @@ uct_vqp_cm_answer_busy(uct_vqp_t *vqp, const vqp_path_msg_t *msg)
 
     if (vqp_path_busy_answer(msg, &answer) &&
         vqp_conntab_path_message(&vqp->conn, answer.type, answer.flags,
-                                 answer.generation, &answer.down, NULL,
+                                 answer.epoch, &answer.down, NULL,
                                  &action)) {
         uct_vqp_cm_send(vqp->iface, &action);
     }

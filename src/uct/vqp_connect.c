@@ -53,7 +53,7 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
-    unsigned flow = index + (vqp->paths[index].fo.generation * VQP_MAX_PATHS);
+    unsigned flow = index + (vqp->paths[index].fo.epoch * VQP_MAX_PATHS);
 
     return (set->num_labels == 0) ?
            vqp_entropy_label(vqp->conn.cookie, flow) :

@@ -139,7 +139,7 @@ typedef struct uct_vqp_iface {
     int                  tick_timer;
     uint64_t             last_tick;    /* ns */
     uint8_t              is_closing;
-    uint16_t             epoch;        /* of the next path */
+    uint16_t             qp_tag;       /* of the next queue pair of a path */
     uct_vqp_slabs_t      slabs;
     ucs_list_link_t      vqp_list;     /* all vqps */
     unsigned             num_vqps;

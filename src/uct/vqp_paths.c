@@ -110,7 +110,7 @@ static void uct_vqp_send_path_messages(uct_vqp_t *vqp, vqp_path_t *path)
         body = (msg.type == VQP_WIRE_PATH_DOWN) ? (const void*)&msg.down :
                                                   &msg.up;
         if (vqp_conntab_path_message(&vqp->conn, msg.type, msg.flags,
-                                     msg.generation, body,
+                                     msg.epoch, body,
                                      msg.is_early ? &own : NULL, &action)) {
             uct_vqp_cm_send(vqp->iface, &action);
         }
@@ -230,9 +230,9 @@ static void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     if (path->fo.logged == VQP_PATH_UP) {
         path->fo.down_at = uct_vqp_now();
     }
-    ucs_debug("vqp %u: path %u %s -> %s, generation %u", vqp->number,
+    ucs_debug("vqp %u: path %u %s -> %s, epoch %u", vqp->number,
               path->index, vqp_path_state_name(path->fo.logged),
-              vqp_path_state_name(path->fo.state), path->fo.generation);
+              vqp_path_state_name(path->fo.state), path->fo.epoch);
     path->fo.logged = path->fo.state;
 }
 

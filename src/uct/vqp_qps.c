@@ -20,7 +20,7 @@ void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
     }
 }
 
-/* A queue pair of the path, in INIT, of a new epoch, on its completion queue */
+/* Create a queue pair of the path, in INIT, with a new qp_tag, on its completion queue */
 static ucs_status_t uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index)
 {
     uct_vqp_iface_t *iface    = vqp->iface;
@@ -55,9 +55,9 @@ static ucs_status_t uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index)
         goto err_destroy;
     }
 
-    path->epoch = iface->epoch++;
-    ib->qp      = ib->rc.qp;
-    ib->wrid    = vqp_ib_wrid(vqp->number, path->index, path->epoch);
+    path->qp_tag = iface->qp_tag++;
+    ib->qp       = ib->rc.qp;
+    ib->wrid     = vqp_ib_wrid(vqp->number, path->index, path->qp_tag);
     return UCS_OK;
 
 err_destroy:

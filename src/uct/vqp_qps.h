@@ -10,7 +10,7 @@
 ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index);
 
 /**
- * Replace the queue pair of a path by a new one, in INIT, of a new epoch. All work
+ * Replace the queue pair of a path by a new one, in INIT, with a new qp_tag. All work
  * requests of the old one have come back. Under the async block.
  *
  * @return UCS_OK, or an error (logged): then the path has no queue pair.

@@ -369,25 +369,25 @@ static void uct_vqp_telemetry_fill(uct_vqp_iface_t *iface, uint64_t now)
     }
 }
 
-static int uct_vqp_telemetry_write_generation(uct_vqp_telemetry_t *tele)
+static int uct_vqp_telemetry_write_sequence(uct_vqp_telemetry_t *tele)
 {
-    ++tele->head.generation;
-    return uct_vqp_telemetry_write(tele, &tele->head.generation,
-                                   sizeof(tele->head.generation),
-                                   offsetof(vqp_telemetry_head_t, generation));
+    ++tele->head.sequence;
+    return uct_vqp_telemetry_write(tele, &tele->head.sequence,
+                                   sizeof(tele->head.sequence),
+                                   offsetof(vqp_telemetry_head_t, sequence));
 }
 
-/* The generation is odd in the file before anything else changes there, and even when
+/* The sequence is odd in the file before anything else changes there, and even when
  * all of it has changed */
 static int uct_vqp_telemetry_write_snapshot(uct_vqp_telemetry_t *tele)
 {
     uint64_t offset = sizeof(tele->head) + (tele->head.num_fields *
                                             sizeof(vqp_telemetry_field_t));
 
-    return uct_vqp_telemetry_write_generation(tele) &&
+    return uct_vqp_telemetry_write_sequence(tele) &&
            uct_vqp_telemetry_write(tele, &tele->head, sizeof(tele->head), 0) &&
            uct_vqp_telemetry_write(tele, tele->records, tele->size, offset) &&
-           uct_vqp_telemetry_write_generation(tele);
+           uct_vqp_telemetry_write_sequence(tele);
 }
 
 void uct_vqp_telemetry_update(uct_vqp_iface_t *iface, uint64_t now)

@@ -15,7 +15,7 @@
 /** The verbs objects of a path; same index as the core's array of paths. */
 typedef struct vqp_ib_path {
     struct ibv_qp *qp;       /* = rc.qp, here for the hot path */
-    uint64_t       wrid;     /* of this incarnation, slot 0 */
+    uint64_t       wrid;     /* of this queue pair, slot 0 */
     uint8_t        cq_index;
     uint8_t        chain;    /* while a batch is posted: 1 + index of the last WR */
     uint32_t       rq_psn;   /* first one of the peer */

@@ -23,7 +23,7 @@ static uint8_t *vqp_ib_ud_slot(const vqp_ib_ud_t *ud, uint32_t slot)
 
 static uint64_t vqp_ib_ud_wr_id(const vqp_ib_ud_t *ud, uint32_t slot)
 {
-    return ((uint64_t)ud->generation << 32) | slot;
+    return ((uint64_t)ud->qp_tag << 32) | slot;
 }
 
 static vqp_status_t vqp_ib_ud_post_recv(vqp_ib_ud_t *ud, uint32_t slot)
@@ -116,11 +116,11 @@ static vqp_status_t vqp_ib_ud_rebuild(vqp_ib_ud_t *ud)
         return status;
     }
 
-    /* CQEs of the old incarnation would take the new one's slots in the CQ */
+    /* CQEs from before the reset would take slots of the CQ from later ones */
     while (ibv_poll_cq(ud->cq.cq, 1, &wc) > 0) {
     }
 
-    ++ud->generation;
+    ++ud->qp_tag;
     ud->held      = ud->num_recvs;
     ud->send_tail = ud->send_head;
 
@@ -467,7 +467,7 @@ vqp_status_t vqp_ib_ud_poll(vqp_ib_ud_t *ud, vqp_ib_ud_msg_t *msg)
             break;
         }
 
-        if ((uint32_t)(wc.wr_id >> 32) != ud->generation) {
+        if ((uint32_t)(wc.wr_id >> 32) != ud->qp_tag) {
             continue;
         }
 

@@ -83,7 +83,7 @@ typedef struct vqp_ib_ud {
     uint32_t           num_sends;
     uint32_t           held;        /* receive slot that the caller reads, or
                                        num_recvs */
-    uint32_t           generation;  /* of the QP; older CQEs are ignored */
+    uint32_t           qp_tag;      /* in wr_ids; CQEs from before a reset are ignored */
     uint64_t           send_head;   /* sends posted, ever */
     uint64_t           send_tail;   /* sends completed, ever */
 

@@ -25,7 +25,7 @@ protected:
                               ANSWER = VQP_WIRE_FLAG_ANSWER;
 
     failkit() {
-        m_depth                = 30; /* 64 entries: two incarnations */
+        m_depth                = 30; /* 64 entries: two epochs */
         m_failover.is_on       = 1;
         m_failover.retry_first = 10;
         m_failover.retry_max   = 35;
@@ -137,13 +137,13 @@ protected:
         return msg;
     }
 
-    void hear_down(unsigned flags, uint32_t generation = 0, unsigned i = 0,
+    void hear_down(unsigned flags, uint32_t epoch = 0, unsigned i = 0,
                    vqp_executed_t executed = {VQP_SOURCE_MSN, 0, 0}) {
         vqp_path_msg_t msg {};
 
         msg.type        = VQP_WIRE_PATH_DOWN;
         msg.flags       = (uint16_t)flags;
-        msg.generation  = generation;
+        msg.epoch  = epoch;
         msg.down.path   = (uint8_t)i;
         msg.down.source = (uint8_t)executed.source;
         msg.down.count  = executed.count;
@@ -151,12 +151,12 @@ protected:
         vqp_on_path_message(&m_vqp, &msg, m_now);
     }
 
-    void hear_up(unsigned flags, uint32_t generation = 1, unsigned i = 0) {
+    void hear_up(unsigned flags, uint32_t epoch = 1, unsigned i = 0) {
         vqp_path_msg_t msg {};
 
         msg.type       = VQP_WIRE_PATH_UP;
         msg.flags      = (uint16_t)flags;
-        msg.generation = generation;
+        msg.epoch = epoch;
         msg.up.path    = (uint8_t)i;
         msg.up.rail    = m_paths[i].peer_rail;
         msg.up.qpn     = QPN + 1;
@@ -205,10 +205,10 @@ protected:
 
     /* The same, and the peer has executed that */
     void die(unsigned i, vqp_executed_t executed) {
-        uint32_t generation = m_paths[i].fo.generation;
+        uint32_t epoch = m_paths[i].fo.epoch;
 
         drain(i);
-        hear_down(DRAINED | HAVE, generation, i, executed);
+        hear_down(DRAINED | HAVE, epoch, i, executed);
         EXPECT_EQ(VQP_PATH_DOWN, state(i));
     }
 
@@ -242,7 +242,7 @@ protected:
     /* From DOWN on */
     void reach_probe(unsigned i = 0) {
         rebuild(i);
-        hear_up(HAVE, m_paths[i].fo.generation, i);
+        hear_up(HAVE, m_paths[i].fo.epoch, i);
         EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT, i));
         connected(i);
         EXPECT_EQ(VQP_PATH_PROBE, state(i));

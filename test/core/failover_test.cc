@@ -57,7 +57,7 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
     EXPECT_EQ(0u, msg.flags);
-    EXPECT_EQ(0u, msg.generation);
+    EXPECT_EQ(0u, msg.epoch);
     EXPECT_EQ(0u, msg.down.path);
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 
@@ -79,7 +79,7 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     timer();
     ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
     rebuild();
-    EXPECT_EQ(1u, path().fo.generation);
+    EXPECT_EQ(1u, path().fo.epoch);
     stop_asking();
     EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT));
 
@@ -93,7 +93,7 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(HAVE, msg.flags);
-    EXPECT_EQ(1u, msg.generation);
+    EXPECT_EQ(1u, msg.epoch);
     EXPECT_EQ(QPN, msg.up.qpn);
     EXPECT_EQ(PSN, msg.up.psn);
 
@@ -138,7 +138,7 @@ TEST_F(failover, path_that_is_not_resolved_at_first_is_connected_later) {
     msg = next_message(1);
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(0u, msg.flags);
-    EXPECT_EQ(0u, msg.generation);
+    EXPECT_EQ(0u, msg.epoch);
     EXPECT_EQ(FIRST_QPN + 1, msg.up.qpn);
 
     m_now += 10;
@@ -201,7 +201,7 @@ TEST_F(failover, new_queue_pair_is_asked_for_until_the_address_resolves) {
         m_now += 35;
         timer();
     }
-    EXPECT_EQ(1u, path().fo.generation);
+    EXPECT_EQ(1u, path().fo.epoch);
     ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT));
     connected();
     m_now += 35;
@@ -251,7 +251,7 @@ TEST_F(failover, a_path_is_given_up_once) {
     vqp_path_rebuilt(&m_vqp, &path(), QPN, PSN); /* in no such state */
     vqp_path_connected(&m_vqp, &path(), VQP_OK);
     EXPECT_EQ(VQP_PATH_QUIESCE, state());
-    EXPECT_EQ(0u, path().fo.generation);
+    EXPECT_EQ(0u, path().fo.epoch);
 }
 
 TEST_F(failover, a_path_that_waits_for_the_peer_can_go_down_again) {
@@ -265,11 +265,11 @@ TEST_F(failover, a_path_that_waits_for_the_peer_can_go_down_again) {
     stop_asking();
     down();
     EXPECT_EQ(VQP_PATH_QUIESCE, state());
-    EXPECT_EQ(1u, next_message().generation);
+    EXPECT_EQ(1u, next_message().epoch);
     quiesce();
     flush_recvs();
     EXPECT_TRUE(counts());
-    /* the counts of the generation before do not apply to this one */
+    /* the counts of the epoch before do not apply to this one */
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
     EXPECT_EQ(VQP_PATH_DRAINED, state());
     EXPECT_EQ(DRAINED, next_message().flags);
@@ -289,17 +289,17 @@ TEST_F(failover, what_was_not_connected_has_executed_nothing) {
     EXPECT_FALSE(event(VQP_EVENT_PATH_QUIESCE));
     msg = next_message();
     EXPECT_EQ(DRAINED, msg.flags);
-    EXPECT_EQ(1u, msg.generation);
+    EXPECT_EQ(1u, msg.epoch);
     EXPECT_EQ(0u, msg.down.count);
     hear_down(DRAINED | HAVE, 1);
     EXPECT_EQ(VQP_PATH_DOWN, state());
     revive();
-    EXPECT_EQ(2u, path().fo.generation);
+    EXPECT_EQ(2u, path().fo.epoch);
 }
 
 /* ---- messages ---- */
 
-TEST_F(failover, messages_of_other_generations_mean_nothing) {
+TEST_F(failover, messages_of_other_epochs_mean_nothing) {
     open();
     hear_down(DRAINED | HAVE, 5);
     hear_down(DRAINED | HAVE, 1);
@@ -317,7 +317,7 @@ TEST_F(failover, messages_of_other_generations_mean_nothing) {
 }
 
 /* The peer is behind, and lacks the message that lets it continue */
-TEST_F(failover, the_generation_before_is_told_of_the_new_one) {
+TEST_F(failover, the_epoch_before_is_told_of_the_new_one) {
     vqp_path_msg_t msg;
 
     open();
@@ -329,7 +329,7 @@ TEST_F(failover, the_generation_before_is_told_of_the_new_one) {
     msg = next_message();
     EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
     EXPECT_EQ(ANSWER, msg.flags);
-    EXPECT_EQ(1u, msg.generation);
+    EXPECT_EQ(1u, msg.epoch);
     hear_down(DRAINED | ANSWER, 0);
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 }
@@ -437,7 +437,7 @@ TEST_F(failover, both_counts_must_be_known_to_both_sides) {
     EXPECT_EQ(VQP_PATH_DRAINED, state());
 }
 
-TEST_F(failover, the_next_generation_has_both_counts) {
+TEST_F(failover, the_next_epoch_has_both_counts) {
     open();
     drain();
     hear_down(DRAINED);
@@ -512,7 +512,7 @@ TEST_F(failover, a_peer_that_is_up_ends_the_hold) {
 
 /* Its PATH_UP was lost, and its new queue pair failed before it was connected. It
  * was rebuilt, so the peer has both counts. */
-TEST_F(failover, the_next_generation_has_both_counts_when_it_is_down) {
+TEST_F(failover, the_next_epoch_has_both_counts_when_it_is_down) {
     open();
     drain();
     hear_down(DRAINED);
@@ -536,7 +536,7 @@ TEST_F(failover, nonsense_is_ignored) {
     stop_asking();
     msg         = {};
     msg.type    = VQP_WIRE_PATH_UP;
-    msg.generation = 1;
+    msg.epoch = 1;
     msg.up.rail = 3; /* no such path */
     vqp_on_path_message(&m_vqp, &msg, m_now);
     EXPECT_FALSE(event(VQP_EVENT_PATH_CONNECT));
@@ -579,7 +579,7 @@ TEST_F(failover, a_rebuild_that_fails_is_tried_again) {
         ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
         vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
         EXPECT_EQ(VQP_PATH_DOWN, state());
-        EXPECT_EQ(0u, path().fo.generation);
+        EXPECT_EQ(0u, path().fo.epoch);
         EXPECT_LE(vqp_next_timeout(&m_vqp), m_now);
         timer();
         m_now += wait - 1;
@@ -590,7 +590,7 @@ TEST_F(failover, a_rebuild_that_fails_is_tried_again) {
     }
     ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
     revive();
-    EXPECT_EQ(1u, path().fo.generation);
+    EXPECT_EQ(1u, path().fo.epoch);
 }
 
 TEST_F(failover, a_connect_that_fails_takes_the_path_down) {
@@ -605,7 +605,7 @@ TEST_F(failover, a_connect_that_fails_takes_the_path_down) {
     EXPECT_EQ(VQP_ERR_IO, path().fo.status);
     EXPECT_EQ(0u, path().recv_posted);
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
-    EXPECT_EQ(1u, next_message().generation);
+    EXPECT_EQ(1u, next_message().epoch);
     hear_down(DRAINED | HAVE, 1);
     EXPECT_EQ(VQP_PATH_DOWN, state());
 }
@@ -710,12 +710,12 @@ TEST_F(failover, a_busy_answer_names_the_path_and_answers_no_answer) {
     vqp_path_msg_t msg {}, answer;
 
     msg.type       = VQP_WIRE_PATH_UP;
-    msg.generation = 7;
+    msg.epoch = 7;
     msg.up.path    = 3;
     EXPECT_TRUE(vqp_path_busy_answer(&msg, &answer));
     EXPECT_EQ(VQP_WIRE_PATH_DOWN, answer.type);
     EXPECT_EQ(ANSWER | VQP_WIRE_FLAG_BUSY, answer.flags);
-    EXPECT_EQ(7u, answer.generation);
+    EXPECT_EQ(7u, answer.epoch);
     EXPECT_EQ(3, answer.down.path);
     msg.flags = ANSWER;
     EXPECT_FALSE(vqp_path_busy_answer(&msg, &answer));
@@ -975,7 +975,7 @@ TEST_F(failover, both_sides_come_back_whatever_has_happened) {
 
         EXPECT_EQ(VQP_PATH_UP, sides[0].state()) << seed;
         EXPECT_EQ(VQP_PATH_UP, sides[1].state()) << seed;
-        ASSERT_EQ(sides[0].path().fo.generation, sides[1].path().fo.generation)
+        ASSERT_EQ(sides[0].path().fo.epoch, sides[1].path().fo.epoch)
                 << seed;
         EXPECT_FALSE(vqp_is_failed(&sides[0].m_vqp)) << seed;
     }

@@ -60,13 +60,13 @@ protected:
         ASSERT_FALSE(is_quiet());
     }
 
-    void silent_path_reaches_probe(uint32_t generation = 0) {
+    void silent_path_reaches_probe(uint32_t epoch = 0) {
         quiesce();
         flush_sends();
         flush_recvs();
         ASSERT_TRUE(event(VQP_EVENT_PATH_COUNT));
         vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
-        hear_down(DRAINED | HAVE, generation);
+        hear_down(DRAINED | HAVE, epoch);
         reach_probe();
     }
 

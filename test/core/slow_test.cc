@@ -78,9 +78,9 @@ protected:
 
     /* The peer answers, and has nothing in flight; nothing is sent again */
     void move(unsigned i = 0) {
-        uint32_t generation = path(i).fo.generation;
+        uint32_t epoch = path(i).fo.epoch;
 
-        hear_down(LEAVING | DRAINED, generation, i);
+        hear_down(LEAVING | DRAINED, epoch, i);
         EXPECT_EQ(VQP_PATH_LEAVE, state(i));
         (void)next();
         EXPECT_EQ(VQP_PATH_QUIESCE, state(i));
@@ -88,7 +88,7 @@ protected:
         flush_recvs(i);
         EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT, i));
         vqp_path_counted(&m_vqp, &path(i), VQP_SOURCE_MSN, 0);
-        hear_down(DRAINED | HAVE, generation, i);
+        hear_down(DRAINED | HAVE, epoch, i);
         EXPECT_EQ(VQP_PATH_DOWN, state(i));
         revive(i);
         (void)next();

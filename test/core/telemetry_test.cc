@@ -27,7 +27,7 @@ protected:
 
         vqp_telemetry_head_init(&head, paths);
         head.num_conns  = conns;
-        head.generation = 2;
+        head.sequence = 2;
         strcpy(head.command, "program");
         add(&head, sizeof(head));
         add(fields, num * sizeof(*fields));
@@ -179,8 +179,8 @@ TEST_F(telemetry, larger_structures_of_a_later_version_are_read) {
     EXPECT_EQ(21u, number(VQP_TELEMETRY_PATH, "rate", 2, 1));
 }
 
-TEST_F(telemetry, an_odd_generation_says_that_records_may_be_torn) {
-    head()->generation = 3;
+TEST_F(telemetry, an_odd_sequence_says_that_records_may_be_torn) {
+    head()->sequence = 3;
     EXPECT_EQ(VQP_INPROGRESS, parse());
     EXPECT_EQ(1002u, number(VQP_TELEMETRY_CONN, "ops", 2, 0));
 }

@@ -55,7 +55,7 @@ void qp::push(cqe entry)
 {
     entry.vqp_id = m_owner.id;
     entry.path   = (uint8_t)m_path;
-    entry.epoch  = m_owner.paths[m_path].epoch;
+    entry.qp_tag = m_owner.paths[m_path].qp_tag;
     if (entry.status != VQP_OK) {
         entry.imm = (uint32_t)m_world.net.next(); /* undefined in an error */
     }

@@ -23,7 +23,7 @@ struct cqe {
     uint32_t     vqp_id;
     uint8_t      path;
     uint8_t      is_recv;
-    uint16_t     epoch;
+    uint16_t     qp_tag;
     uint16_t     slot;
     vqp_status_t status;
     uint32_t     imm;

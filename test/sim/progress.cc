@@ -14,7 +14,7 @@ void node::push_cqe(unsigned rail, const cqe &c)
         cqe again = c;
 
         if (w.fault.chance(50) || (c.status != VQP_OK)) {
-            again.epoch  = (uint16_t)(c.epoch - 1);
+            again.qp_tag = (uint16_t)(c.qp_tag - 1);
             again.status = w.fault.chance(50) ? VQP_OK : VQP_ERR_IO;
             again.slot   = (uint16_t)w.fault.next();
         }
@@ -28,7 +28,7 @@ bool node::has_cqe(const vqp &v, unsigned path) const
     for (const auto &cq : m_cqs) {
         for (const cqe &c : cq) {
             if ((c.vqp_id == v.id) && (c.path == path) &&
-                (c.epoch == v.paths[path].epoch)) {
+                (c.qp_tag == v.paths[path].qp_tag)) {
                 return true;
             }
         }
@@ -124,7 +124,7 @@ bool node::poll()
         cq.pop_front();
         v = w.find_vqp(c.vqp_id);
         if ((v == nullptr) || (&v->owner != this) ||
-            (v->paths[c.path].epoch != c.epoch)) {
+            (v->paths[c.path].qp_tag != c.qp_tag)) {
             return true; /* a completion of nobody */
         }
         v->on_cqe(c);

@@ -32,7 +32,7 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
     for (unsigned i = 0; i < num_paths; ++i) {
         paths[i].index = (uint8_t)i;
         paths[i].rail  = (uint8_t)((i + owner.index) % RAILS);
-        paths[i].epoch = (uint16_t)(id * 7);
+        paths[i].qp_tag = (uint16_t)(id * 7);
         m_qps.emplace_back(new qp(owner.w, *this, owner.w.next_qpn++, i,
                                   paths[i].rail, FIRST_SLOT));
     }

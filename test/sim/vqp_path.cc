@@ -86,7 +86,7 @@ void vqp::rebuild(vqp_path_t &path)
         owner.w.fail("slots", "a queue pair is destroyed under its frags");
     }
     m_qps[i].reset();
-    path.epoch = (uint16_t)(path.epoch + 1);
+    path.qp_tag = (uint16_t)(path.qp_tag + 1);
     m_qps[i].reset(new qp(owner.w, *this, owner.w.next_qpn++, i, path.rail,
                           path.tail));
     vqp_path_rebuilt(&core, &path, m_qps[i]->qpn, 1);
@@ -117,11 +117,11 @@ void vqp::send_path_messages(vqp_path_t &path)
     vqp_path_msg_t msg;
 
     while (vqp_path_message(&core, &path, owner.w.now, &msg)) {
-        owner.w.trace("%s: path %u says %s, generation %u, flags 0x%x",
+        owner.w.trace("%s: path %u sends %s, epoch %u, flags 0x%x",
                       name().c_str(), path.index, vqp_wire_type_name(msg.type),
-                      msg.generation, msg.flags);
+                      msg.epoch, msg.flags);
         if (vqp_conntab_path_message(&slot.conn, msg.type, msg.flags,
-                                     msg.generation,
+                                     msg.epoch,
                                      (msg.type == VQP_WIRE_PATH_DOWN) ?
                                              (const void*)&msg.down : &msg.up,
                                      msg.is_early ? &own : NULL, &action)) {
@@ -203,7 +203,7 @@ void vqp::answer_busy(const vqp_path_msg_t &msg)
 
     if (vqp_path_busy_answer(&msg, &answer) &&
         vqp_conntab_path_message(&slot.conn, answer.type, answer.flags,
-                                 answer.generation, &answer.down, NULL,
+                                 answer.epoch, &answer.down, NULL,
                                  &action)) {
         owner.send(action);
     }

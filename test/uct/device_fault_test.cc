@@ -1,6 +1,6 @@
 /*
  * What a device does that no code asks for, made by the software fabric: a chain
- * of work requests that is refused half way, completions of another incarnation
+ * of work requests that is refused half way, completions of another queue pair
  * of a path, requests that were executed and not acknowledged.
  */
 #include "uct_fixture.h"
@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "_of_chain_" + std::to_string(std::get<1>(i.param));
         });
 
-/* ---- completions of another incarnation ---- */
+/* ---- completions of another queue pair ---- */
 
 class stale_completion : public device_fault {
 protected:
@@ -339,7 +339,7 @@ TEST_F(stale_completion, a_receive_of_a_vqp_that_is_not_there)
 }
 
 /* Two puts. The completion of the second one is lost. In every second round, a
- * completion of another incarnation reports its slot as complete */
+ * completion of another queue pair reports its slot as complete */
 TEST_F(stale_completion, confirms_nothing)
 {
     NEED_FABRIC();

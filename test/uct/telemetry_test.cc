@@ -316,26 +316,26 @@ TEST_F(telemetry_test, the_file_counts_what_failover_does)
     EXPECT_EQ(counts() ? "psn" : "imm", text(VQP_TELEMETRY_PATH, "source"));
 }
 
-TEST_F(telemetry_test, the_generation_is_odd_while_records_are_written)
+TEST_F(telemetry_test, the_sequence_is_odd_while_records_are_written)
 {
-    constexpr off_t place = offsetof(vqp_telemetry_head_t, generation);
+    constexpr off_t place = offsetof(vqp_telemetry_head_t, sequence);
     unsigned torn = 0, whole = 0;
 
     open({{"TELEMETRY", dir}});
     settle();
     pwrite_hook = [&](int fd, const void *bytes, size_t length, off_t offset) {
-        uint64_t generation = 0;
+        uint64_t sequence = 0;
         std::string link    = "/proc/self/fd/" + std::to_string(fd);
         int reader          = ::open(link.c_str(), O_RDONLY);
-        ssize_t ret         = pread(reader, &generation, sizeof(generation), place);
+        ssize_t ret         = pread(reader, &sequence, sizeof(sequence), place);
 
         ::close(reader);
-        EXPECT_EQ((ssize_t)sizeof(generation), ret);
+        EXPECT_EQ((ssize_t)sizeof(sequence), ret);
         if (offset == place) {
-            EXPECT_EQ(generation + 1, *(const uint64_t*)bytes);
-            whole += generation & 1;
+            EXPECT_EQ(sequence + 1, *(const uint64_t*)bytes);
+            whole += sequence & 1;
         } else {
-            EXPECT_EQ(1u, generation & 1) << "at " << offset;
+            EXPECT_EQ(1u, sequence & 1) << "at " << offset;
             ++torn;
         }
         return syscall(SYS_pwrite64, fd, bytes, length, offset);

@@ -190,7 +190,7 @@ static void vqp_conn_path_route(vqp_conn_t *conn, const vqp_conn_route_t *avoid,
 }
 
 int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
-                             uint16_t flags, uint32_t generation,
+                             uint16_t flags, uint32_t epoch,
                              const void *body, const vqp_conn_route_t *avoid,
                              vqp_conntab_action_t *action)
 {
@@ -206,7 +206,7 @@ int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
     vqp_conn_header(conn, VQP_CONN_ACT_BYE, &hdr);
     hdr.type       = type;
     hdr.flags      = flags;
-    hdr.serial     = generation;
+    hdr.serial     = epoch;
     action->conn   = conn;
     action->peer   = NULL;
     action->status = VQP_OK;

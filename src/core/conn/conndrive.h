@@ -110,13 +110,14 @@ typedef struct vqp_conn_route {
  * caller repeats it.
  *
  * @param [in] flags  VQP_WIRE_FLAG_*.
+ * @param [in] epoch  Of the path.
  * @param [in] body   vqp_wire_path_down_t or vqp_wire_path_up_t.
  * @param [in] avoid  Rails that are not taken if there are others; or NULL.
  *
  * @return 1, or 0 if the connection is not LIVE or CLOSING.
  */
 int vqp_conntab_path_message(vqp_conn_t *conn, vqp_wire_type_t type,
-                             uint16_t flags, uint32_t generation,
+                             uint16_t flags, uint32_t epoch,
                              const void *body, const vqp_conn_route_t *avoid,
                              vqp_conntab_action_t *action);
 

@@ -19,7 +19,7 @@
  *   48  u16 flags          VQP_WIRE_FLAG_*
  *   50  u16 reserved
  *   52  u32 serial         BYE, BYE_ACK: which close of the closer it is;
- *                          PATH_*: generation of the path; RST: highest used number,
+ *                          PATH_*: epoch of the path; RST: highest used number,
  *                          with the flag that says so; else zero
  *   56
  *
@@ -54,7 +54,7 @@
  *        7  u8  rail       index into the rails
  *
  * PATH_DOWN requests that a path is given up. With the flag DRAINED it has the final
- * executed count of the sender, for the requests of the path's old incarnation:
+ * executed count of the sender, for the requests of the path's old epoch:
  *
  *   56  u8  path
  *   57  u8  source         vqp_source_t: what count counts
@@ -122,7 +122,7 @@ typedef enum {
 #define VQP_WIRE_FLAG_ORDERLY      0x4
 /* RST: the number in the REQ has been used; serial is the highest used one */
 #define VQP_WIRE_FLAG_NUMBER_USED  0x8
-/* PATH_DOWN: no packet of the old incarnation can arrive any more; count is final */
+/* PATH_DOWN: no packet of the old epoch can arrive any more; count is final */
 #define VQP_WIRE_FLAG_DRAINED      0x10
 /* PATH_DOWN, PATH_UP: an answer, which is never answered itself */
 #define VQP_WIRE_FLAG_ANSWER       0x20
@@ -188,7 +188,7 @@ typedef struct vqp_wire_info {
     vqp_wire_path_t paths[VQP_MAX_PATHS]; /* the last member */
 } vqp_wire_info_t;
 
-/** The executed count of a path's old incarnation: the body of PATH_DOWN. */
+/** The executed count of a path's old epoch: the body of PATH_DOWN. */
 typedef struct vqp_wire_path_down {
     uint8_t  path;
     uint8_t  source; /* vqp_source_t of path.h */

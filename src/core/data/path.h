@@ -86,7 +86,7 @@ typedef enum {
     VQP_SOURCE_LAST
 } vqp_source_t;
 
-/** The executed count of one side, in the current incarnation of the path. */
+/** The executed count of one side, in the current epoch of the path. */
 typedef struct vqp_executed {
     uint32_t source;  /* vqp_source_t */
     uint32_t count;   /* 24 bits; of SOURCE_IMM the same as imms */
@@ -134,15 +134,15 @@ typedef struct vqp_failover {
     uint16_t       failed;      /* slot behind the newest error completion */
     uint16_t       end;         /* slot behind the newest frag that gets a completion */
     uint16_t       posted;      /* slot behind the newest frag that was posted */
-    uint16_t       replay;      /* slots [replay, replay_end): frags of the last */
-    uint16_t       replay_end;  /* incarnation that wait for their replay */
+    uint16_t       replay;      /* slots [replay, replay_end): frags of earlier */
+    uint16_t       replay_end;  /* epochs that wait for their replay */
     uint16_t       seen;        /* path->head at the last look */
     uint16_t       wrs_seen;    /* path->tail up to which wrs and packets count */
-    uint32_t       wrs;         /* work requests posted in this incarnation */
+    uint32_t       wrs;         /* work requests posted in this epoch */
     uint32_t       packets;     /* packets of these, less one for each */
-    uint64_t       imms_sent;   /* stats.imms when this incarnation began */
+    uint64_t       imms_sent;   /* stats.imms when this epoch began */
     uint64_t       imms_came;   /* stats.rx_cqes then */
-    uint32_t       generation;  /* of the path, the same on both sides */
+    uint32_t       epoch;       /* number of rebuilds, the same on both sides */
     uint32_t       qpn;         /* own, of CONNECT and READY */
     uint32_t       psn;
     uint32_t       peer_qpn;
@@ -182,7 +182,8 @@ typedef struct vqp_path {
     uint16_t         rma;         /* frags of put, get, atomic unconfirmed */
     uint16_t         recv_posted; /* own receives in the queue, with those... */
     uint16_t         recv_used;   /* ...consumed and not posted again yet */
-    uint16_t         epoch;
+    uint16_t         qp_tag;      /* in its wr_ids: identifies its queue pair, so that
+                                     stale completions are ignored */
     uint8_t          index;
     uint8_t          next;        /* index of the next path in turn */
     uint8_t          rail;        /* local rail */
@@ -223,7 +224,7 @@ static inline void vqp_path_note_fence(vqp_path_t *path, uint16_t slot)
     vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_FENCED;
 }
 
-/** Do frags of an earlier incarnation wait for their replay? */
+/** Do frags of an earlier epoch wait for their replay? */
 static inline int vqp_path_has_replay(const vqp_path_t *path)
 {
     return path->fo.replay != path->fo.replay_end;

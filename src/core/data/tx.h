@@ -423,7 +423,7 @@ static inline void vqp_path_stop(vqp_path_t *path)
 uint32_t vqp_path_more_packets(const vqp_path_t *path,
                                const vqp_inflight_t *entry);
 
-/** Bring the work requests and packets of this incarnation up to date, before
+/** Bring the work requests and packets of this epoch up to date, before
  *  slots are taken again: path->fo.wrs, path->fo.packets. */
 void vqp_path_count_wrs(vqp_path_t *path);
 

@@ -375,7 +375,7 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
         return;
     }
 
-    ++fo->generation;
+    ++fo->epoch;
     fo->qpn       = qpn;
     fo->psn       = psn;
     fo->wrs       = fo->packets = 0;

@@ -9,7 +9,7 @@
  *               PATH_DOWN has the executed count of the peer's requests
  *     DOWN      both sides have both counts: executed frags have ended, the others
  *               are replayed on another path; the queue pair may be destroyed
- *     CONNECT   there is a new queue pair, of the next generation; PATH_UP is sent
+ *     CONNECT   there is a new queue pair, of the next epoch; PATH_UP is sent
  *     READY     the peer's PATH_UP has arrived, and the queue pair is connected
  *     PROBE     the peer has connected its own; a nop shows whether the path works
  *     UP        the completion of the nop has come
@@ -48,7 +48,7 @@ enum {
 typedef struct vqp_path_msg {
     vqp_wire_type_t          type;       /* PATH_DOWN or PATH_UP */
     uint16_t                 flags;      /* VQP_WIRE_FLAG_* */
-    uint32_t                 generation; /* serial */
+    uint32_t                 epoch;      /* of the path; serial in the header */
     int                      is_early;   /* to be sent: avoid the rails of the path */
     union {
         vqp_wire_path_down_t down;
@@ -88,7 +88,7 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
                       uint32_t count);
 
 /**
- * In answer to PATH_REBUILD: there is a new queue pair, and path->epoch is that of it.
+ * In answer to PATH_REBUILD: there is a new queue pair, and path->qp_tag is that of it.
  * With @a qpn zero it could not be created: PATH_REBUILD comes again later.
  */
 void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
@@ -145,11 +145,11 @@ static inline int
 vqp_path_busy_answer(const vqp_path_msg_t *msg, vqp_path_msg_t *answer)
 {
     memset(answer, 0, sizeof(*answer));
-    answer->type       = VQP_WIRE_PATH_DOWN;
-    answer->flags      = VQP_WIRE_FLAG_ANSWER | VQP_WIRE_FLAG_BUSY;
-    answer->generation = msg->generation;
-    answer->down.path  = (msg->type == VQP_WIRE_PATH_DOWN) ? msg->down.path :
-                                                             msg->up.path;
+    answer->type      = VQP_WIRE_PATH_DOWN;
+    answer->flags     = VQP_WIRE_FLAG_ANSWER | VQP_WIRE_FLAG_BUSY;
+    answer->epoch     = msg->epoch;
+    answer->down.path = (msg->type == VQP_WIRE_PATH_DOWN) ? msg->down.path :
+                                                            msg->up.path;
     return !(msg->flags & VQP_WIRE_FLAG_ANSWER);
 }
 
@@ -158,10 +158,10 @@ static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
 {
     vqp_path_msg_t path;
 
-    path.type       = msg->hdr.type;
-    path.flags      = msg->hdr.flags;
-    path.generation = msg->hdr.serial;
-    path.is_early   = 0;
+    path.type     = msg->hdr.type;
+    path.flags    = msg->hdr.flags;
+    path.epoch    = msg->hdr.serial;
+    path.is_early = 0;
     if (path.type == VQP_WIRE_PATH_DOWN) {
         path.down = msg->path_down;
     } else {

@@ -20,11 +20,11 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
         return 0;
     }
 
-    fo->messages   &= is_request ? (uint8_t)~VQP_PATH_MSG_REQUEST : 0;
-    msg->is_early   = fo->sent < VQP_PATH_EARLY;
-    fo->sent       += (uint8_t)msg->is_early;
-    msg->generation = fo->generation;
-    msg->flags      = is_request ? 0 : VQP_WIRE_FLAG_ANSWER;
+    fo->messages  &= is_request ? (uint8_t)~VQP_PATH_MSG_REQUEST : 0;
+    msg->is_early  = fo->sent < VQP_PATH_EARLY;
+    fo->sent      += (uint8_t)msg->is_early;
+    msg->epoch     = fo->epoch;
+    msg->flags     = is_request ? 0 : VQP_WIRE_FLAG_ANSWER;
     if (is_request) {
         fo->due = now + fo->interval;
     }
@@ -60,17 +60,17 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
     vqp_failover_t *fo = &path->fo;
 
     /* The peer has rebuilt the path, and it went down again: the peer has both counts */
-    if ((msg->generation == fo->generation + 1) &&
+    if ((msg->epoch == fo->epoch + 1) &&
         (fo->state >= VQP_PATH_DRAINED) && (fo->state <= VQP_PATH_DOWN)) {
         fo->peer_has = 1;
         vqp_path_agree(vqp, path);
         return;
     }
 
-    if (msg->generation != fo->generation) {
+    if (msg->epoch != fo->epoch) {
         vqp_cover(PATH_OLD_MESSAGE);
-        /* Of the generation before: the peer lacks this side's answer to go on */
-        if (msg->generation + 1 == fo->generation) {
+        /* Of the epoch before: the peer lacks this side's answer to go on */
+        if (msg->epoch + 1 == fo->epoch) {
             vqp_path_answer(vqp, path, msg);
         }
         return;
@@ -105,13 +105,13 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
                            const vqp_path_msg_t *msg)
 {
     vqp_failover_t *fo = &path->fo;
-    int is_next        = msg->generation == fo->generation + 1;
+    int is_next        = msg->epoch == fo->epoch + 1;
 
     /* The peer has rebuilt the path already: it has both counts */
     if (is_next && (fo->state >= VQP_PATH_DRAINED) &&
         (fo->state <= VQP_PATH_DOWN)) {
         fo->peer_has = 1;
-    } else if (msg->generation != fo->generation) {
+    } else if (msg->epoch != fo->epoch) {
         vqp_cover(PATH_OLD_MESSAGE);
         return;
     } else if (fo->state < VQP_PATH_CONNECT) {

@@ -21,7 +21,7 @@
 /** Request the peer to move the path, which is UP. The peer need not do so. */
 void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path);
 
-/** Handle the peer's PATH_DOWN with LEAVING, of the path's generation. */
+/** Handle the peer's PATH_DOWN with LEAVING, of the path's epoch. */
 void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg);
 
 /** Fill in type, body and further flags of the message of a path that is in LEAVE, or

@@ -148,7 +148,7 @@ static void vqp_trim_reverse(vqp_path_t *path, uint16_t begin, uint16_t end)
     }
 }
 
-/* Frags of an earlier incarnation wait too. Move those of this incarnation in front of
+/* Frags of an earlier epoch wait too. Move those of this epoch in front of
  * them: until its own replay has ended, a path takes only frags that were sent before. */
 static void vqp_trim_reorder(vqp_path_t *path)
 {
@@ -171,7 +171,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     uint16_t head      = path->head;
     unsigned sent      = (uint16_t)(path->fo.posted - head);
     unsigned undecided = 0;
-    unsigned kept      = 0; /* one more for earlier incarnations */
+    unsigned kept      = 0; /* one more for earlier epochs */
     unsigned reads     = 0; /* of the kept ones */
     int is_exact;
     unsigned count, fenced, i;
@@ -183,7 +183,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     count  = vqp_trim_executed(path, executed, &is_exact);
     fenced = vqp_trim_fenced(path, count);
 
-    /* Slots between frags of an earlier incarnation and the head were confirmed */
+    /* Slots between frags of an earlier epoch and the head were confirmed */
     if (had_replay) {
         vqp_cover(TRIM_AGAIN);
         kept = 1;

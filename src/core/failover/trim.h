@@ -9,7 +9,7 @@
 
 /**
  * Split the frags in flight by the peer's executed count, when all completions of the
- * path's incarnation have arrived. Executed frags end. READs, and frags that were not
+ * path's epoch have arrived. Executed frags end. READs, and frags that were not
  * executed, wait for their replay.
  *
  * An atomic ends with VQP_ERR_UNDECIDED if it was executed and its result is needed,

@@ -145,7 +145,7 @@ vqp_status_t vqp_telemetry_parse(vqp_telemetry_t *tele, const void *data, size_t
     vqp_telemetry_clean(head->host, sizeof(head->host));
     vqp_telemetry_clean(head->command, sizeof(head->command));
     vqp_telemetry_clean(head->device, sizeof(head->device));
-    return (head->generation & 1) ? VQP_INPROGRESS : VQP_OK;
+    return (head->sequence & 1) ? VQP_INPROGRESS : VQP_OK;
 }
 
 vqp_telemetry_field_t vqp_telemetry_field(const vqp_telemetry_t *tele, uint32_t index)

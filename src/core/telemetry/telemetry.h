@@ -15,8 +15,8 @@
  * Numbers have the byte order of the host. A number in a record has 8 bytes; a text is
  * padded by zeros and not terminated if it is as long as its field.
  *
- * Consistency: head.generation is odd while the records are written. A reader takes a
- * copy of the file, then reads generation again: the copy is consistent if both are
+ * Consistency: head.sequence is odd while the records are written. A reader takes a
+ * copy of the file, then reads sequence again: the copy is consistent if both are
  * the same even number. The writer may end at any time: an odd number then stays.
  *
  * Whoever reads a file must not trust it: every function here accepts any bytes.
@@ -59,7 +59,7 @@ typedef struct vqp_telemetry_head {
     uint32_t record_size[VQP_TELEMETRY_LEVELS];
     uint32_t num_paths;   /* of each connection */
     uint32_t num_conns;
-    uint64_t generation;  /* odd: the records are being written */
+    uint64_t sequence;  /* odd: the records are being written */
     uint64_t pid;
     uint64_t pid_start;   /* field 22 of /proc/PID/stat: distinguishes a process from a later
                              one with the same pid; 0: not known, as of an ended one */
@@ -93,7 +93,7 @@ typedef struct vqp_telemetry {
  * then.
  *
  * @return VQP_OK
- *         VQP_INPROGRESS: valid, but the generation is odd: records may be torn
+ *         VQP_INPROGRESS: valid, but the sequence is odd: records may be torn
  *         VQP_ERR_UNSUPPORTED: of another version or byte order
  *         VQP_ERR_PROTOCOL: not a telemetry file, truncated, or damaged.
  */
