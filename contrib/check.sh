@@ -160,7 +160,7 @@ mkdir -p "$work/log" || exit 2
 : >"$work/failures"
 export CHECK_DIR=$work CHECK_SRC=$work/src CHECK_UCX=$top/ucx-src
 export CHECK_JOBS=${#cpu[@]} CHECK_CPU=${cpu[0]} CHECK_MUST=$install CHECK_RXE=yes
-export CHECK_SEED=${seed:-$(date +%s)} CHECK_MINUTES=$minutes
+export CHECK_SEED=${seed:-$(date +%s)} CHECK_MINUTES=$minutes CHECK_AGAIN=$again
 # the copy has no history: reports of failures contain its commit
 VQP_COMMIT=$(git -C "$top" describe --always --long --dirty 2>/dev/null)
 export VQP_COMMIT

@@ -162,11 +162,12 @@ harvest() {
     done
 }
 
-# configured NAME CONFIGURE-ARGUMENT...: a build tree. All C++ is tests: to optimize
-# it costs more than it saves.
+# configured NAME CONFIGURE-ARGUMENT...: a build tree, unless --again finds it. All C++
+# is tests: to optimize it costs more than it saves.
 configured() {
     local name=$1
     shift
+    [ "$CHECK_AGAIN" = no ] || [ ! -e "$CHECK_DIR/$name/config.status" ] || return 0
     mkdir -p "$CHECK_DIR/$name"
     run "$name: configure" env -C "$CHECK_DIR/$name" "$CHECK_SRC/configure" \
         --enable-werror --with-ucx-src="$CHECK_UCX" CXXFLAGS=-g1 \
