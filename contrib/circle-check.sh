@@ -26,6 +26,7 @@ awk '
     { # without comments
         if (is_comment && !sub(/^.*\*\//, "")) { next }
         gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "")
+        gsub(/__attribute__\(\([^)]*(\([^)]*\))*[^)]*\)\)/, "")
         is_comment = sub(/\/\*.*$/, "")
     }
     pass == 0 && /^static/ && !/\(.*;$/ { is_static = FILENAME ~ /c$/ }
@@ -39,10 +40,12 @@ awk '
     }
     pass == 0 && (/^}/ || /;$/) { if (/^}/ || /^[a-z]/ || !/^ /) { is_static = 0 } }
 
-    pass == 1 && /^# *include *"/ {
+    pass == 1 && /^ *# *include *"/ {
         split($0, part, "\"")
         called = "includes " part[2]
-        need(unit_of(FILENAME), unit_of(part[2]))
+        file = FILENAME
+        if (part[2] ~ /\//) { file = "" } else { sub(/[^\/]*$/, "", file) }
+        need(unit_of(FILENAME), unit_of(file part[2]))
         next
     }
     pass == 1 && !/^[a-z]/ {

@@ -34,13 +34,17 @@ rule "a folder of src/core includes what lies above it" \
         function rank(file) {
             if (file ~ /core\/(cover|le|seq|stats|status)\.h$/) { return 0 }
             if (file ~ /core\/(data|conn)\//) { return 1 }
-            if (file ~ /core\/vqp_def\.h$/) { return 2 }
-            return file ~ /core\/failover\// ? 3 : 4
+            if (file ~ /core\/(vqp_def\.h|timers\.[ch])$/) { return 2 }
+            if (file ~ /core\/failover\//) { return 3 }
+            return file ~ /core\/(telemetry\/|vqp\.[ch]$)/ ? 4 : 9
         }
         /^ *# *include *"core\// &&
             (rank($2) > rank(FILENAME) ||
              (FILENAME ~ /\/data\// && $2 ~ /\/conn\//) ||
-             (FILENAME ~ /\/conn\// && $2 ~ /\/data\//)) {
+             (FILENAME ~ /\/conn\// && $2 ~ /\/data\//) ||
+             (FILENAME ~ /\/telemetry\// && $2 ~ /core\/vqp\.h/) ||
+             (FILENAME ~ /core\/vqp\./ && $2 ~ /\/telemetry\//) ||
+             rank(FILENAME) == 9) {
             print FILENAME ":" FNR ": " $0
         }' $core)"
 rule "src/core uses a clock, a thread, the heap or a log" \

@@ -426,7 +426,10 @@ vqp_event_t vqp_next_event(vqp_t *vqp)
 
 /* ---- time ---- */
 
-#define VQP_TIME_LOOKS 8 /* in the time after which something has to be noticed */
+#define VQP_GAP_LOOKS  8ul      /* in the limit of a gap */
+#define VQP_GAP_AGAIN  1000000ul /* ns until the next look, if completions wait */
+#define VQP_IDLE_LOOKS 2ul      /* in the limit of a time without traffic: few, since they
+                                   wake a sleeper */
 
 uint64_t vqp_next_timeout(const vqp_t *vqp)
 {
@@ -445,14 +448,15 @@ static void vqp_check_gap(vqp_t *vqp, uint64_t now)
 {
     uint64_t gap = vqp_rx_gap(&vqp->rx, now);
 
+    vqp->gap.due = now + vqp_max(vqp->gap.limit / VQP_GAP_LOOKS, 1ul);
     if (!vqp_window_has_gap(&vqp->rx.window)) {
-        vqp->gap.due       = UINT64_MAX;
-        vqp->gap.is_unseen = 1;
-        return;
-    }
-
-    vqp->gap.due = now + (vqp->gap.limit / VQP_TIME_LOOKS);
-    if ((gap > vqp->gap.limit) && !(vqp->tx.slow & VQP_TX_REPLAY)) {
+        /* Traffic may make gaps all the time: do not start the looks with each one */
+        if (vqp->gap.base == vqp->rx.window.base) {
+            vqp->gap.due       = UINT64_MAX;
+            vqp->gap.is_unseen = 1;
+        }
+        vqp->gap.base = vqp->rx.window.base;
+    } else if ((gap > vqp->gap.limit) && !(vqp->tx.slow & VQP_TX_REPLAY)) {
         vqp_cover(VQP_GAP);
         vqp->gap.failed = gap;
         vqp_fail(vqp, VQP_ERR_TIMEOUT);
@@ -471,15 +475,18 @@ static void vqp_check_idle(vqp_t *vqp, uint64_t now)
         vqp_check(vqp);
         vqp->idle.since = now;
     }
-    vqp->idle.due = now + (vqp->idle.limit / VQP_TIME_LOOKS);
+    vqp->idle.due = now + vqp_max(vqp->idle.limit / VQP_IDLE_LOOKS, 1ul);
 }
 
 void vqp_on_time(vqp_t *vqp, uint64_t now, int is_drained)
 {
     vqp_on_path_timer(vqp, now, is_drained);
-    if ((now >= vqp->gap.due) && is_drained &&
-        (vqp->state < VQP_STATE_PEER_CLOSED)) {
-        vqp_check_gap(vqp, now);
+    if ((now >= vqp->gap.due) && (vqp->state < VQP_STATE_PEER_CLOSED)) {
+        if (is_drained) {
+            vqp_check_gap(vqp, now);
+        } else {
+            vqp->gap.due = now + VQP_GAP_AGAIN;
+        }
     }
     if ((now >= vqp->idle.due) && (vqp->state == VQP_STATE_LIVE) &&
         (vqp->owner != VQP_OWNER_OPEN)) {

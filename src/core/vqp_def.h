@@ -146,6 +146,7 @@ typedef struct vqp {
         uint64_t due;          /* ns: of the next look; UINT64_MAX: none is missing */
         uint64_t failed;       /* ns: so long one was missing when the vqp failed for it;
                                   else 0 */
+        uint32_t base;         /* fsn that was expected at the last look without a gap */
         uint8_t  is_unseen;    /* the next immediate that is ahead starts the looks */
     } gap;                     /* missing immediates */
     struct {

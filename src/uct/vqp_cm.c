@@ -4,12 +4,13 @@
 #include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
+#include <ucs/sys/math.h>
 #include <ucs/time/time.h>
 
 #include <errno.h>
 #include <unistd.h>
 
-#define UCT_VQP_CM_TIMER      0.010 /* s; while an answer is outstanding */
+#define UCT_VQP_CM_TIMER      10000000ul /* ns; while an answer is outstanding */
 #define UCT_VQP_CM_BUDGET     32 /* datagrams of a rail per call... */
 #define UCT_VQP_CM_TURN       5000000 /* ...and ns: to resolve an address may
                                          block */
@@ -239,34 +240,51 @@ static void uct_vqp_cm_timer_cb(int id, ucs_event_set_types_t events, void *arg)
     }
 }
 
-/* The timer runs only while a message or a timer of a vqp is due soon */
+/* Period of the timer, in ns; 0: none is needed. Messages are repeated with the shortest
+ * one. For a sleeper it expires when the first timer of a vqp is due */
+static uint64_t uct_vqp_cm_period(const uct_vqp_iface_t *iface)
+{
+    uint64_t now = uct_vqp_now();
+    uint64_t due = __atomic_load_n(&iface->timer_due, __ATOMIC_RELAXED);
+
+    if (vqp_conntab_next_timeout(&iface->conntab) != VQP_CONNTAB_NEVER) {
+        return UCT_VQP_CM_TIMER;
+    }
+
+    return (!iface->may_sleep || (due > now + UCT_VQP_TIMER_SOON)) ? 0 :
+           ucs_max(due - ucs_min(due, now), UCT_VQP_CM_TIMER);
+}
+
 static void uct_vqp_cm_set_timer(uct_vqp_iface_t *iface)
 {
     ucs_async_context_t *async = iface->super.worker->async;
-    int wanted = (vqp_conntab_next_timeout(&iface->conntab) !=
-                  VQP_CONNTAB_NEVER) ||
-                 (iface->may_sleep &&
-                  uct_vqp_iface_has_timer(iface, uct_vqp_now() +
-                                                 UCT_VQP_TIMER_SOON));
+    uint64_t period            = uct_vqp_cm_period(iface);
     ucs_status_t status;
 
     if (iface->is_closing) {
         return; /* the closing thread reads the clock and removes the timer */
     }
 
-    if (wanted && (iface->cm_timer == 0)) {
+    /* It is replaced if it expires too late, or much too often */
+    if ((iface->cm_timer != 0) &&
+        ((period == 0) || (period + UCT_VQP_CM_TIMER < iface->cm_period) ||
+         (period > 4 * iface->cm_period))) {
+        ucs_async_remove_handler(iface->cm_timer, 0);
+        iface->cm_timer = 0;
+    }
+
+    if ((period != 0) && (iface->cm_timer == 0)) {
         status = ucs_async_add_timer(async->mode,
-                                     ucs_time_from_sec(UCT_VQP_CM_TIMER),
+                                     ucs_time_from_sec((double)period * 1e-9),
                                      uct_vqp_cm_timer_cb, iface, async,
                                      &iface->cm_timer);
         if (status != UCS_OK) {
             iface->cm_timer = 0;
             ucs_error("failed to start a timer for connections: %s",
                       ucs_status_string(status));
+            return;
         }
-    } else if (!wanted && (iface->cm_timer != 0)) {
-        ucs_async_remove_handler(iface->cm_timer, 0);
-        iface->cm_timer = 0;
+        iface->cm_period = period;
     }
 }
 

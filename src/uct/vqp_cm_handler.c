@@ -74,7 +74,8 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
         uct_vqp_cm_poll(iface); /* brings no event until it is rebuilt */
     }
 
-    wake |= uct_vqp_iface_has_timer(iface, now + UCT_VQP_TIMER_SOON);
+    wake |= uct_vqp_iface_has_timer(iface, now);
+    uct_vqp_cm_run(iface); /* the timer for what is due soon */
     if (wake) {
         uct_vqp_iface_signal(iface, UCT_VQP_EVENT_TICK);
     } else {

@@ -329,7 +329,9 @@ void uct_vqp_iface_run_timers(uct_vqp_iface_t *iface, int is_drained)
     }
 
     uct_vqp_iface_timer_changed(iface);
-    if (!uct_vqp_iface_has_timer(iface, now + UCT_VQP_TIMER_SOON)) {
+    if (uct_vqp_iface_has_timer(iface, now)) {
+        iface->todo |= UCT_VQP_TODO_WAKE; /* more than a batch: nobody may sleep now */
+    } else if (!uct_vqp_iface_has_timer(iface, now + UCT_VQP_TIMER_SOON)) {
         iface->todo &= ~(uint32_t)UCT_VQP_TODO_TIMERS;
     }
 }
@@ -360,11 +362,12 @@ void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count)
     }
 }
 
-/* Bounce slots are back: schedule vqps that were refused one */
+/* A timer may be due. Bounce slots may be back: schedule vqps that were refused one */
 static void uct_vqp_handle_local(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
 
+    uct_vqp_iface_check_timers(iface);
     if (!iface->tx_mp_empty) {
         return;
     }

@@ -135,6 +135,7 @@ typedef struct uct_vqp_iface {
     uct_vqp_random_t     random;       /* numbers that peers get */
     struct uct_vqp      *cm_list;      /* vqps with events for progress */
     int                  cm_timer;     /* id, or 0: none */
+    uint64_t             cm_period;    /* ns, of it */
     int                  cm_fd;        /* eventfd: datagrams remain to be handled */
     int                  tick_timer;
     uint64_t             last_tick;    /* ns */

@@ -9,6 +9,7 @@
 #include "uct/vqp_log.h"
 #include "uct/vqp_stats.h"
 #include "uct/vqp_telemetry.h"
+#include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
@@ -353,6 +354,7 @@ static void uct_vqp_iface_end_vqps(uct_vqp_iface_t *iface)
 
     ucs_list_for_each_safe(vqp, next, &iface->vqp_list, list) {
         uct_vqp_cancel_all(vqp);
+        uct_vqp_clear_timer(vqp);
         uct_vqp_destroy(vqp);
     }
 }

@@ -138,6 +138,8 @@ protected:
         }
     }
 
+    static const uint64_t MSEC = 1000000; /* ns */
+
     enum { QPS = 1000 }; /* vqp_take_qps_event() among the events */
 
     vqp_sge_t            m_sge[2];
@@ -956,10 +958,10 @@ TEST_F(vqp, a_gap_beyond_its_limit_fails_it) {
     EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
     vqp_on_time(&m_vqp, 2100, 0); /* it may be in a completion queue */
     EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
-    EXPECT_LE(vqp_next_timeout(&m_vqp), 2100u);
-    vqp_on_time(&m_vqp, 2100, 1);
+    EXPECT_EQ(2100 + MSEC, vqp_next_timeout(&m_vqp)); /* others are due before */
+    vqp_on_time(&m_vqp, 2100 + MSEC, 1);
     EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
-    EXPECT_EQ(100u, m_vqp.gap.failed);
+    EXPECT_EQ(100 + MSEC, m_vqp.gap.failed);
     EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
@@ -972,6 +974,8 @@ TEST_F(vqp, a_gap_that_is_filled_stops_its_timer_until_the_next_one) {
         vqp_on_time(&m_vqp, 1000, 1);
         recv(first);
         vqp_on_time(&m_vqp, 99000, 1);
+        EXPECT_EQ(99010u, vqp_next_timeout(&m_vqp)); /* there may be more of them */
+        vqp_on_time(&m_vqp, 99010, 1);
         EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
     }
     EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
@@ -997,8 +1001,8 @@ TEST_F(vqp, a_passive_one_checks_its_peer_after_silence) {
     m_probe = 80;
     open();
     m_vqp.owner = VQP_OWNER_NONE;
-    vqp_on_time(&m_vqp, 50, 1);
-    EXPECT_EQ(60u, vqp_next_timeout(&m_vqp));
+    vqp_on_time(&m_vqp, 40, 1);
+    EXPECT_EQ(80u, vqp_next_timeout(&m_vqp));
     EXPECT_FALSE(vqp_has_output(&m_vqp));
     vqp_on_time(&m_vqp, 80, 1);
     EXPECT_TRUE(vqp_has_output(&m_vqp));
@@ -1020,9 +1024,9 @@ TEST_F(vqp, traffic_is_a_sign_of_life) {
     recv(PEER_FIRST | VQP_IMM_LAST);
     vqp_on_time(&m_vqp, 100, 1);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
-    vqp_on_time(&m_vqp, 179, 1);
+    vqp_on_time(&m_vqp, 140, 1);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
-    vqp_on_time(&m_vqp, 189, 1);
+    vqp_on_time(&m_vqp, 180, 1);
     EXPECT_TRUE(vqp_has_output(&m_vqp));
 }
 

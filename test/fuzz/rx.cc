@@ -270,12 +270,17 @@ private:
         uint64_t gap = 0;
 
         m_now += 1 + m_in.u16();
-        if ((m_now >= m_gap_due) && is_drained) {
+        if ((m_now >= m_gap_due) && !is_drained) {
+            m_gap_due = m_now + 1000000;
+        } else if (m_now >= m_gap_due) {
+            m_gap_due = m_now + GAP_LIMIT / 8;
             if (m_model.ahead() == 0) {
-                m_gap_due   = UINT64_MAX;
+                if (m_look_base == m_model.base()) {
+                    m_gap_due = UINT64_MAX;
+                }
+                m_look_base = m_model.base();
                 m_gap_since = 0;
             } else {
-                m_gap_due = m_now + GAP_LIMIT / 8;
                 if ((m_gap_base != m_model.base()) || (m_gap_since == 0)) {
                     m_gap_base  = m_model.base();
                     m_gap_since = m_now;
@@ -509,6 +514,7 @@ private:
     bool                        m_broken    = false;
     uint64_t                    m_now       = 1;
     uint32_t                    m_gap_base  = 0;
+    uint32_t                    m_look_base = 0;
     uint64_t                    m_gap_since = 0;
     uint64_t                    m_gap_due   = UINT64_MAX;
     volatile unsigned           m_sum       = 0;
