@@ -244,14 +244,18 @@ static void uct_vqp_cm_timer_cb(int id, ucs_event_set_types_t events, void *arg)
  * one. For a sleeper it expires when the first timer of a vqp is due */
 static uint64_t uct_vqp_cm_period(const uct_vqp_iface_t *iface)
 {
-    uint64_t now = uct_vqp_now();
-    uint64_t due = __atomic_load_n(&iface->timer_due, __ATOMIC_RELAXED);
+    uint64_t now, due;
 
     if (vqp_conntab_next_timeout(&iface->conntab) != VQP_CONNTAB_NEVER) {
         return UCT_VQP_CM_TIMER;
     }
+    if (!iface->may_sleep) {
+        return 0;
+    }
 
-    return (!iface->may_sleep || (due > now + UCT_VQP_TIMER_SOON)) ? 0 :
+    now = uct_vqp_now();
+    due = __atomic_load_n(&iface->timer_due, __ATOMIC_RELAXED);
+    return (due > now + UCT_VQP_TIMER_SOON) ? 0 :
            ucs_max(due - ucs_min(due, now), UCT_VQP_CM_TIMER);
 }
 

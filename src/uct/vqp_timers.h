@@ -1,7 +1,8 @@
 /*
  * The timers of an interface: one for each vqp, at the time of vqp_next_timeout().
- * Progress runs them. A timer of the async context wakes a sleeper for one that is due
- * soon; for others, the periodic check does (UCT_VQP_EVENT_TICK).
+ * Progress runs them. A sleeper is woken by a timer of the async context, which is set
+ * for what is due within UCT_VQP_TIMER_SOON. The periodic check of the async context
+ * (UCT_VQP_EVENT_TICK) sets it for what becomes due later.
  */
 #ifndef UCT_VQP_TIMERS_H
 #define UCT_VQP_TIMERS_H
