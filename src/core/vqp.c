@@ -190,7 +190,7 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
                        vqp_status_t status)
 {
     if ((status == VQP_ERR_REMOTE) && (vqp->status == VQP_ERR_RESET) &&
-        (vqp->todo & VQP_TODO_FAILED)) {
+        vqp_has_event(vqp, VQP_EVENT_FAILED)) {
         /* the peer's RST, a result of the refused request, was handled before */
         vqp->status = status;
     }
@@ -231,7 +231,7 @@ void vqp_peer_broken(vqp_t *vqp, const vqp_path_t *path, const char *what)
     vqp->broken.what = what;
     vqp->broken.path = path->index;
     vqp->rx.slow    |= VQP_RX_BROKEN;
-    vqp->todo       |= VQP_TODO_BROKEN;
+    vqp_set_event(vqp, VQP_EVENT_BROKEN);
     vqp_fail(vqp, VQP_ERR_PROTOCOL);
 }
 
@@ -268,7 +268,7 @@ static void vqp_start_gap(vqp_t *vqp)
     if (vqp_window_has_gap(&vqp->rx.window)) {
         vqp->gap.is_unseen = 0;
         vqp->gap.due       = 0;
-        vqp->todo         |= VQP_TODO_TIMER;
+        vqp_set_event(vqp, VQP_EVENT_TIMER);
     }
 }
 
@@ -284,7 +284,7 @@ int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
 
     if (vqp->rx.slow & VQP_RX_FIRST) {
         vqp->rx.slow &= ~(uint32_t)VQP_RX_FIRST;
-        vqp->todo    |= VQP_TODO_FIRST_IMM;
+        vqp_set_event(vqp, VQP_EVENT_FIRST_IMM);
     }
 
     passed = vqp_rx_imm(&vqp->rx, imm);
@@ -338,8 +338,8 @@ static void vqp_check_release(vqp_t *vqp)
     }
 
     vqp_fail(vqp, VQP_ERR_CANCELED);
-    vqp->todo &= ~(uint32_t)VQP_TODO_FAILED;
-    vqp->todo |= VQP_TODO_RELEASE;
+    vqp_clear_event(vqp, VQP_EVENT_FAILED);
+    vqp_set_event(vqp, VQP_EVENT_RELEASE);
     vqp_set_state(vqp, VQP_STATE_DRAINING);
 }
 
@@ -347,7 +347,7 @@ static void vqp_check_release(vqp_t *vqp)
 static void vqp_give_up(vqp_t *vqp)
 {
     vqp->owner = VQP_OWNER_NONE;
-    vqp->todo |= VQP_TODO_TIMER; /* the peer is probed from now on */
+    vqp_set_event(vqp, VQP_EVENT_TIMER); /* the peer is probed from now on */
     vqp_check_release(vqp);
 }
 
@@ -356,72 +356,58 @@ static void vqp_give_up(vqp_t *vqp)
 static void vqp_check_closed(vqp_t *vqp)
 {
     if (vqp->tx.closed && (vqp->owner == VQP_OWNER_CLOSING)) {
-        vqp->todo |= VQP_TODO_CLOSED;
+        vqp_set_event(vqp, VQP_EVENT_CLOSED);
     }
     vqp->tx.closed = 0;
 }
 
-int vqp_take_closed_event(vqp_t *vqp)
+/* The event is about to be handed out */
+static void vqp_pop_event(vqp_t *vqp, vqp_event_t event)
+{
+    vqp_clear_event(vqp, event);
+    if (event == VQP_EVENT_RESUME) {
+        vqp_cover(VQP_RESUMED);
+        vqp->refused = 0;
+    } else if (event == VQP_EVENT_CLOSED) {
+        vqp_give_up(vqp);
+    }
+}
+
+int vqp_take_due_event(vqp_t *vqp, vqp_event_t event)
 {
     vqp_check_closed(vqp);
-    if (!(vqp->todo & VQP_TODO_CLOSED)) {
+    if (!vqp_has_event(vqp, event)) {
         return 0;
     }
 
-    vqp->todo &= ~(uint32_t)VQP_TODO_CLOSED;
-    vqp_give_up(vqp);
+    vqp_pop_event(vqp, event);
     return 1;
 }
 
 vqp_event_t vqp_next_event(vqp_t *vqp)
 {
-    /* In this order: logs, the control plane, users */
-    static const struct {
-        uint32_t    todo;
-        vqp_event_t event;
-    } events[] = {
-        {VQP_TODO_STATE, VQP_EVENT_STATE},
-        {VQP_TODO_BROKEN, VQP_EVENT_BROKEN},
-        {VQP_TODO_FIRST_IMM, VQP_EVENT_FIRST_IMM},
-        {VQP_TODO_RESUME, VQP_EVENT_RESUME},
-        {VQP_TODO_CLOSED, VQP_EVENT_CLOSED},
-        {VQP_TODO_PING, VQP_EVENT_PING},
-        {VQP_TODO_FAILED, VQP_EVENT_FAILED}
-    };
     vqp_event_t event;
-    unsigned i;
+    uint32_t due;
 
     vqp_check_closed(vqp);
-    for (i = 0; i < sizeof(events) / sizeof(events[0]); ++i) {
-        if (!(vqp->todo & events[i].todo)) {
-            continue;
+    for (due = vqp->events; due != 0; due &= due - 1) {
+        event = (vqp_event_t)__builtin_ctz(due);
+        if (event == VQP_EVENT_PATHS) {
+            event = vqp_path_next_event(vqp);
+            if (event != VQP_EVENT_NONE) {
+                return event;
+            }
+        } else if (event != VQP_EVENT_RELEASE) {
+            vqp_pop_event(vqp, event);
+            return event;
+        } else if (vqp_is_drained(vqp)) {
+            return event;
+        } else {
+            vqp_cover(VQP_RELEASE_WAITS);
         }
-
-        vqp->todo &= ~events[i].todo;
-        if (events[i].event == VQP_EVENT_RESUME) {
-            vqp_cover(VQP_RESUMED);
-            vqp->refused = 0;
-        } else if (events[i].event == VQP_EVENT_CLOSED) {
-            vqp_give_up(vqp);
-        }
-        return events[i].event;
     }
 
-    event = vqp_path_next_event(vqp);
-    if (event != VQP_EVENT_NONE) {
-        return event;
-    }
-
-    if (!(vqp->todo & VQP_TODO_RELEASE)) {
-        return VQP_EVENT_NONE;
-    }
-
-    if (!vqp_is_drained(vqp)) {
-        vqp_cover(VQP_RELEASE_WAITS);
-        return VQP_EVENT_NONE;
-    }
-
-    return VQP_EVENT_RELEASE;
+    return VQP_EVENT_NONE;
 }
 
 /* ---- time ---- */
@@ -555,7 +541,7 @@ int vqp_close(vqp_t *vqp)
         return 0;
     }
 
-    vqp->todo |= VQP_TODO_CLOSED;
+    vqp_set_event(vqp, VQP_EVENT_CLOSED);
     return must_cancel;
 }
 

@@ -71,7 +71,7 @@ void vqp_open(vqp_t *vqp);
 static inline int vqp_failure_is_known(const vqp_t *vqp)
 {
     return vqp_is_failed(vqp) &&
-           (vqp->canceled || !(vqp->todo & VQP_TODO_FAILED));
+           (vqp->canceled || !vqp_has_event(vqp, VQP_EVENT_FAILED));
 }
 
 /** Note that an op was refused: RESUME follows when something has happened. */
@@ -79,14 +79,14 @@ static inline void vqp_refuse(vqp_t *vqp)
 {
     ++vqp->stats.no_resource;
     vqp->refused = 1;
-    vqp->todo   |= VQP_TODO_RESUME;
+    vqp_set_event(vqp, VQP_EVENT_RESUME);
 }
 
 /** Users that were refused an op may try again. There is no RESUME for them. */
 static inline void vqp_resume(vqp_t *vqp)
 {
     vqp->refused = 0;
-    vqp->todo   &= ~(uint32_t)VQP_TODO_RESUME;
+    vqp_clear_event(vqp, VQP_EVENT_RESUME);
 }
 
 /**
@@ -255,35 +255,24 @@ vqp_may_post(const vqp_t *vqp, int has_user, int is_blocked)
 
 static inline int vqp_has_events(const vqp_t *vqp)
 {
-    return (vqp->todo | vqp->tx.closed) != 0;
+    return (vqp->events | vqp->tx.closed) != 0;
 }
+
+/** The part of vqp_take_event() that is not inline. */
+int vqp_take_due_event(vqp_t *vqp, vqp_event_t event);
 
 /**
- * Has the vqp failed? Then the caller moves all queue pairs to ERR, aborts the
- * connection, and calls vqp_qps_failed(). To be called whenever the vqp may have failed,
- * before its memory may be used again, and before vqp_next_event().
+ * Take one event ahead of the others, in a call in which the user can not be called back:
+ * QPS, whenever the vqp may have failed and its memory may be used again; CLOSED, at the
+ * end of the call that closes; TIMER, after ops.
+ *
+ * @return 1 if it was due.
  */
-static inline int vqp_take_qps_event(vqp_t *vqp)
+static inline int vqp_take_event(vqp_t *vqp, vqp_event_t event)
 {
-    int is_due = vqp->todo & VQP_TODO_QPS;
-
-    vqp->todo &= ~(uint32_t)VQP_TODO_QPS;
-    return is_due;
+    return vqp_unlikely(vqp_has_event(vqp, event) || vqp->tx.closed) &&
+           vqp_take_due_event(vqp, event);
 }
-
-/** May vqp_next_timeout() be earlier than it was? To be asked after the other calls. */
-static inline int vqp_take_timer_event(vqp_t *vqp)
-{
-    if (vqp_likely(!(vqp->todo & VQP_TODO_TIMER))) {
-        return 0;
-    }
-
-    vqp->todo &= ~(uint32_t)VQP_TODO_TIMER;
-    return 1;
-}
-
-/** VQP_EVENT_CLOSED alone, at the end of the call that closes. */
-int vqp_take_closed_event(vqp_t *vqp);
 
 /** Next thing to do. To be called until VQP_EVENT_NONE after anything else. */
 vqp_event_t vqp_next_event(vqp_t *vqp);

@@ -27,13 +27,27 @@ typedef enum {
     VQP_OWNER_CLOSING /* the endpoint is gone, its ops are not */
 } vqp_owner_t;
 
-/** What the owner has to do, see vqp_next_event(). */
+/** What the owner has to do, see vqp_next_event(). In the order in which it is handed out:
+ *  what must precede all else, logs, the control plane, the user, queue pairs, the end. */
 typedef enum {
     VQP_EVENT_NONE,
+    VQP_EVENT_QPS,       /* it has failed: move all queue pairs to ERR, abort the
+                            connection; then vqp_qps_failed(). Until then they may
+                            use the memory of ops */
     VQP_EVENT_STATE,     /* log: vqp->logged -> vqp->state; then set logged */
     VQP_EVENT_BROKEN,    /* log: the peer has broken the protocol, vqp->broken */
     VQP_EVENT_FIRST_IMM, /* notify the control plane: the peer is connected */
     VQP_EVENT_RESUME,    /* resources may be available: retry what was refused */
+    VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
+                            order, unless vqp_is_failed() */
+    VQP_EVENT_PING,      /* vqp_conn_ping(), then vqp_alive_pinged() */
+    VQP_EVENT_FAILED,    /* once: report vqp->status to the user unless
+                            vqp->canceled */
+    VQP_EVENT_PATHS,     /* never handed out: path->fo.todo of some path has one of
+                            VQP_EVENT_PATH_* */
+    VQP_EVENT_TIMER,     /* vqp_next_timeout() may be earlier than it was */
+    VQP_EVENT_RELEASE,   /* nothing is in flight: it may be destroyed */
+
     VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
                                Of vqp->event_path, as all that follow */
     VQP_EVENT_PATH_QUIESCE, /* move its queue pair to ERR, and post one receive;
@@ -44,28 +58,8 @@ typedef enum {
                                vqp_path_rebuilt() */
     VQP_EVENT_PATH_CONNECT, /* connect it to path->fo.peer_*, post receives; then
                                vqp_path_connected() */
-    VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
-    VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
-                            order, unless vqp_is_failed() */
-    VQP_EVENT_PING,      /* vqp_conn_ping(), then vqp_alive_pinged() */
-    VQP_EVENT_FAILED,    /* once: report vqp->status to the user unless
-                            vqp->canceled */
-    VQP_EVENT_RELEASE    /* nothing is in flight: it may be destroyed */
+    VQP_EVENT_PATH_SEND     /* send what vqp_path_message() gives */
 } vqp_event_t;
-
-enum {
-    VQP_TODO_BROKEN    = 1 << 0,
-    VQP_TODO_FIRST_IMM = 1 << 1,
-    VQP_TODO_QPS       = 1 << 2,
-    VQP_TODO_CLOSED    = 1 << 3,
-    VQP_TODO_FAILED    = 1 << 4,
-    VQP_TODO_RESUME    = 1 << 5,
-    VQP_TODO_STATE     = 1 << 6,
-    VQP_TODO_RELEASE   = 1 << 7,
-    VQP_TODO_PATHS     = 1 << 8, /* path->fo.todo of some path */
-    VQP_TODO_TIMER     = 1 << 9, /* vqp_next_timeout() may be earlier than it was */
-    VQP_TODO_PING      = 1 << 10
-};
 
 /** How paths are given up and rebuilt; all times in ns. */
 typedef struct vqp_failover_config {
@@ -121,7 +115,7 @@ typedef struct vqp {
     vqp_path_t  *paths;
     uint32_t     num_paths;    /* created; tx.paths.count are in use */
     uint32_t     recv_batch;
-    uint32_t     todo;         /* VQP_TODO_* */
+    uint32_t     events;       /* those that are due: 1 << vqp_event_t */
     uint8_t      connected;    /* tx and rx are valid: vqp_is_connected() */
     uint8_t      state;        /* vqp_state_t */
     uint8_t      logged;       /* the state that was last logged */
@@ -185,11 +179,26 @@ typedef struct vqp {
     vqp_stats_t  stats;
 } vqp_t;
 
+static inline void vqp_set_event(vqp_t *vqp, vqp_event_t event)
+{
+    vqp->events |= 1u << event;
+}
+
+static inline void vqp_clear_event(vqp_t *vqp, vqp_event_t event)
+{
+    vqp->events &= ~(1u << event);
+}
+
+static inline int vqp_has_event(const vqp_t *vqp, vqp_event_t event)
+{
+    return (vqp->events >> event) & 1;
+}
+
 /** Go to another state; the owner logs the change. */
 static inline void vqp_set_state(vqp_t *vqp, vqp_state_t state)
 {
     vqp->state = (uint8_t)state;
-    vqp->todo |= VQP_TODO_STATE;
+    vqp_set_event(vqp, VQP_EVENT_STATE);
 }
 
 /** Are sender and receiver valid? Any thread; they are initialized completely then. */

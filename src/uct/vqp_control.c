@@ -87,10 +87,12 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
 {
     vqp_event_t event;
 
-    uct_vqp_handle_failure(vqp); /* first: until then the user's memory is in use */
     for (;;) {
         event = vqp_next_event(&vqp->core);
         switch (event) {
+        case VQP_EVENT_QPS:
+            uct_vqp_fail_qps(vqp);
+            break;
         case VQP_EVENT_STATE:
             uct_vqp_log_state(vqp);
             break;
@@ -116,13 +118,13 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
         case VQP_EVENT_PING:
             uct_vqp_ping(vqp);
             break;
+        case VQP_EVENT_TIMER:
+            uct_vqp_set_timer(vqp);
+            break;
         case VQP_EVENT_RELEASE:
             uct_vqp_handle_release(vqp);
             return;
         case VQP_EVENT_NONE:
-            if (vqp_take_timer_event(&vqp->core)) {
-                uct_vqp_set_timer(vqp);
-            }
             return;
         default:
             uct_vqp_handle_path_event(vqp, event);

@@ -72,7 +72,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_ep_t)
     }
 
     /* Usually no op is left and BYE is sent now, else by progress */
-    if (vqp_take_closed_event(&vqp->core)) {
+    if (vqp_take_event(&vqp->core, VQP_EVENT_CLOSED)) {
         uct_vqp_handle_closed(vqp);
     }
     uct_vqp_schedule_wake(vqp);

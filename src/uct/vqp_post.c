@@ -58,7 +58,7 @@ void uct_vqp_tx_progress(uct_vqp_t *vqp)
         uct_vqp_defer(vqp);
     }
 
-    if (vqp_unlikely(vqp_take_timer_event(&vqp->core))) {
+    if (vqp_take_event(&vqp->core, VQP_EVENT_TIMER)) {
         uct_vqp_set_timer(vqp);
     }
 }
@@ -103,14 +103,10 @@ int uct_vqp_path_to_error(uct_vqp_t *vqp, unsigned path)
            (vqp_ib_qp_to_error(qp) == VQP_OK) && !uct_vqp_rail_is_broken(rail);
 }
 
-void uct_vqp_handle_failure(uct_vqp_t *vqp)
+void uct_vqp_fail_qps(uct_vqp_t *vqp)
 {
     ucs_async_context_t *async = vqp->iface->super.worker->async;
     unsigned i;
-
-    if (!vqp_take_qps_event(&vqp->core)) {
-        return;
-    }
 
     if (vqp->core.status == VQP_ERR_UNDECIDED) {
         ucs_warn("vqp %u: a path to iface 0x%" PRIx64 " has failed, and it is not "
@@ -133,6 +129,13 @@ void uct_vqp_handle_failure(uct_vqp_t *vqp)
     vqp_qps_failed(&vqp->core);
     uct_vqp_drain(vqp);
     uct_vqp_schedule_wake(vqp);
+}
+
+void uct_vqp_handle_failure(uct_vqp_t *vqp)
+{
+    if (vqp_take_event(&vqp->core, VQP_EVENT_QPS)) {
+        uct_vqp_fail_qps(vqp);
+    }
 }
 
 void uct_vqp_fail(uct_vqp_t *vqp, vqp_status_t status)

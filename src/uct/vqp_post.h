@@ -15,10 +15,13 @@ void uct_vqp_post_frag_failed(uct_vqp_t *vqp, vqp_path_t *path, uint16_t slot)
         __attribute__((cold));
 
 /**
- * If the core has failed, and that is new: move the queue pairs to ERR, and abort the
- * connection. Frags in flight get their last completions. Progress reports these, and
- * the failure. The only place where a failure of the core reaches the connection.
+ * VQP_EVENT_QPS: move the queue pairs to ERR, and abort the connection. Frags in flight
+ * get their last completions. Progress reports these, and the failure. The only place
+ * where a failure of the core reaches the connection.
  */
+void uct_vqp_fail_qps(uct_vqp_t *vqp);
+
+/** Do so if the event is due. */
 void uct_vqp_handle_failure(uct_vqp_t *vqp);
 
 /** Fail the connection, because it is broken or canceled. */

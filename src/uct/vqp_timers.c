@@ -21,7 +21,7 @@ void uct_vqp_iface_timer_changed(uct_vqp_iface_t *iface)
 
 void uct_vqp_set_timer(uct_vqp_t *vqp)
 {
-    (void)vqp_take_timer_event(&vqp->core);
+    (void)vqp_take_event(&vqp->core, VQP_EVENT_TIMER);
     vqp_timers_set(&vqp->iface->timers, &vqp->timer,
                    vqp_next_timeout(&vqp->core));
     uct_vqp_iface_timer_changed(vqp->iface);

@@ -103,7 +103,6 @@ protected:
     void take() {
         int event;
 
-        (void)vqp_take_qps_event(&m_vqp);
         while ((event = vqp_next_event(&m_vqp)) != VQP_EVENT_NONE) {
             m_events.emplace_back(event, m_vqp.event_path);
             if (event == VQP_EVENT_RELEASE) {

@@ -98,10 +98,10 @@ TEST_F(silence, a_path_that_is_still_while_another_moves_is_given_up) {
 TEST_F(silence, nothing_is_looked_at_while_nothing_is_in_flight) {
     open();
     EXPECT_TRUE(is_quiet());
-    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
+    EXPECT_FALSE(vqp_take_event(&m_vqp, VQP_EVENT_TIMER));
     (void)puts(0, 1);
-    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
-    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
+    EXPECT_TRUE(vqp_take_event(&m_vqp, VQP_EVENT_TIMER));
+    EXPECT_FALSE(vqp_take_event(&m_vqp, VQP_EVENT_TIMER));
     EXPECT_EQ(0u, vqp_next_timeout(&m_vqp));
     look();
     EXPECT_EQ(m_now + STEP, vqp_next_timeout(&m_vqp));
@@ -115,7 +115,7 @@ TEST_F(silence, nothing_is_looked_at_while_nothing_is_in_flight) {
     EXPECT_EQ((uint32_t)VQP_TX_QUIET, m_tx.slow);
     (void)puts(1, 1);
     EXPECT_EQ(0u, m_tx.slow); /* the fast path is allowed again */
-    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+    EXPECT_TRUE(vqp_take_event(&m_vqp, VQP_EVENT_TIMER));
 }
 
 /* As in a ping-pong: the fast path is not given up for each of them */
@@ -129,8 +129,8 @@ TEST_F(silence, ops_that_follow_each_other_do_not_begin_it_again) {
         (void)puts(i % 2, 1);
         confirm_all(i % 2);
     }
-    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
-    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
+    EXPECT_TRUE(vqp_take_event(&m_vqp, VQP_EVENT_TIMER));
+    EXPECT_FALSE(vqp_take_event(&m_vqp, VQP_EVENT_TIMER));
 }
 
 TEST_F(silence, is_off_without_failover) {

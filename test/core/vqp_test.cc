@@ -59,16 +59,17 @@ protected:
 
     typedef std::vector<int> events_t;
 
-    /* As the owner takes them: the queue pairs first */
+    bool take(vqp_event_t event) { return vqp_take_event(&m_vqp, event); }
+
+    /* But TIMER */
     events_t events() {
         events_t all;
         int event;
 
-        if (vqp_take_qps_event(&m_vqp)) {
-            all.push_back(QPS);
-        }
         while ((event = vqp_next_event(&m_vqp)) != VQP_EVENT_NONE) {
-            all.push_back(event);
+            if (event != VQP_EVENT_TIMER) {
+                all.push_back(event);
+            }
             if (event == VQP_EVENT_RELEASE) {
                 break;
             }
@@ -140,8 +141,6 @@ protected:
 
     static const uint64_t MSEC = 1000000; /* ns */
 
-    enum { QPS = 1000 }; /* vqp_take_qps_event() among the events */
-
     vqp_sge_t            m_sge[2];
     vqp_frag_t           m_frag;
     std::vector<char>    m_ring, m_rx_cells;
@@ -192,7 +191,8 @@ TEST_F(vqp, that_failed_does_not_become_live) {
 TEST_F(vqp, fails_once_and_with_the_first_status) {
     open();
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}),
+              events());
     vqp_fail(&m_vqp, VQP_ERR_RESET);
     EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
     EXPECT_EQ(events_t(), events());
@@ -202,7 +202,8 @@ TEST_F(vqp, fails_before_it_is_connected) {
     create();
     vqp_open(&m_vqp);
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}),
+              events());
     EXPECT_TRUE(next().empty());
 }
 
@@ -212,7 +213,8 @@ TEST_F(vqp, what_is_canceled_is_marked_so) {
     rma(VQP_KIND_PUT, 8, &u[0]);
     vqp_cancel(&m_vqp);
     EXPECT_EQ(VQP_STATE_FAILED, m_vqp.state);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}),
+              events());
     EXPECT_TRUE(m_vqp.canceled);
     EXPECT_EQ(std::vector<void*>{&u[0]}, reported(VQP_ERR_CANCELED));
     vqp_cancel(&m_vqp);
@@ -225,7 +227,8 @@ TEST_F(vqp, a_cancel_does_not_take_a_failure_back) {
     vqp_cancel(&m_vqp);
     EXPECT_FALSE(m_vqp.canceled);
     EXPECT_EQ(VQP_ERR_TIMEOUT, m_vqp.status);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}),
+              events());
 }
 
 TEST_F(vqp, a_release_ends_in_draining_from_any_state) {
@@ -249,7 +252,7 @@ TEST_F(vqp, a_release_ends_in_draining_from_any_state) {
         all_recvs_back();
         EXPECT_EQ((from == VQP_STATE_FAILED) ?
                   events_t({VQP_EVENT_STATE, VQP_EVENT_RELEASE}) :
-                  events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_RELEASE}),
+                  events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_RELEASE}),
                   events());
     }
 }
@@ -280,7 +283,8 @@ TEST_F(vqp, a_peer_that_closes_is_noticed_by_the_next_use) {
     vqp_use(&m_vqp);
     EXPECT_EQ(VQP_STATE_FAILED, m_vqp.state);
     EXPECT_EQ(VQP_ERR_RESET, m_vqp.status);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}),
+              events());
 }
 
 TEST_F(vqp, a_use_means_nothing_in_other_states) {
@@ -332,7 +336,7 @@ TEST_F(vqp, one_without_an_endpoint_that_fails_is_released) {
         } else {
             vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
         }
-        EXPECT_TRUE(vqp_take_qps_event(&m_vqp));
+        EXPECT_TRUE(take(VQP_EVENT_QPS));
         vqp_qps_failed(&m_vqp);
         EXPECT_EQ(VQP_STATE_DRAINING, m_vqp.state);
         EXPECT_EQ(events_t({VQP_EVENT_STATE}), events());
@@ -352,7 +356,7 @@ TEST_F(vqp, one_with_an_endpoint_that_fails_is_released_when_that_closes) {
         if (by_conn != 1) {
             vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
         }
-        EXPECT_TRUE(vqp_take_qps_event(&m_vqp));
+        EXPECT_TRUE(take(VQP_EVENT_QPS));
         vqp_qps_failed(&m_vqp);
         if (by_conn == 0) { /* it was on its way */
             vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 0, 0);
@@ -393,7 +397,7 @@ TEST_F(vqp, events_for_the_log_come_first_and_events_for_users_last) {
     open();
     vqp_refuse(&m_vqp);
     recv((PEER_FIRST + m_cfg.fsn_window) & VQP_FSN_MASK, 1);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_BROKEN,
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_BROKEN,
                         VQP_EVENT_FIRST_IMM, VQP_EVENT_RESUME,
                         VQP_EVENT_FAILED}), events());
     EXPECT_EQ(1u, m_vqp.broken.path);
@@ -519,7 +523,7 @@ TEST_F(vqp, receives_that_could_not_be_posted_fail_it_and_are_not_waited_for) {
     release();
     for (int i = 0; i < RECVS - 3; ++i) {
         EXPECT_EQ(events().back() == VQP_EVENT_RELEASE, false);
-        m_vqp.todo |= VQP_TODO_STATE; /* so that back() has something */
+        vqp_set_event(&m_vqp, VQP_EVENT_STATE); /* so that back() has something */
         EXPECT_EQ(0, vqp_recv_used(&m_vqp, &m_paths[0]));
     }
     EXPECT_EQ(+VQP_EVENT_RELEASE, events().back());
@@ -643,7 +647,8 @@ TEST_F(vqp, of_a_batch_each_path_fails_from_its_own_frag_on) {
     EXPECT_EQ(1, vqp_path_outstanding(&m_paths[1]));
     EXPECT_EQ(0, vqp_path_outstanding(&m_paths[2]));
     EXPECT_EQ(2, vqp_path_outstanding(&m_paths[3]));
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_FAILED}),
+              events());
 
     /* Path 1 has lost the CQE that would confirm the rest; the others have one */
     EXPECT_TRUE(next().empty());
@@ -688,14 +693,29 @@ TEST_F(vqp, a_drain_nop_that_can_not_be_posted_gives_its_path_up) {
     EXPECT_EQ(0u, vqp_tx_outstanding(&m_tx));
 }
 
+/* The one that is due is taken, whatever is due before it, and stays taken */
+TEST_F(vqp, an_event_may_be_taken_ahead_of_the_others) {
+    open();
+    vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
+    vqp_set_event(&m_vqp, VQP_EVENT_TIMER);
+    EXPECT_FALSE(take(VQP_EVENT_CLOSED));
+    EXPECT_TRUE(take(VQP_EVENT_TIMER));
+    EXPECT_FALSE(take(VQP_EVENT_TIMER));
+    EXPECT_EQ(VQP_EVENT_QPS, vqp_next_event(&m_vqp));
+    EXPECT_FALSE(take(VQP_EVENT_QPS));
+    EXPECT_EQ(VQP_EVENT_STATE, vqp_next_event(&m_vqp));
+    EXPECT_EQ(VQP_EVENT_FAILED, vqp_next_event(&m_vqp));
+    EXPECT_EQ(VQP_EVENT_NONE, vqp_next_event(&m_vqp));
+}
+
 TEST_F(vqp, drain_nops_wait_for_the_queue_pairs) {
     open();
     rma(VQP_KIND_PUT, 8, &u[0], 0);
     next();
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
     EXPECT_TRUE(next().empty());
-    EXPECT_TRUE(vqp_take_qps_event(&m_vqp));
-    EXPECT_FALSE(vqp_take_qps_event(&m_vqp));
+    EXPECT_TRUE(take(VQP_EVENT_QPS));
+    EXPECT_FALSE(take(VQP_EVENT_QPS));
     vqp_qps_failed(&m_vqp);
     EXPECT_EQ(1u, next().size());
     EXPECT_TRUE(next().empty());
@@ -723,7 +743,7 @@ TEST_F(vqp, paths_are_destroyed_before_it_is_connected) {
     create();
     release();
     vqp_path_destroyed(&m_vqp, 0);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE}), events());
     vqp_path_destroyed(&m_vqp, 1);
     EXPECT_EQ(events_t({VQP_EVENT_RELEASE}), events());
 }
@@ -793,9 +813,9 @@ TEST_F(vqp, a_close_of_an_idle_one_is_over_at_once) {
     open();
     EXPECT_EQ(0, vqp_close(&m_vqp));
     EXPECT_EQ(VQP_OWNER_CLOSING, m_vqp.owner);
-    EXPECT_TRUE(vqp_take_closed_event(&m_vqp));
+    EXPECT_TRUE(take(VQP_EVENT_CLOSED));
     EXPECT_EQ(VQP_OWNER_NONE, m_vqp.owner);
-    EXPECT_FALSE(vqp_take_closed_event(&m_vqp));
+    EXPECT_FALSE(take(VQP_EVENT_CLOSED));
     EXPECT_EQ(events_t(), events());
     EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
 }
@@ -855,8 +875,8 @@ TEST_F(vqp, a_close_cancels_what_uses_memory_of_the_user) {
     op->user_kind = 0;
     EXPECT_EQ(nullptr, vqp_cancel_next(&m_vqp, &iter));
 
-    EXPECT_TRUE(vqp_take_qps_event(&m_vqp));
-    EXPECT_TRUE(vqp_take_closed_event(&m_vqp));
+    EXPECT_TRUE(take(VQP_EVENT_QPS));
+    EXPECT_TRUE(take(VQP_EVENT_CLOSED));
     *(uint64_t*)(uintptr_t)frags[0].sge[0].addr = 4711;
     vqp_on_send(&m_vqp, frags[0].path, frags[0].slot); /* it was executed */
     EXPECT_TRUE(reported().empty());
@@ -885,7 +905,7 @@ TEST_F(vqp, a_close_after_the_peer_closed_fails_it) {
     vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
     EXPECT_EQ(1, vqp_close(&m_vqp));
     EXPECT_EQ(VQP_STATE_FAILED, m_vqp.state);
-    EXPECT_TRUE(vqp_take_closed_event(&m_vqp));
+    EXPECT_TRUE(take(VQP_EVENT_CLOSED));
 }
 
 TEST_F(vqp, a_failure_ends_a_close_that_waits) {
@@ -894,7 +914,7 @@ TEST_F(vqp, a_failure_ends_a_close_that_waits) {
     EXPECT_EQ(0, vqp_close(&m_vqp));
     auto nops = next();
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE, VQP_EVENT_CLOSED,
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE, VQP_EVENT_CLOSED,
                         VQP_EVENT_FAILED}), events());
     EXPECT_EQ(VQP_OWNER_NONE, m_vqp.owner);
 
@@ -923,7 +943,7 @@ TEST_F(vqp, a_release_waits_for_sends_and_receives) {
     rma(VQP_KIND_PUT, 8, nullptr);
     auto frags = next();
     release();
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE}), events());
     m_paths[0].recv_used = RECVS;
     m_paths[1].recv_used = RECVS - 1;
     EXPECT_EQ(events_t(), events());
@@ -938,7 +958,7 @@ TEST_F(vqp, a_release_reports_nothing_to_users) {
     open();
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
     release();
-    EXPECT_EQ(events_t({QPS, VQP_EVENT_STATE}), events());
+    EXPECT_EQ(events_t({VQP_EVENT_QPS, VQP_EVENT_STATE}), events());
 }
 
 /* ---- time ---- */
@@ -948,12 +968,12 @@ TEST_F(vqp, a_gap_beyond_its_limit_fails_it) {
     open();
     EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
     recv(PEER_FIRST + 1);
-    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+    EXPECT_TRUE(take(VQP_EVENT_TIMER));
     EXPECT_EQ(0u, vqp_next_timeout(&m_vqp));
     vqp_on_time(&m_vqp, 2000, 1); /* seen first */
     EXPECT_EQ(2010u, vqp_next_timeout(&m_vqp));
     recv(PEER_FIRST + 2);
-    EXPECT_FALSE(vqp_take_timer_event(&m_vqp)); /* it is known */
+    EXPECT_FALSE(take(VQP_EVENT_TIMER)); /* it is known */
     vqp_on_time(&m_vqp, 2080, 1);
     EXPECT_EQ(VQP_STATE_LIVE, m_vqp.state);
     vqp_on_time(&m_vqp, 2100, 0); /* it may be in a completion queue */
@@ -970,7 +990,7 @@ TEST_F(vqp, a_gap_that_is_filled_stops_its_timer_until_the_next_one) {
     open();
     for (uint32_t first = PEER_FIRST; first != PEER_FIRST + 6; first += 2) {
         recv(first + 1);
-        EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+        EXPECT_TRUE(take(VQP_EVENT_TIMER));
         vqp_on_time(&m_vqp, 1000, 1);
         recv(first);
         vqp_on_time(&m_vqp, 99000, 1);
@@ -984,7 +1004,7 @@ TEST_F(vqp, a_gap_that_is_filled_stops_its_timer_until_the_next_one) {
 TEST_F(vqp, a_gap_without_a_limit_is_not_looked_at) {
     open();
     recv(PEER_FIRST + 1);
-    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
+    EXPECT_FALSE(take(VQP_EVENT_TIMER));
     EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
@@ -994,7 +1014,7 @@ TEST_F(vqp, a_duplicate_starts_no_timer) {
     open();
     recv(PEER_FIRST);
     recv(PEER_FIRST);
-    EXPECT_FALSE(vqp_take_timer_event(&m_vqp));
+    EXPECT_FALSE(take(VQP_EVENT_TIMER));
 }
 
 TEST_F(vqp, a_passive_one_checks_its_peer_after_silence) {
@@ -1049,8 +1069,8 @@ TEST_F(vqp, the_probes_begin_with_the_end_of_the_endpoint) {
     m_probe = 80;
     open();
     EXPECT_EQ(0, vqp_close(&m_vqp));
-    EXPECT_TRUE(vqp_take_closed_event(&m_vqp));
-    EXPECT_TRUE(vqp_take_timer_event(&m_vqp));
+    EXPECT_TRUE(take(VQP_EVENT_CLOSED));
+    EXPECT_TRUE(take(VQP_EVENT_TIMER));
     EXPECT_EQ(0u, vqp_next_timeout(&m_vqp));
 }
 

@@ -308,10 +308,13 @@ void vqp::drain()
 
 void vqp::handle_failure()
 {
-    if (!vqp_take_qps_event(&core)) {
-        return;
+    if (vqp_take_event(&core, VQP_EVENT_QPS)) {
+        fail_qps();
     }
+}
 
+void vqp::fail_qps()
+{
     owner.w.trace("%s: fails, status %d", name().c_str(), core.status);
     check_cause();
     ready        = false;
@@ -452,7 +455,7 @@ void vqp::tx_progress()
     if (core.tx.clock.deferred) {
         owner.defer(*this);
     }
-    if (vqp_take_timer_event(&core)) {
+    if (vqp_take_event(&core, VQP_EVENT_TIMER)) {
         set_timer();
     }
 }
@@ -519,10 +522,11 @@ void vqp::close()
         handle_failure();
         cancel_all();
     } else {
-        sent->closing = !(core.todo & VQP_TODO_CLOSED) && !core.tx.closed;
+        sent->closing = !vqp_has_event(&core, VQP_EVENT_CLOSED) &&
+                        !core.tx.closed;
         tx_progress();
     }
-    if (vqp_take_closed_event(&core)) {
+    if (vqp_take_event(&core, VQP_EVENT_CLOSED)) {
         closed();
     }
     schedule();

@@ -136,6 +136,7 @@ private:
     void post(vqp_batch_t &batch);
     void drain();
     void handle_failure();
+    void fail_qps();
     void handle_events();
     bool handle_path_event(vqp_event_t event);
     void quiesce(vqp_path_t &path);

@@ -196,6 +196,9 @@ void vqp::handle_events()
         vqp_event_t event = vqp_next_event(&core);
 
         switch (event) {
+        case VQP_EVENT_QPS:
+            fail_qps();
+            break;
         case VQP_EVENT_STATE:
             owner.w.trace("%s: %s -> %s", name().c_str(),
                           vqp_state_name(core.logged),
@@ -216,6 +219,9 @@ void vqp::handle_events()
             break;
         case VQP_EVENT_FAILED:
             report_failure();
+            break;
+        case VQP_EVENT_TIMER:
+            set_timer();
             break;
         case VQP_EVENT_RELEASE:
             if (!is_scheduled && !cm_end) {

@@ -229,7 +229,7 @@ void vqp::set_timer(uint64_t pause)
 {
     uint64_t next = vqp_next_timeout(&core);
 
-    (void)vqp_take_timer_event(&core);
+    (void)vqp_take_event(&core, VQP_EVENT_TIMER);
     if (next < m_timer) {
         m_timer = std::max(next, owner.w.now + pause);
         owner.w.at(m_timer, EV_TIMER, id);

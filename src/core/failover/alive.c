@@ -110,7 +110,7 @@ void vqp_alive_on_timer(vqp_t *vqp, uint64_t now)
         vqp_alive_start(vqp, now);
     } else {
         vqp->alive.due = now + vqp->alive.interval; /* if no ping is sent */
-        vqp->todo     |= VQP_TODO_PING;
+        vqp_set_event(vqp, VQP_EVENT_PING);
     }
 }
 

@@ -59,10 +59,11 @@ void vqp_fail(vqp_t *vqp, vqp_status_t status)
     }
 
     vqp->status = status;
-    vqp->todo  |= VQP_TODO_QPS | VQP_TODO_FAILED;
+    vqp_set_event(vqp, VQP_EVENT_QPS);
+    vqp_set_event(vqp, VQP_EVENT_FAILED);
     if (vqp->owner == VQP_OWNER_CLOSING) {
         vqp_cover(VQP_FAIL_CLOSING);
-        vqp->todo |= VQP_TODO_CLOSED;
+        vqp_set_event(vqp, VQP_EVENT_CLOSED);
     }
 
     if (vqp_is_connected(vqp)) {

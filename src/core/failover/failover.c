@@ -323,7 +323,7 @@ static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
     vqp_alive_init(vqp);
     vqp->silence.due = 0; /* run the timer now: the outage is over */
     vqp_path_set_state(vqp, path, VQP_PATH_UP);
-    vqp->todo |= VQP_TODO_RESUME; /* there is room again */
+    vqp_set_event(vqp, VQP_EVENT_RESUME); /* there is room again */
 }
 
 /* A nop probes the data path: the path messages may take another route */
@@ -478,7 +478,7 @@ vqp_event_t vqp_path_next_event(vqp_t *vqp)
     vqp_path_t *path;
     uint32_t i;
 
-    for (i = 0; (vqp->todo & VQP_TODO_PATHS) && (i < vqp->tx.paths.count); ++i) {
+    for (i = 0; vqp_has_event(vqp, VQP_EVENT_PATHS) && (i < vqp->tx.paths.count); ++i) {
         path = &vqp->tx.paths.list[i];
         if (path->fo.todo != 0) {
             vqp->event_path = (uint8_t)i;
@@ -488,6 +488,6 @@ vqp_event_t vqp_path_next_event(vqp_t *vqp)
         }
     }
 
-    vqp->todo &= ~(uint32_t)VQP_TODO_PATHS;
+    vqp_clear_event(vqp, VQP_EVENT_PATHS);
     return VQP_EVENT_NONE;
 }

@@ -11,7 +11,7 @@
 static inline void vqp_path_post(vqp_t *vqp, vqp_path_t *path, unsigned todo)
 {
     path->fo.todo |= (uint8_t)todo;
-    vqp->todo     |= VQP_TODO_PATHS;
+    vqp_set_event(vqp, VQP_EVENT_PATHS);
 }
 
 /** Change the state; the owner logs it. */

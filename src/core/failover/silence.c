@@ -43,7 +43,7 @@ void vqp_silence_start(vqp_t *vqp)
     vqp->tx.slow       &= ~(uint32_t)VQP_TX_QUIET;
     vqp->silence.due    = 0;
     vqp->silence.looked = 0;
-    vqp->todo          |= VQP_TODO_TIMER;
+    vqp_set_event(vqp, VQP_EVENT_TIMER);
 }
 
 /* The result of a look at all paths */

@@ -26,7 +26,7 @@
 void vqp_silence_init(vqp_t *vqp);
 
 /** The first frag was posted while none was in flight: look from now on. The first look
- *  is due at once. VQP_TODO_TIMER is set. */
+ *  is due at once. VQP_EVENT_TIMER is due. */
 void vqp_silence_start(vqp_t *vqp);
 
 /**
