@@ -48,7 +48,7 @@
     _(TRIM_KEPT, "a path fails, and frags have to be replayed") \
     _(TRIM_EXECUTED, "a path fails, and the peer has executed some frags") \
     _(REPLAY_MOVES_BIT, "a fence or tail AM continues on another path") \
-    _(REPLAY_JOINS, "a replay is added to that of its target, which failed") \
+    _(REPLAY_GIVEN_BACK, "the target of a replay has failed: frags return to their path") \
     _(REPLAY_HOLDS, "a nop waits for READs in place of a frag that has ended") \
     _(REPLAY_NO_PATH, "a replay finds no path") \
     _(REPLAY_NO_ROOM, "a replay waits for room") \

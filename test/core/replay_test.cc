@@ -5,6 +5,7 @@
 #include "failkit.h"
 
 #include <cstring>
+#include <set>
 
 namespace {
 
@@ -464,8 +465,11 @@ TEST_F(replay, follows_when_the_second_path_dies) {
             confirm_all(last);
         }
         ASSERT_EQ(40u, all.size()) << num_paths;
-        second.insert(second.end(), first.begin(), first.end());
-        EXPECT_EQ(ops(second), ops(all)) << num_paths;
+        /* The first path to be up, or to be asked, begins */
+        auto &begin = (num_paths == 2) ? first : second;
+        auto &end   = (num_paths == 2) ? second : first;
+        begin.insert(begin.end(), end.begin(), end.end());
+        EXPECT_EQ(ops(begin), ops(all)) << num_paths;
         EXPECT_EQ(40u, done().size());
     }
 }
@@ -507,12 +511,80 @@ TEST_F(replay, keeps_the_order_when_the_paths_die_in_turn) {
     ASSERT_EQ(8u, next().size()); /* 0 .. 7 are on path 1, */
     die(1, msn(20));              /* and not executed */
     revive(0);
-    auto some = next();           /* the rest has joined them */
+    auto some = next();           /* they are back in front of the rest */
     ASSERT_EQ(20u, some.size());
     EXPECT_EQ(ops(first), ops(some));
     die(0, msn(0));
     revive(0);
     EXPECT_EQ(ops(first), ops(next()));
+}
+
+/* Path 2 replays path 0, has no credit for all of its READs, and dies. Path 1 waits
+ * behind path 0. Wherever they go then, and whoever comes back: the frags of a path go to
+ * one path, in their order. */
+TEST_F(replay, the_frags_of_a_path_never_go_to_two) {
+    m_reads_max = 4;
+    m_depth     = 30;
+    m_num_ops   = 128;
+    open(4);
+    std::vector<std::vector<vqp_frag_t>> was;
+    for (const char *ops : {"GPGPGPGPPPPPPPPPPPPPPPPPP", "PPGPGPGPPPPPPPPPPPPPPPPPP",
+                            "GPGPGPPPPPPPPPP"}) {
+        was.push_back(only((unsigned)was.size(), [&] {
+            for (; *ops != 0; ++ops) {
+                rma((*ops == 'G') ? VQP_KIND_GET : VQP_KIND_PUT, 64);
+            }
+        }));
+    }
+    vqp_set_path_up(&m_vqp, 3, 0);
+    die(0, msn(0));
+    die(1, msn(0));
+    EXPECT_EQ(2u, on_path(next(), 2)); /* with its own READs it has four now */
+    EXPECT_EQ(4u, path(2).reads);
+    die(2, msn(0));
+    vqp_set_path_up(&m_vqp, 3, 1);
+    auto all = next();
+    EXPECT_EQ(all.size(), on_path(all, 3));
+    revive(2);
+    do {
+        auto more = next();
+        all.insert(all.end(), more.begin(), more.end());
+    } while (confirm_all(2) + confirm_all(3) > 0);
+
+    for (auto &frags : was) {
+        auto expected = ops(frags);
+        std::vector<vqp_op_t*> came;
+        std::set<unsigned> paths;
+        for (const vqp_frag_t &frag : all) {
+            if (std::count(expected.begin(), expected.end(), frag.op)) {
+                came.push_back(frag.op);
+                paths.insert(frag.path->index);
+            }
+        }
+        EXPECT_EQ(expected, came);
+        EXPECT_EQ(1u, paths.size());
+    }
+}
+
+/* Those that the target has executed are not sent again, and those that were its own stay
+ * there */
+TEST_F(replay, a_target_that_dies_gives_back_what_it_has_not_executed) {
+    open(3);
+    vqp_set_path_up(&m_vqp, 2, 0);
+    auto first = puts(0, 20, u);
+    auto own   = puts(1, 15);
+    die(0, msn(0));
+    auto some = next();
+    ASSERT_EQ(13u, on_path(some, 1));
+    EXPECT_EQ(7, path(0).fo.replay_end - path(0).fo.replay);
+    die(1, msn(15 + 5));
+    EXPECT_EQ(users_t({&u[0], &u[1], &u[2], &u[3], &u[4]}), done());
+    EXPECT_EQ(15, path(0).fo.replay_end - path(0).fo.replay);
+    EXPECT_FALSE(vqp_path_has_replay(&path(1)));
+    vqp_set_path_up(&m_vqp, 2, 1);
+    auto is = ops(next()), expected = ops(first);
+    expected.erase(expected.begin(), expected.begin() + 5);
+    EXPECT_EQ(expected, is);
 }
 
 TEST_F(replay, a_path_that_dies_again_and_again_loses_nothing) {

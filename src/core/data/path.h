@@ -136,6 +136,8 @@ typedef struct vqp_failover {
     uint16_t       posted;      /* slot behind the newest frag that was posted */
     uint16_t       replay;      /* slots [replay, replay_end): frags of earlier */
     uint16_t       replay_end;  /* epochs that wait for their replay */
+    uint16_t       target_slot; /* of the target: what was sent there before, from this
+                                   slot on, is of this path */
     uint16_t       seen;        /* path->head at the last look */
     uint16_t       wrs_seen;    /* path->tail up to which wrs and packets count */
     uint32_t       wrs;         /* work requests posted in this epoch */

@@ -39,7 +39,8 @@ void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
     entry->kind = VQP_KIND_DONE;
     if (is_behind_read && (entry->flags & VQP_INFLIGHT_FENCED)) {
         vqp_cover(REPLAY_HOLDS);
-        vqp_replay_make_nop(entry, VQP_INFLIGHT_FENCED);
+        vqp_replay_make_nop(entry, entry->flags & (VQP_INFLIGHT_FENCED |
+                                                   VQP_INFLIGHT_REPLAYED));
     }
 }
 
@@ -118,8 +119,23 @@ static int vqp_replay_may_use(const vqp_path_t *path, const vqp_path_t *to)
            ((to == path) || !vqp_path_has_replay(to));
 }
 
+vqp_path_t *vqp_replay_source(vqp_tx_t *tx, const vqp_path_t *to)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        path = &tx->paths.list[i];
+        if ((path->fo.target == to->index) && (path != to)) {
+            return path;
+        }
+    }
+
+    return NULL;
+}
+
 /* The path that replays frags of @a path: itself if it is UP again, since it is idle;
- * else the one that is expected to be idle first */
+ * else the one that is expected to be idle first, unless it replays another one */
 static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
 {
     vqp_want_t want = {.cap  = UINT64_MAX,
@@ -140,8 +156,9 @@ static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
     if (vqp_replay_has_atomic(path)) {
         want.needs = tx->limits.amo_needs;
     }
-    return vqp_sched_pick(VQP_SCHED_LEFT, tx->paths.list, tx->paths.count, &next,
-                          &want, NULL);
+    to = vqp_sched_pick(VQP_SCHED_LEFT, tx->paths.list, tx->paths.count, &next,
+                        &want, NULL);
+    return ((to != NULL) && (vqp_replay_source(tx, to) == NULL)) ? to : NULL;
 }
 
 /* Each path in *bits is to send an immediate behind its frags. Those of @a from were
@@ -177,30 +194,6 @@ static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
 
     path->fo.target = VQP_PATH_NONE;
     vqp_tx_link_paths(tx); /* it may take frags again */
-}
-
-/* The target has failed too, with some of the frags in flight: the rest waits behind
- * these, on the target */
-static void vqp_replay_join(vqp_tx_t *tx, vqp_path_t *path)
-{
-    vqp_path_t *to = &tx->paths.list[path->fo.target];
-    uint16_t count = (uint16_t)(path->fo.replay_end - path->fo.replay);
-
-    if ((to == path) || (to->fo.state == VQP_PATH_QUIESCE) ||
-        ((to->fo.state == VQP_PATH_DRAINED) && !to->fo.trimmed) ||
-        !vqp_path_has_replay(to) || (to->head != to->tail) ||
-        ((uint16_t)(to->tail - to->fo.replay) + count >= to->mask)) {
-        return;
-    }
-
-    vqp_cover(REPLAY_JOINS);
-    for (; vqp_path_has_replay(path); ++path->fo.replay) {
-        *vqp_path_at(to, to->tail++) = *vqp_path_at(path, path->fo.replay);
-    }
-    to->head           = to->signaled = to->tail;
-    to->fo.replay_end  = to->tail;
-    to->fo.wrs_seen    = to->tail; /* none of these was posted there */
-    vqp_replay_done(tx, path, to->index);
 }
 
 /* ---- replay ---- */
@@ -267,6 +260,18 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     return entry.kind == VQP_KIND_CREDIT;
 }
 
+/* The replay goes to @a to. Note from where on, within the frags that are in flight there:
+ * numbers of slots wrap */
+static void vqp_replay_bind(vqp_path_t *path, const vqp_path_t *to)
+{
+    if (path->fo.target == VQP_PATH_NONE) {
+        path->fo.target      = to->index;
+        path->fo.target_slot = to->tail;
+    } else if ((int16_t)(to->head - path->fo.target_slot) > 0) {
+        path->fo.target_slot = to->head;
+    }
+}
+
 /* Replay the frags of one path. Returns 1 if a credit update was among them. */
 static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
                            const vqp_credit_t *credit)
@@ -300,7 +305,7 @@ static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
         }
 
         vqp_cover_if(to == path, REPLAY_SELF);
-        path->fo.target = to->index;
+        vqp_replay_bind(path, to);
         control |= vqp_replay_frag(tx, batch, path, to, credit);
     }
 
@@ -315,13 +320,6 @@ int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit)
     int is_left = 0;
     vqp_path_t *path, *to;
     uint32_t i;
-
-    for (i = 0; i < tx->paths.count; ++i) {
-        path = &tx->paths.list[i];
-        if (vqp_path_has_replay(path) && (path->fo.target != VQP_PATH_NONE)) {
-            vqp_replay_join(tx, path);
-        }
-    }
 
     for (i = 0; i < tx->paths.count; ++i) {
         path = &tx->paths.list[i];

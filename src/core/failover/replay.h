@@ -5,7 +5,10 @@
  *
  * The frags that wait keep their slots [fo.replay, fo.replay_end) of the path's inflight
  * array, in posting order. All are replayed on one path, in that order: a fence, the last
- * immediate of a tail AM, and a vqp with one path rely on the order of a queue pair.
+ * immediate of a tail AM, and a vqp with one path rely on the order of a queue pair. If
+ * that path fails before all were sent, those that it has not executed return to their
+ * slots, which nothing else has used meanwhile. So they need no other memory, and may go
+ * to another path together. A path replays one other path at a time.
  */
 #ifndef VQP_CORE_FAILOVER_REPLAY_H
 #define VQP_CORE_FAILOVER_REPLAY_H
@@ -27,6 +30,9 @@ int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit);
  * behind it wait too.
  */
 int vqp_tx_lacks_rail(vqp_tx_t *tx);
+
+/** The other path whose replay goes to @a to, and has not ended; else NULL. */
+vqp_path_t *vqp_replay_source(vqp_tx_t *tx, const vqp_path_t *to);
 
 /**
  * Return the path's credits that a frag has taken (@a sign -1), while it waits, or take

@@ -123,17 +123,33 @@ static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
     }
 }
 
-/* All frags of other paths that were replayed on @a path were executed: the rest may be
- * replayed on any path */
-static void vqp_replay_unbind(vqp_tx_t *tx, const vqp_path_t *path)
+/* The path has replayed another one, and failed before all was sent: what it has not
+ * executed waits there again, in front of the rest. Returns how many frags that are. */
+static unsigned vqp_trim_give_back(vqp_tx_t *tx, vqp_path_t *path)
 {
-    uint32_t i;
+    vqp_path_t *source = vqp_replay_source(tx, path);
+    unsigned count     = 0;
+    vqp_inflight_t *entry;
+    uint16_t slot;
 
-    for (i = 0; i < tx->paths.count; ++i) {
-        if (tx->paths.list[i].fo.target == path->index) {
-            tx->paths.list[i].fo.target = VQP_PATH_NONE;
+    if (source == NULL) {
+        return 0;
+    }
+
+    for (slot = path->tail; slot != path->head; ) {
+        entry = vqp_path_at(path, --slot);
+        if (((int16_t)(slot - source->fo.target_slot) >= 0) &&
+            (entry->flags & VQP_INFLIGHT_REPLAYED) &&
+            (entry->kind != VQP_KIND_DONE)) {
+            *vqp_path_at(source, --source->fo.replay) = *entry;
+            entry->kind = VQP_KIND_DONE;
+            ++count;
         }
     }
+
+    vqp_cover_if(count > 0, REPLAY_GIVEN_BACK);
+    source->fo.target = VQP_PATH_NONE;
+    return count;
 }
 
 static void vqp_trim_reverse(vqp_path_t *path, uint16_t begin, uint16_t end)
@@ -214,6 +230,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
         vqp_replay_end(tx, path, entry, status, reads > 0);
     }
 
+    kept -= vqp_trim_give_back(tx, path);
     if (had_replay) {
         vqp_trim_reorder(path);
     }
@@ -232,7 +249,6 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     }
     if (kept == 0) {
         path->fo.replay = path->tail;
-        vqp_replay_unbind(tx, path);
     }
     vqp_path_stop(path);
     vqp_tx_advance_both(tx);
