@@ -149,7 +149,10 @@ typedef struct vqp {
         uint64_t activity;     /* ams_rx + ops at the last look */
         uint64_t since;        /* ns: last look that saw activity */
     } idle;                    /* a vqp without traffic */
-    uint64_t     outage_since; /* ns */
+    uint64_t     outage_since; /* ns, plus time that does not count */
+    uint64_t     acked_at;     /* ns: last acknowledgement while something is in flight
+                                  or no path is UP, plus time that does not count; 0:
+                                  nothing is waited for. failover.outage counts from it */
     uint64_t     all_down;     /* ns: since then no path is UP; 0: some is */
     uint64_t     path_received; /* ns: last path message of the peer, or begin of the
                                    outage */

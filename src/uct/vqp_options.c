@@ -259,7 +259,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(slow_path), UCS_CONFIG_TYPE_TIME_UNITS},
 
     {"OUTAGE_TIMEOUT", "5s",
-     "With failover: time without a sign of life of the peer, and without any path,\n"
+     "With failover: time without any path, and without an acknowledgement of the peer,\n"
      "after which the endpoint fails. It fails earlier if the peer has died:\n"
      "docs/failover.md.",
      UCT_VQP_OPTION(outage_timeout), UCS_CONFIG_TYPE_TIME},

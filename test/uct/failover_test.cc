@@ -318,6 +318,30 @@ INSTANTIATE_TEST_SUITE_P(all, failover_test, ::testing::Values(
         variant("3", "spray", "any"), variant("8", "tail", "any")),
         variant_name);
 
+/* Path messages pass, so that the path is rebuilt again and again, and no data does */
+TEST_F(failover_fixture, a_path_that_takes_no_data_is_an_outage)
+{
+    completion comp;
+    uct_iov_t iov;
+
+    for (const char *num_paths : {"1", "2"}) {
+        start({{"NUM_PATHS", num_paths}, {"TIMEOUT", "5ms"}, {"RETRY_COUNT", "1"},
+               {"OUTAGE_TIMEOUT", "400ms"}});
+        comp = completion();
+        iov  = source->iov(0, 100);
+        faults("lose op=RDMA_WRITE count=all");
+        ASSERT_EQ(UCS_INPROGRESS,
+                  uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(),
+                                   &comp.super));
+        EXPECT_TRUE(until([&] { return (comp.calls == 1) && (ab->errors == 1); }));
+        EXPECT_EQ(UCS_ERR_ENDPOINT_TIMEOUT, ab->error);
+        faults("");
+        close();
+        EXPECT_GT(stats_sum(stats.name, "path_downs"), 2u);
+        EXPECT_EQ(0u, stats_sum(stats.name, "path_ups"));
+    }
+}
+
 /* One side alone has the option: paths are not rebuilt */
 TEST_F(uct_test, without_failover_on_both_sides_an_endpoint_fails_with_a_path)
 {

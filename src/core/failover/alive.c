@@ -70,10 +70,13 @@ void vqp_alive_wait(vqp_t *vqp, uint64_t now)
 void vqp_alive_look(vqp_t *vqp, uint64_t now, int has_progress, int is_busy)
 {
     if (has_progress) {
+        vqp->acked_at = now;
         vqp_alive_seen(vqp, now);
     } else if (is_busy) {
+        vqp->acked_at = (vqp->acked_at == 0) ? now : vqp->acked_at;
         vqp_alive_wait(vqp, now);
     } else if (!(vqp->tx.slow & VQP_TX_REPLAY)) {
+        vqp->acked_at = 0;
         vqp_alive_init(vqp); /* all paths are UP, and nothing is in flight */
     }
 }

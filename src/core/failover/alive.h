@@ -3,14 +3,14 @@
  * failover.outage, since a port may flap. It does not wait for a process that has died.
  * Part of the failover; all times in ns. Pure: libc only.
  *
- * The wait begins at the last sign of life of the peer: a completion, an immediate or a
+ * The wait for a sign of life begins at the last one: a completion, an immediate or a
  * control datagram. Time in which progress was not called does not count.
  *
  * While the peer is silent on all paths, control datagrams ping it at growing intervals,
  * and with it another process of its host, the witness (connping.h). The peer is dead if
  * RC has given up a path to it, and only the witness has answered several pings in a row.
- * A peer that answers is alive, even if its program does not call progress: the vqp waits
- * for it.
+ * A peer that answers is alive. Whether it can be reached is another question: an outage
+ * lasts until a path is UP.
  */
 #ifndef VQP_CORE_FAILOVER_ALIVE_H
 #define VQP_CORE_FAILOVER_ALIVE_H

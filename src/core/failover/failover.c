@@ -320,6 +320,7 @@ static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
     path->fo.mover = VQP_MOVER_NONE;
     path->fo.slow  = 0;
     vqp->in_outage = 0;
+    vqp->acked_at  = 0;
     vqp_alive_init(vqp);
     vqp->silence.due = 0; /* run the timer now: the outage is over */
     vqp_path_set_state(vqp, path, VQP_PATH_UP);

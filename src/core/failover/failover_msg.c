@@ -148,6 +148,28 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
     vqp_path_answer(vqp, path, msg);
 }
 
+/* No path could come up for @a skipped ns: they do not count as time of an outage */
+static void vqp_path_extend_outage(vqp_t *vqp, uint64_t skipped, uint64_t now)
+{
+    vqp->outage_since = vqp_min(vqp->outage_since + skipped, now);
+    if (vqp->acked_at != 0) {
+        vqp->acked_at = vqp_min(vqp->acked_at + skipped, now);
+    }
+}
+
+/* The peer has not called progress for a while. The rail of atomics may be back when it
+ * does. */
+static void vqp_path_on_busy(vqp_t *vqp, uint64_t now)
+{
+    vqp_cover(PATH_PEER_BUSY);
+    if (vqp->in_outage) {
+        vqp_path_extend_outage(vqp, now - vqp->path_received, now);
+    }
+    vqp->path_received = now;
+    vqp->lacks_rail    = 0;
+    vqp_alive_seen(vqp, now);
+}
+
 void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now)
 {
     unsigned index = (msg->type == VQP_WIRE_PATH_DOWN) ?
@@ -158,13 +180,13 @@ void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now)
         return;
     }
 
-    vqp->path_received = now;
-    vqp_alive_seen(vqp, now);
     if (msg->flags & VQP_WIRE_FLAG_BUSY) {
-        vqp_cover(PATH_PEER_BUSY);
-        vqp->lacks_rail = 0; /* the rail may be back when the peer calls progress */
+        vqp_path_on_busy(vqp, now);
         return;
     }
+
+    vqp->path_received = now;
+    vqp_alive_seen(vqp, now);
 
     if (msg->type == VQP_WIRE_PATH_DOWN) {
         vqp_path_on_down(vqp, &vqp->tx.paths.list[index], msg);
@@ -188,11 +210,12 @@ static int vqp_has_path_in(const vqp_t *vqp, vqp_path_state_t state)
     return 0;
 }
 
-/* failover.outage after the last sign of life. The peer gets at least a quarter of it
- * after the last path has failed: RC may have retried for longer */
+/* failover.outage after the last acknowledgement, whatever the peer sends: a path has to
+ * come up. It gets at least a quarter of it after the last path has failed: RC may have
+ * retried for longer */
 static uint64_t vqp_path_outage_end(const vqp_t *vqp)
 {
-    return vqp_max(vqp->alive.since + vqp->failover.outage,
+    return vqp_max(vqp->acked_at + vqp->failover.outage,
                    vqp->outage_since + (vqp->failover.outage / 4));
 }
 
@@ -288,8 +311,8 @@ static void vqp_path_skip_time(vqp_t *vqp, uint64_t now)
     uint64_t skipped = elapsed - vqp_min(elapsed, vqp->failover.hold_max);
 
     vqp->timed_at     = now;
-    vqp->outage_since = vqp_min(vqp->outage_since + skipped, now);
     vqp->lacks_since  = vqp_min(vqp->lacks_since + skipped, now);
+    vqp_path_extend_outage(vqp, skipped, now);
     vqp_alive_skip(vqp, skipped, now);
 }
 
@@ -325,13 +348,12 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
     }
 
     vqp_alive_on_timer(vqp, now);
-    /* RC finds out whether the peer answers a probe */
-    if (vqp_has_path_in(vqp, VQP_PATH_UP) ||
-        vqp_has_path_in(vqp, VQP_PATH_PROBE)) {
+    if (vqp_has_path_in(vqp, VQP_PATH_UP)) {
         vqp->in_outage = 0;
     } else if (!vqp->in_outage) {
         vqp->in_outage    = 1;
         vqp->outage_since = vqp->path_received = now;
+        vqp->acked_at     = (vqp->acked_at == 0) ? now : vqp->acked_at;
         vqp_alive_wait(vqp, now);
     } else if (now >= vqp_path_outage_end(vqp)) {
         vqp_cover(PATH_OUTAGE);
