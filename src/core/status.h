@@ -28,8 +28,9 @@ typedef enum {
     VQP_ERR_CANCELED           = -11, /* ended by the local side */
     VQP_ERR_REMOTE             = -12, /* the remote memory was not accessible */
     VQP_ERR_EXCEEDS_LIMIT      = -13, /* a limit of device or system is met */
-    VQP_ERR_UNDECIDED          = -14  /* whether it was executed, or its result, is
+    VQP_ERR_UNDECIDED          = -14, /* whether it was executed, or its result, is
                                          unknown: the path failed */
+    VQP_ERR_RESPONDER          = -15  /* the peer's queue pair could not execute it */
 } vqp_status_t;
 
 #define vqp_likely(_x)   __builtin_expect(!!(_x), 1)

@@ -189,7 +189,8 @@ void vqp_check(vqp_t *vqp)
 void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
                        vqp_status_t status)
 {
-    if ((status == VQP_ERR_REMOTE) && (vqp->status == VQP_ERR_RESET) &&
+    if (((status == VQP_ERR_REMOTE) || (status == VQP_ERR_RESPONDER)) &&
+        (vqp->status == VQP_ERR_RESET) &&
         vqp_has_event(vqp, VQP_EVENT_FAILED)) {
         /* the peer's RST, a result of the refused request, was handled before */
         vqp->status = status;

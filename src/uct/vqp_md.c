@@ -47,6 +47,7 @@ ucs_status_t uct_vqp_status(vqp_status_t status)
     case VQP_ERR_UNDECIDED:
         return UCS_ERR_IO_ERROR; /* of one operation */
     case VQP_ERR_REMOTE:
+    case VQP_ERR_RESPONDER:
     case VQP_ERR_PROTOCOL:
         return UCS_ERR_CONNECTION_RESET;
     case VQP_ERR_CANCELED:

@@ -24,6 +24,10 @@ static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
     uint32_t posted   = 0;
 
     if (!uct_vqp_path_to_error(vqp, path->index)) {
+        /* It may go on executing what the peer sends, after the count was taken */
+        if (!uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail])) {
+            uct_vqp_drop_qp(vqp, path->index);
+        }
         vqp_path_quiesced(&vqp->core, path, 1, 0);
         return;
     }
@@ -43,7 +47,8 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
     uint32_t count      = 0;
 
     if ((source != VQP_SOURCE_IMM) &&
-        (uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) ||
+        ((ib->rc.qp == NULL) ||
+         uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) ||
          (vqp_ib_executed(&ib->rc, ib->rq_psn, &count) != VQP_OK))) {
         source = VQP_SOURCE_IMM;
     }

@@ -127,7 +127,7 @@ ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
     return status;
 }
 
-ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index)
+void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
 {
     vqp_ib_path_t *ib = &vqp->ib_paths[index];
 
@@ -135,6 +135,10 @@ ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index)
         vqp_ib_qp_destroy(&ib->rc);
         ib->rc.qp = NULL;
     }
+}
 
+ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index)
+{
+    uct_vqp_drop_qp(vqp, index);
     return uct_vqp_init_qp(vqp, index);
 }

@@ -9,6 +9,9 @@
 /** Create the queue pair of a path, in INIT. @return UCS_OK, or an error (logged). */
 ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index);
 
+/** Destroy the queue pair of a path, if there is one. The worker's thread. */
+void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index);
+
 /**
  * Replace the queue pair of a path by a new one, in INIT, with a new qp_tag. All work
  * requests of the old one have come back. Under the async block.

@@ -87,10 +87,11 @@ vqp_status_t vqp_ib_wc_status(enum ibv_wc_status status)
     case IBV_WC_WR_FLUSH_ERR:
         return VQP_ERR_CANCELED;
     case IBV_WC_REM_ACCESS_ERR:
+        return VQP_ERR_REMOTE;
     case IBV_WC_REM_OP_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_ABORT_ERR:
-        return VQP_ERR_REMOTE;
+        return VQP_ERR_RESPONDER;
     default:
         return VQP_ERR_IO;
     }

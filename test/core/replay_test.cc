@@ -863,20 +863,44 @@ TEST_F(replay, an_operation_error_in_quiesce_is_not_replayed) {
     EXPECT_EQ(VQP_ERR_REMOTE, m_vqp.status);
 }
 
-/* Local memory that can not be read is not a fault of a path */
+/* Local memory that can not be read, or an atomic that is not aligned, is not a fault of
+ * a path */
 TEST_F(replay, an_error_that_comes_twice_fails_the_vqp) {
+    for (vqp_status_t status : {VQP_ERR_IO, VQP_ERR_RESPONDER}) {
+        open(2);
+        auto frags = puts(1, 1, u);
+        fail_send(1, frags[0].slot, status);
+        EXPECT_FALSE(vqp_is_failed(&m_vqp));
+        EXPECT_EQ(VQP_PATH_QUIESCE, state(1));
+        die(1, msn(0));
+        frags = next();
+        ASSERT_EQ(1u, frags.size());
+        fail_send(0, frags[0].slot, status);
+        EXPECT_TRUE(vqp_is_failed(&m_vqp));
+        EXPECT_EQ(status, m_vqp.status);
+        EXPECT_EQ((ends_t {{&u[0], status}}), ends());
+    }
+}
+
+/* The peer's PATH_DOWN arrives first each time */
+TEST_F(replay, a_request_that_no_responder_executes_fails_the_vqp) {
     open(2);
     auto frags = puts(1, 1, u);
-    fail_send(1, frags[0].slot, VQP_ERR_IO);
+    hear_down(0, 0, 1);
+    quiesce(1);
+    fail_send(1, frags[0].slot, VQP_ERR_RESPONDER);
     EXPECT_FALSE(vqp_is_failed(&m_vqp));
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(1));
-    die(1, msn(0));
+    flush_recvs(1);
+    EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT, 1));
+    vqp_path_counted(&m_vqp, &path(1), VQP_SOURCE_MSN, 0);
+    hear_down(DRAINED | HAVE, 0, 1, msn(0));
     frags = next();
     ASSERT_EQ(1u, frags.size());
-    fail_send(0, frags[0].slot, VQP_ERR_IO);
+    hear_down(0, 0, 0);
+    quiesce(0);
+    fail_send(0, frags[0].slot, VQP_ERR_RESPONDER);
     EXPECT_TRUE(vqp_is_failed(&m_vqp));
-    EXPECT_EQ(VQP_ERR_IO, m_vqp.status);
-    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_IO}}), ends());
+    EXPECT_EQ(VQP_ERR_RESPONDER, m_vqp.status);
 }
 
 TEST_F(replay, a_fault_of_the_way_may_come_twice) {

@@ -290,6 +290,31 @@ TEST_P(failover_test, an_endpoint_that_closes_while_a_path_is_down_loses_nothing
     EXPECT_EQ(200u, received);
 }
 
+/* What the responder can not execute is no fault of the request, until it comes again */
+TEST_P(failover_test, a_responder_that_fails_takes_down_a_path_only)
+{
+    start();
+    for (const char *status : {"REM_OP_ERR", "REM_INV_REQ_ERR", "REM_ABORT_ERR"}) {
+        faults(std::string("wr nth=3 status=") + status);
+        messages(20);
+    }
+    expect_survived();
+}
+
+/* The queue pair of the other side works on, but is given up: it is destroyed */
+TEST_P(failover_test, a_queue_pair_that_does_not_go_to_ERR_is_destroyed)
+{
+    start();
+    for (unsigned nth : {1, 2}) { /* the sender's, and the receiver's */
+        faults("call verb=modify_qp nth=" + std::to_string(nth) +
+               " errno=EIO; wr nth=3");
+        messages(20);
+    }
+    faults("");
+    expect_survived();
+    expect_violations("qp_left");
+}
+
 /* An access that the peer refuses is no fault of a path */
 TEST_P(failover_test, a_bad_key_fails_the_endpoint)
 {
