@@ -1,6 +1,7 @@
 /*
  * The connection protocol, as a specification: connecting, adopting, closing,
- * failing, and the handling of unexpected messages.
+ * failing, and the handling of unexpected messages. conn_table_test.cc has what one
+ * event does in each state.
  */
 #include "conn_node.h"
 
@@ -48,15 +49,6 @@ protected:
         EXPECT_EQ(y->qpn, x->peer_qpn);
         EXPECT_EQ(1u, x->live);
         EXPECT_EQ(1u, y->live);
-    }
-
-    /* Lose the next messages of a type, @a count of them */
-    void lose(vqp_wire_type_t type, unsigned count = 1)
-    {
-        auto left = std::make_shared<unsigned>(count);
-        net.filter = [=](const Datagram &dgram) {
-            return (dgram.type == type) && (*left > 0) && ((*left)-- > 0);
-        };
     }
 
     /* The REQ of a connection, sent or not */
@@ -306,20 +298,6 @@ TEST_F(conn_connect, requests_repeat_with_growing_distance)
     EXPECT_EQ(vqp->conn.retransmits, times.size() - 1);
 }
 
-TEST_F(conn_connect, a_peer_that_never_answers_is_a_timeout)
-{
-    Vqp *vqp = a.connect(0x777, b.dests());
-
-    b.vanish();
-    run(net);
-    EXPECT_EQ(1u, vqp->failed);
-    EXPECT_EQ(VQP_ERR_TIMEOUT, vqp->status);
-    EXPECT_EQ(VQP_CONN_CLOSED, vqp->conn.state);
-    EXPECT_EQ(1u, a.tab.stats.timeouts);
-    a.close(vqp);
-    EXPECT_TRUE(a.vqps.empty());
-}
-
 /* The first of 200 is answered at once, the last one after twelve times the time-out */
 TEST_F(conn_connect, a_peer_that_answers_others_is_waited_for)
 {
@@ -462,17 +440,6 @@ TEST_F(conn_connect, time_in_which_a_passive_side_is_stopped_does_not_count)
     EXPECT_TRUE(b.gone.empty());
 }
 
-TEST_F(conn_connect, a_passive_side_that_never_gets_live_ends_silently)
-{
-    net.filter = [&](const Datagram &dgram) { return dgram.to == a.ud_qpn; };
-    Vqp *vqp = a.connect(b);
-    run(net);
-    EXPECT_EQ(1u, vqp->failed);
-    EXPECT_TRUE(b.vqps.empty());
-    ASSERT_EQ(1u, b.gone.size());
-    EXPECT_EQ(0u, b.gone[0].live);
-}
-
 TEST_F(conn_connect, simultaneous_connects_pair_on_one_number)
 {
     Vqp *x = a.connect(b);
@@ -504,40 +471,6 @@ TEST_F(conn_connect, simultaneous_connects_of_unequal_count_pair_as_far_as_they_
     expect_paired(x[3], other(x[3]));
 }
 
-TEST_F(conn_connect, a_first_immediate_stands_for_have_yours)
-{
-    Vqp *vqp = a.connect(b);
-
-    net.filter = [](const Datagram &dgram) {
-        return (dgram.type == VQP_WIRE_REP) && (dgram.data[48] & 1);
-    };
-    run(net, 100 * MSEC);
-    Vqp *peer = other(vqp);
-    EXPECT_TRUE(peer->is_live());
-    ASSERT_EQ(VQP_CONN_READY, vqp->conn.state);
-    vqp_conn_first_imm(&vqp->conn, net.now);
-    a.drain();
-    expect_paired(vqp, peer);
-    uint64_t sent = total_sent();
-    run(net);
-    EXPECT_LE(total_sent(), sent + 1); /* an answer to what was in flight */
-}
-
-TEST_F(conn_connect, an_immediate_that_overtakes_the_own_queue_pairs_counts)
-{
-    b.defer_qps = true;
-    Vqp *vqp = a.connect(b);
-    run(net, 5 * MSEC);
-    Vqp *peer = &b.vqps.front();
-    ASSERT_EQ(VQP_CONN_PEER, peer->conn.state);
-    vqp_conn_first_imm(&peer->conn, net.now);
-    EXPECT_EQ(0u, peer->live);
-    b.connect_qps(peer);
-    EXPECT_TRUE(peer->is_live());
-    run(net);
-    expect_paired(vqp, peer);
-}
-
 TEST_F(conn_connect, queue_pairs_that_wait_are_connected_later)
 {
     a.wait_qps = 3;
@@ -547,42 +480,6 @@ TEST_F(conn_connect, queue_pairs_that_wait_are_connected_later)
     expect_paired(vqp, &b.vqps.front());
     EXPECT_EQ(0u, a.wait_qps + b.wait_qps);
     EXPECT_LE(total_sent(), 20u); /* at growing intervals */
-}
-
-TEST_F(conn_connect, queue_pairs_that_wait_for_ever_time_out)
-{
-    b.wait_qps = 1000;
-    Vqp *vqp = a.connect(b);
-    run(net);
-    EXPECT_FALSE(vqp->is_live());
-    EXPECT_EQ(VQP_CONN_CLOSED, vqp->conn.state);
-    EXPECT_LE(total_sent(), 100u);
-}
-
-TEST_F(conn_connect, slow_queue_pairs_delay_the_answer_only)
-{
-    b.defer_qps = true;
-    Vqp *vqp = a.connect(b);
-    run(net, 100 * MSEC); /* the REQ repeats */
-    Vqp *peer = &b.vqps.front();
-    EXPECT_EQ(VQP_CONN_PEER, peer->conn.state);
-    EXPECT_EQ(1u, b.tab.stats.sent); /* REP, not yet have_yours */
-    EXPECT_GT(b.tab.stats.duplicates, 0u);
-    b.connect_qps(peer);
-    run(net);
-    expect_paired(vqp, peer);
-}
-
-TEST_F(conn_connect, queue_pairs_that_can_not_be_connected_fail_both_sides)
-{
-    b.defer_qps = true;
-    Vqp *vqp = a.connect(b);
-    run(net, 5 * MSEC);
-    b.fail(&b.vqps.front(), VQP_ERR_IO);
-    run(net);
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(1u, vqp->failed);
-    EXPECT_EQ(VQP_ERR_RESET, vqp->status);
 }
 
 TEST_F(conn_connect, a_refused_peer_fails_at_once)
@@ -717,19 +614,6 @@ TEST_F(conn_connect, the_owner_may_keep_a_request_and_accept_it_later)
     expect_paired(x, y);
 }
 
-TEST_F(conn_connect, queue_pairs_that_are_ready_after_a_failure_change_nothing)
-{
-    b.defer_qps = true;
-    Vqp *x = a.connect(b);
-    run(net, 5 * MSEC);
-    Vqp *y = b.connect(a);
-    a.abort(x);
-    run(net, 5 * MSEC);
-    EXPECT_EQ(VQP_ERR_RESET, y->status);
-    b.connect_qps(y);
-    EXPECT_EQ(VQP_CONN_CLOSED, y->conn.state);
-}
-
 TEST_F(conn_connect, a_connect_without_a_free_number_is_refused)
 {
     Vqp *x = connected();
@@ -816,48 +700,6 @@ TEST_F(conn_connect, messages_rotate_over_the_rails_of_the_peer)
  * Which connection an endpoint gets
  */
 
-TEST_F(conn_adopt, two_way_traffic_costs_one_set_of_queue_pairs)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    expect_paired(x, y);
-    EXPECT_EQ(1u, b.tab.stats.adoptions);
-    EXPECT_EQ(1u, b.vqps.size());
-}
-
-TEST_F(conn_adopt, a_connecting_passive_side_counts_too)
-{
-    b.defer_qps = true;
-    Vqp *x = a.connect(b);
-    run(net, 5 * MSEC);
-    Vqp *y = b.connect(a);
-    EXPECT_EQ(VQP_CONN_PEER, y->conn.state);
-    b.connect_qps(y);
-    run(net);
-    expect_paired(x, y);
-}
-
-TEST_F(conn_adopt, one_whose_peer_is_not_proven_goes_on_as_an_own_one)
-{
-    net.filter = [this](const Datagram &dgram) {
-        return dgram.to == a.ud_qpn; /* a receives nothing */
-    };
-    Vqp *x = a.connect(b);
-    run(net, 5 * MSEC);
-    ASSERT_EQ(1u, b.vqps.size());
-    ASSERT_EQ(VQP_CONN_ASKED, b.vqps.front().conn.state);
-    Vqp *y = b.connect(a);
-    EXPECT_EQ(&b.vqps.front(), y);
-    EXPECT_EQ(VQP_CONN_REQ, y->conn.state);
-    EXPECT_EQ(0u, b.tab.num_unproven);
-    net.filter = nullptr;
-    run(net);
-    expect_paired(x, y);
-    EXPECT_EQ(1u, a.vqps.size());
-    EXPECT_EQ(1u, b.vqps.size());
-}
-
 TEST_F(conn_adopt, lowest_number_first)
 {
     Vqp *x[3];
@@ -874,15 +716,6 @@ TEST_F(conn_adopt, lowest_number_first)
     EXPECT_EQ(4u, y->conn.number);
     run(net);
     expect_paired(y, other(y));
-}
-
-TEST_F(conn_adopt, own_active_connections_are_not_shared)
-{
-    Vqp *x = connected();
-    Vqp *y = connected();
-
-    EXPECT_NE(x, y);
-    EXPECT_EQ(2u, y->conn.number);
 }
 
 TEST_F(conn_adopt, other_peers_connections_are_not_taken)
@@ -910,54 +743,9 @@ TEST_F(conn_adopt, numbers_are_not_reused)
     }
 }
 
-TEST_F(conn_adopt, a_failed_side_is_not_adopted)
-{
-    Vqp *vqp = connected();
-    Vqp *peer = b.connect(a);
-
-    b.fail(peer, VQP_ERR_IO);
-    run(net);
-    EXPECT_EQ(1u, vqp->failed);
-    Vqp *next = b.connect(a);
-    EXPECT_EQ(2u, next->conn.number);
-    run(net);
-    expect_paired(next, other(next));
-}
-
 /*
  * Closing
  */
-
-TEST_F(conn_closing, an_unused_peer_closes_too)
-{
-    Vqp *vqp = connected();
-
-    a.close(vqp);
-    EXPECT_EQ(VQP_CONN_CLOSING, a.vqps.front().conn.state);
-    run(net);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(VQP_OK, a.gone[0].status);
-    EXPECT_EQ(VQP_OK, b.gone[0].status);
-    EXPECT_EQ(1u, net.sent[VQP_WIRE_BYE]);
-    EXPECT_EQ(1u, net.sent[VQP_WIRE_BYE_ACK]);
-}
-
-TEST_F(conn_closing, a_used_peer_keeps_both_sides)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    a.close(x);
-    run(net);
-    expect_paired(x, y); /* x passive now */
-    EXPECT_FALSE(x->conn.owned);
-    EXPECT_TRUE(y->conn.peer_closed);
-    b.close(y);
-    run(net);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_TRUE(b.vqps.empty());
-}
 
 TEST_F(conn_closing, a_half_closed_side_may_be_adopted_again)
 {
@@ -974,104 +762,7 @@ TEST_F(conn_closing, a_half_closed_side_may_be_adopted_again)
         EXPECT_EQ(y, b.connect(a));
     }
     EXPECT_EQ(1u, a.vqps.size());
-}
-
-TEST_F(conn_closing, a_side_whose_bye_is_unanswered_is_not_adopted)
-{
-    Vqp *x = connected();
-
-    a.close(x);
-    Vqp *y = a.connect(b);
-    EXPECT_NE(x, y);
-    EXPECT_EQ(2u, y->conn.number);
-    run(net);
-    expect_paired(y, other(y));
-    EXPECT_EQ(1u, a.vqps.size());
-}
-
-TEST_F(conn_closing, the_peer_adopts_before_the_bye_comes)
-{
-    Vqp *x = connected();
-
-    a.close(x);
-    Vqp *y = b.connect(a);
-    run(net);
-    expect_paired(x, y);
-    EXPECT_TRUE(y->conn.owned);
-    EXPECT_FALSE(x->conn.owned);
-}
-
-TEST_F(conn_closing, crossing_byes_end_both)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    a.close(x);
-    b.close(y);
-    run(net);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_TRUE(b.vqps.empty());
-}
-
-TEST_F(conn_closing, a_lost_answer_is_given_as_a_reset)
-{
-    Vqp *x = connected();
-
-    lose(VQP_WIRE_BYE_ACK);
-    a.close(x);
-    run(net);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(VQP_OK, a.gone[0].status);
-    EXPECT_EQ(1u, net.sent[VQP_WIRE_RST]);
-}
-
-TEST_F(conn_closing, a_vanished_peer_does_not_hold_the_closer)
-{
-    Vqp *x = connected();
-
-    b.vanish();
-    a.close(x);
-    run(net);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_EQ(VQP_ERR_TIMEOUT, a.gone[0].status);
-}
-
-TEST_F(conn_closing, before_the_peer_is_known_it_waits_until_live)
-{
-    Vqp *x = a.connect(b);
-
-    a.close(x);
-    EXPECT_EQ(VQP_CONN_REQ, x->conn.state);
-    run(net);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(VQP_OK, a.gone[0].status);
-}
-
-TEST_F(conn_closing, before_live_a_new_endpoint_takes_it_back)
-{
-    Vqp *x = a.connect(b);
-
-    a.close(x);
-    EXPECT_EQ(x, a.connect(b));
-    run(net);
-    expect_paired(x, other(x));
-    EXPECT_EQ(0u, net.sent[VQP_WIRE_BYE]);
-}
-
-TEST_F(conn_closing, before_anything_was_sent_it_waits_until_live)
-{
-    Vqp *last = nullptr;
-
-    for (unsigned i = 0; i < 65; ++i) {
-        last = a.connect(b);
-    }
-    ASSERT_EQ(VQP_CONN_NEW, last->conn.state);
-    a.close(last);
-    run(net);
-    EXPECT_EQ(64u, a.vqps.size());
-    EXPECT_EQ(64u, b.vqps.size());
+    EXPECT_EQ(3u, x->conn.serial); /* a new one with each close */
 }
 
 /* Found by vqp_sim: the number was lost, and the peer's request got a reset */
@@ -1091,212 +782,9 @@ TEST_F(conn_closing, before_anything_was_sent_the_peer_may_use_the_same_number)
     expect_paired(y, other(y));
 }
 
-TEST_F(conn_closing, a_bye_stands_for_have_yours)
-{
-    Vqp *y = b.connect(a);
-
-    net.filter = [](const Datagram &dgram) {
-        return (dgram.type == VQP_WIRE_REP) && (dgram.data[48] & 1);
-    };
-    run(net, 5 * MSEC);
-    ASSERT_EQ(VQP_CONN_READY, y->conn.state);
-    Vqp *x = a.connect(b);
-    ASSERT_TRUE(x->is_live());
-    a.close(x);
-    step(net);
-    EXPECT_TRUE(y->is_live());
-    EXPECT_TRUE(y->conn.peer_closed);
-}
-
-TEST_F(conn_closing, an_old_copy_of_a_bye_ends_nothing)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    b.close(y);
-    Datagram bye = in_flight().at(0);
-    ASSERT_EQ(VQP_WIRE_BYE, bye.type);
-    run(net);
-    EXPECT_EQ(y, b.connect(a)); /* again */
-    a.close(x);
-    run(net);                   /* x is passive */
-    a.recv(bye);
-    run(net);
-    expect_paired(x, y);
-}
-
-TEST_F(conn_closing, a_copy_of_the_bye_before_the_last_ends_nothing)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-    Datagram bye;
-
-    for (unsigned i = 0; i < 2; ++i) {
-        b.close(y);
-        if (i == 0) {
-            bye = in_flight().at(0);
-        }
-        run(net);
-        EXPECT_EQ(y, b.connect(a));
-    }
-    a.close(x);
-    run(net);
-    a.recv(bye);
-    run(net);
-    expect_paired(x, y);
-    EXPECT_EQ(1u, a.tab.stats.stale);
-}
-
-TEST_F(conn_closing, the_closed_mark_of_a_peer_is_cleared_when_it_comes_back)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    b.close(y);
-    run(net);
-    EXPECT_TRUE(x->conn.peer_closed);
-    EXPECT_EQ(y, b.connect(a));
-    a.close(x);
-    run(net);
-    EXPECT_FALSE(x->conn.peer_closed); /* "still active" has cleared it */
-}
-
-TEST_F(conn_closing, a_peer_that_came_back_is_reported_when_it_fails)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    b.close(y);
-    run(net);
-    EXPECT_TRUE(x->conn.peer_closed);
-    EXPECT_EQ(y, b.connect(a));
-    b.abort(y);
-    run(net);
-    EXPECT_EQ(VQP_ERR_RESET, x->status);
-    EXPECT_FALSE(x->conn.peer_closed);
-}
-
-TEST_F(conn_closing, an_old_answer_to_a_bye_ends_nothing)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-    Datagram ack;
-
-    net.filter = [&](const Datagram &dgram) {
-        if (dgram.type == VQP_WIRE_BYE_ACK) {
-            ack = dgram;
-        }
-        return false;
-    };
-    a.close(x);
-    run(net);
-    EXPECT_EQ(x, a.connect(b));
-    net.filter = nullptr;
-    b.close(y);
-    run(net); /* y passive */
-    a.close(x);
-    a.recv(ack); /* "still active", of the first close */
-    EXPECT_EQ(VQP_CONN_CLOSING, x->conn.state);
-    run(net);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_TRUE(b.vqps.empty());
-}
-
-TEST_F(conn_closing, a_second_close_has_no_effect)
-{
-    Vqp *x = connected();
-
-    a.close(x);
-    a.close(x);
-    run(net);
-    EXPECT_EQ(1u, net.sent[VQP_WIRE_BYE]);
-}
-
-TEST_F(conn_closing, an_abort_resets_a_used_peer)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    a.abort(x);
-    EXPECT_TRUE(a.vqps.empty());
-    run(net);
-    EXPECT_EQ(1u, y->failed);
-    EXPECT_EQ(VQP_ERR_RESET, y->status);
-    EXPECT_FALSE(y->conn.peer_closed);
-    b.abort(y);
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(1u, net.sent[VQP_WIRE_RST]);
-}
-
-TEST_F(conn_closing, the_end_of_an_interface_is_distinguished_from_a_loss)
-{
-    Vqp *x = connected();
-    Vqp *y = connected();
-
-    b.abort(other(x)); /* it was not used there */
-    run(net);
-    EXPECT_EQ(VQP_ERR_RESET, x->status);
-    EXPECT_TRUE(x->conn.peer_closed);
-
-    Vqp *z = b.connect(a);
-    EXPECT_EQ(other(y), z);
-    b.close(z);
-    b.abort(z); /* before the BYE was answered */
-    run(net);
-    EXPECT_EQ(VQP_ERR_RESET, y->status);
-    EXPECT_TRUE(y->conn.peer_closed);
-}
-
-TEST_F(conn_closing, an_abort_silently_ends_an_unused_peer)
-{
-    Vqp *x = connected();
-
-    a.abort(x);
-    run(net);
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(VQP_ERR_RESET, b.gone[0].status);
-}
-
-TEST_F(conn_closing, an_abort_before_the_peer_is_known_reaches_it)
-{
-    Vqp *x = a.connect(b);
-
-    a.abort(x);
-    EXPECT_TRUE(a.vqps.empty());
-    run(net);
-    EXPECT_TRUE(b.vqps.empty());
-}
-
 /*
  * Failing
  */
-
-TEST_F(conn_failing, a_failure_is_reported_once_and_sent_to_the_peer)
-{
-    Vqp *x = connected();
-    Vqp *y = b.connect(a);
-
-    a.fail(x, VQP_ERR_TIMEOUT);
-    a.fail(x, VQP_ERR_IO);
-    run(net);
-    EXPECT_EQ(1u, x->failed);
-    EXPECT_EQ(VQP_ERR_TIMEOUT, x->status);
-    EXPECT_EQ(1u, y->failed);
-    EXPECT_EQ(VQP_ERR_RESET, y->status);
-    a.close(x);
-    b.close(y);
-    EXPECT_TRUE(a.vqps.empty());
-    EXPECT_TRUE(b.vqps.empty());
-}
-
-TEST_F(conn_failing, a_passive_side_fails_silently)
-{
-    Vqp *x = connected();
-
-    b.fail(other(x), VQP_ERR_TIMEOUT); /* the probe of an idle connection */
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(VQP_ERR_TIMEOUT, b.gone[0].status);
-}
 
 TEST_F(conn_failing, a_restarted_peer_answers_with_a_reset)
 {
@@ -1531,15 +1019,6 @@ TEST_F(conn_forged, a_request_from_elsewhere_than_its_rails_is_dropped)
     EXPECT_EQ(0u, total_sent());
 }
 
-TEST_F(conn_forged, no_queue_pair_is_connected_before_the_proof)
-{
-    b.recv(req(a, a, b, 1, 99));
-    EXPECT_EQ(0u, b.vqps.front().peer_qpn);
-    run(net);
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(0u, b.tab.num_unproven);
-}
-
 TEST_F(conn_forged, a_reset_needs_both_cookies_once_both_are_known)
 {
     Vqp *x = connected();
@@ -1660,19 +1139,6 @@ TEST_F(conn_forged, a_demand_of_a_proof_ends_nothing)
     expect_paired(y, other(y));
 }
 
-/* The same proof again is no reason to send the REQ again at once */
-TEST_F(conn_forged, repeated_demands_of_a_proof_are_not_answered)
-{
-    Vqp *x = a.connect(b);
-
-    net.queue.clear();
-    uint64_t before = a.tab.stats.sent;
-    for (unsigned i = 0; i < 10; ++i) {
-        a.recv(rst(x, 99, x->conn.cookie, VQP_WIRE_FLAG_PROVE));
-    }
-    EXPECT_EQ(before + 1, a.tab.stats.sent);
-}
-
 TEST_F(conn_forged, a_request_with_the_cookie_of_our_side_makes_no_second_one)
 {
     b.recv(req(a, a, b, 5, 99));
@@ -1738,37 +1204,6 @@ TEST_F(conn_forged, a_peer_that_comes_and_goes_pushes_no_record_out)
  * Messages that should not have come
  */
 
-TEST_F(conn_stray, an_old_request_does_not_bring_a_connection_back)
-{
-    Vqp *x       = a.connect(b);
-    Datagram req = in_flight().at(0);
-
-    run(net);
-    a.close(x);
-    run(net);
-    EXPECT_EQ(VQP_ERR_RESET, b.recv(req));
-    run(net);
-    EXPECT_TRUE(b.vqps.empty());
-    EXPECT_EQ(1u, b.tab.stats.stale);
-    EXPECT_EQ(1u, a.tab.stats.stale); /* the RST, and no answer to that */
-    EXPECT_EQ(1u, net.sent[VQP_WIRE_RST]);
-}
-
-TEST_F(conn_stray, a_copy_of_the_request_is_answered_with_the_state)
-{
-    Vqp *x       = a.connect(b);
-    Datagram req = in_flight().at(0);
-
-    run(net);
-    uint64_t reps = net.sent[VQP_WIRE_REP];
-    EXPECT_EQ(VQP_OK, b.recv(req));
-    EXPECT_EQ(reps + 1, net.sent[VQP_WIRE_REP]);
-    uint64_t sent = total_sent();
-    run(net);
-    EXPECT_EQ(sent, total_sent()); /* a REP is not answered */
-    expect_paired(x, other(x));
-}
-
 TEST_F(conn_stray, another_request_of_the_same_number_is_reset)
 {
     Vqp *x       = a.connect(b);
@@ -1833,37 +1268,6 @@ TEST_F(conn_stray, unknown_features_are_ignored)
     EXPECT_EQ(0x80000000u, other(x)->conn.peer_features);
 }
 
-/* A path message from a connection, as it would send it */
-Datagram path_message(Vqp *from, const vqp_conn_dest_t &source)
-{
-    vqp_wire_path_up_t up = {0, 0, 1, 0};
-    vqp_conntab_action_t action;
-
-    EXPECT_EQ(1, vqp_conntab_path_message(&from->conn, VQP_WIRE_PATH_UP,
-                                          VQP_WIRE_FLAG_ANSWER, 7, &up,
-                                          NULL, &action));
-    EXPECT_EQ(VQP_CONNTAB_SEND, action.type);
-    return {action.to.qpn, source, {action.data, action.data + action.len},
-            action.msg_type};
-}
-
-TEST_F(conn_stray, path_messages_go_to_their_connection)
-{
-    Vqp *x = connected();
-    Vqp *y = other(x);
-
-    EXPECT_EQ(VQP_OK, b.recv(path_message(x, a.dest())));
-    EXPECT_EQ(1u, y->path_msgs);
-    EXPECT_EQ(0u, b.tab.stats.ignored);
-
-    /* of a connection that is not there: it is over on this side */
-    Datagram late = path_message(x, a.dest());
-    b.abort(y);
-    net.queue.clear();
-    EXPECT_EQ(VQP_ERR_RESET, b.recv(late));
-    EXPECT_EQ(VQP_WIRE_RST, in_flight().at(0).type);
-}
-
 TEST_F(conn_stray, path_messages_are_of_connections_that_are_set_up)
 {
     Vqp *x = a.connect(b);
@@ -1872,24 +1276,6 @@ TEST_F(conn_stray, path_messages_are_of_connections_that_are_set_up)
 
     EXPECT_EQ(0, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN, 0, 0,
                                           &down, NULL, &action));
-}
-
-TEST_F(conn_stray, path_messages_take_each_rail_in_turn)
-{
-    Vqp *x = connected();
-    vqp_conntab_action_t action;
-    vqp_wire_path_down_t down {};
-    unsigned last = 99;
-
-    for (unsigned i = 0; i < 2 * VQP_MAX_RAILS; ++i) {
-        ASSERT_EQ(1, vqp_conntab_path_message(&x->conn, VQP_WIRE_PATH_DOWN, 0,
-                                              0, &down, NULL, &action));
-        if (a.tab.config.num_rails > 1) {
-            EXPECT_NE(last, action.to.rail);
-        }
-        last = action.to.rail;
-    }
-    EXPECT_EQ(2u * VQP_MAX_RAILS, a.tab.stats.path_sent);
 }
 
 TEST_F(conn_stray, path_messages_take_all_pairs_of_rails)
@@ -1918,6 +1304,7 @@ TEST_F(conn_stray, path_messages_take_all_pairs_of_rails)
             EXPECT_EQ(rails * dests, pairs.size()) << rails << " " << dests;
         }
     }
+    EXPECT_EQ(100u, a.tab.stats.path_sent);
 }
 
 /* A rail that is cut takes its path down: what is said about that path has another
