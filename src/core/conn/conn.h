@@ -103,7 +103,7 @@ void vqp_conn_qps_ready(vqp_conn_t *conn, uint64_t now);
 
 /**
  * In answer to CONNECT_QPS: the queue pairs can not be connected yet. CONNECT_QPS comes
- * again with each message of the peer. REQs request one at growing intervals.
+ * again with each REQ or REP of the peer. REQs request one at growing intervals.
  */
 void vqp_conn_qps_wait(vqp_conn_t *conn, uint64_t now);
 
