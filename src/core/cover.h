@@ -59,6 +59,8 @@
     _(PATH_DOWN_BY_PEER, "a path is given up because of the peer's PATH_DOWN") \
     _(PATH_DESTROYED, "a path is given up, and its queue pair is destroyed") \
     _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
+    _(SILENCE_WITHDRAWN, "a silent path has a completion before the peer gives it up") \
+    _(SILENCE_OLD_ASK, "a question of the peer is of another epoch, or is withdrawn") \
     _(PATH_SILENT, "a path is given up because it is silent") \
     _(PATH_REQUESTS_MOVE, "the peer is requested to move a path that is slow") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \

@@ -117,6 +117,7 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
     }
 
     if (vqp_unlikely(vqp->tx.slow & VQP_TX_REPLAY)) {
+        vqp_silence_resume(vqp);
         vqp_path_drain(vqp, batch);
         vqp_paths_leave(vqp, batch);
         is_sent = vqp_tx_replay(&vqp->tx, batch, &credit);

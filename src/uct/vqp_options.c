@@ -242,12 +242,12 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_TERNARY},
 
     {"PATH_TIMEOUT", "auto",
-     "With failover and several paths: time after which a path is given up that\n"
-     "brings no completion while other paths of the endpoint bring some. What its\n"
-     "bytes in flight should take is added. The time grows, up to 16 times, when a\n"
-     "path that was silent moves again. \"inf\": never. \"auto\" is 2ms; with a device\n"
-     "that does not count what it executes \"inf\", since then atomics could end in an\n"
-     "error without need.",
+     "With failover and several paths: time after which a path takes no more\n"
+     "fragments, and the peer is asked to give it up, if it brings no completion\n"
+     "while other paths of the endpoint bring some. What its bytes in flight should\n"
+     "take is added. The time grows, up to 16 times, when a path that was silent\n"
+     "moves again. \"inf\": never. \"auto\" is 2ms; with a device that does not count\n"
+     "what it executes \"inf\", since then atomics could end in an error without need.",
      UCT_VQP_OPTION(path_timeout), UCS_CONFIG_TYPE_TIME_UNITS},
 
     {"SLOW_PATH", "auto",

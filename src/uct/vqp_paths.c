@@ -220,19 +220,24 @@ static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path)
 
 static void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
-    int is_fault = (path->fo.logged == VQP_PATH_LEAVE) &&
-                   (path->fo.state != VQP_PATH_UP) &&
-                   (path->fo.status != VQP_OK);
+    vqp_path_state_t old = (vqp_path_state_t)path->fo.logged;
+    vqp_path_state_t new = (vqp_path_state_t)path->fo.state;
+    int was_used         = (old <= VQP_PATH_LEAVE) &&
+                           ((old != VQP_PATH_SILENT) ||
+                            (path->fo.resume != VQP_PATH_PROBE));
+    int is_fault         = was_used && (new > VQP_PATH_LEAVE) &&
+                           (path->fo.status != VQP_OK);
+    int is_move          = (old == VQP_PATH_UP) && (new != VQP_PATH_SILENT);
+    int is_back          = (new == VQP_PATH_UP) && (old != VQP_PATH_SILENT);
 
-    if (path->fo.logged == path->fo.state) {
+    if (old == new) {
         return;
     }
 
-    if ((path->fo.logged == VQP_PATH_UP) || (path->fo.state == VQP_PATH_UP) ||
-        is_fault) {
+    if (is_fault || is_move || is_back) {
         uct_vqp_diag_path(vqp, path);
     }
-    if (path->fo.logged == VQP_PATH_UP) {
+    if (was_used && (new > VQP_PATH_SILENT)) {
         path->fo.down_at = uct_vqp_now();
     }
     ucs_debug("vqp %u: path %u %s -> %s, epoch %u", vqp->number,

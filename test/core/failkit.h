@@ -211,6 +211,13 @@ protected:
         EXPECT_EQ(VQP_PATH_DOWN, state(i));
     }
 
+    /* The path is SILENT, and the peer gives it up */
+    void agree(unsigned i = 0) {
+        ASSERT_EQ(VQP_PATH_SILENT, state(i));
+        hear_down(0, m_paths[i].fo.epoch, i);
+        EXPECT_EQ(VQP_PATH_QUIESCE, state(i));
+    }
+
     void rebuild(unsigned i = 0) {
         vqp_path_rebuilt(&m_vqp, &m_paths[i], QPN, PSN);
         EXPECT_EQ(VQP_PATH_CONNECT, state(i));

@@ -61,6 +61,7 @@ protected:
     }
 
     void silent_path_reaches_probe(uint32_t epoch = 0) {
+        agree();
         quiesce();
         flush_sends();
         flush_recvs();
@@ -70,7 +71,7 @@ protected:
         reach_probe();
     }
 
-    /* Looks until path 0 is given up, while the others move */
+    /* Looks until path 0 is SILENT, while the others move */
     unsigned looks_until_down(unsigned max = 1000) {
         unsigned looks = 0;
 
@@ -87,13 +88,131 @@ TEST_F(silence, a_path_that_is_still_while_another_moves_is_given_up) {
     others_move(3);
     EXPECT_EQ(VQP_PATH_UP, state(0));
     others_move(1);
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
-    EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
+    EXPECT_EQ(VQP_PATH_SILENT, state(0));
+    EXPECT_FALSE(path().up);
+    EXPECT_EQ(0u, m_stats.path_downs);
+    agree();
+    EXPECT_EQ(VQP_ERR_RESET, path().fo.status);
     EXPECT_EQ(TIME, path().fo.why_silent);
     EXPECT_EQ(1u, m_stats.silences);
     EXPECT_EQ(1u, m_stats.path_downs);
     EXPECT_EQ(VQP_PATH_UP, state(1));
 }
+
+/* ---- while the peer is asked ---- */
+
+static const unsigned ASK = VQP_WIRE_FLAG_SILENT;
+static const unsigned WITHDRAWN = VQP_WIRE_FLAG_SILENT | VQP_WIRE_FLAG_WITHDRAWN |
+                                  VQP_WIRE_FLAG_ANSWER;
+
+TEST_F(silence, peer_is_asked_again_and_again) {
+    start();
+    (void)looks_until_down();
+    uint64_t first = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+        vqp_path_msg_t msg = next_message();
+        ASSERT_EQ(VQP_WIRE_PATH_DOWN, msg.type);
+        EXPECT_EQ(ASK, msg.flags);
+        EXPECT_EQ(0u, msg.epoch);
+        EXPECT_EQ(0u, msg.down.path);
+        EXPECT_EQ(1u, msg.down.count);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
+        uint64_t wait = path().fo.due - m_now;
+        EXPECT_GE(wait, first);
+        first = wait;
+        m_now = path().fo.due;
+        timer();
+    }
+}
+
+/* A lost packet, which RC has sent again, while the peer computes */
+TEST_F(silence, a_completion_withdraws_the_question) {
+    start();
+    (void)looks_until_down();
+    (void)next_message();
+    unsigned sends = m_tx.stats->nops;
+    for (unsigned i = 0; i < 1000; ++i) {
+        others_move(1); /* no matter how long, path 0 is not given up */
+        ASSERT_EQ(VQP_PATH_SILENT, state(0));
+    }
+    EXPECT_GE(m_tx.stats->nops, sends);
+    while (next_message().type != VQP_WIRE_TYPE_NONE) {
+    }
+    confirm_all(0);
+    (void)next(); /* no look is needed */
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_TRUE(path().up);
+    EXPECT_TRUE(event(VQP_EVENT_RESUME));
+    vqp_path_msg_t msg = next_message();
+    EXPECT_EQ(WITHDRAWN, msg.flags);
+    EXPECT_EQ(1u, msg.down.count);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
+    EXPECT_EQ(0u, m_stats.silences);
+    EXPECT_EQ(0u, m_stats.path_downs);
+    signaled(0);
+    look();
+    (void)looks_until_down(100000);
+    EXPECT_EQ(2u, next_message().down.count);
+}
+
+TEST_F(silence, an_error_of_rc_does_not_wait_for_the_answer) {
+    start();
+    (void)looks_until_down();
+    fail_send(0, path().head, VQP_ERR_TIMEOUT);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
+    EXPECT_EQ(0u, m_stats.silences);
+    EXPECT_EQ(0u, path().fo.is_suspect);
+    EXPECT_EQ(0u, next_message().flags); /* a PATH_DOWN */
+}
+
+/* Nothing is to be found out on the others */
+TEST_F(silence, others_are_not_asked_once_the_peer_is) {
+    start();
+    (void)looks_until_down();
+    (void)next();
+    confirm_all(1);
+    uint64_t nops = m_stats.nops, looks = 0;
+    for (uint64_t end = m_now + 1000000000ul; m_now < end; ++looks) {
+        m_now = std::max(m_vqp.silence.due, m_now + 1);
+        vqp_silence_look(&m_vqp, m_now, 1);
+        (void)next();
+    }
+    EXPECT_EQ(nops, m_stats.nops);
+    EXPECT_LT(looks, 100000u);
+}
+
+TEST_F(silence, a_question_takes_the_path_down_here_too) {
+    open();
+    hear_down(ASK, 0, 0, {0, 1, 0});
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(0u, next_message().flags);
+    hear_down(ASK, 0, 0, {0, 1, 0}); /* the answer was lost */
+    EXPECT_EQ(ANSWER, next_message().flags);
+}
+
+TEST_F(silence, a_question_that_is_withdrawn_or_of_another_epoch_is_ignored) {
+    open();
+    hear_down(WITHDRAWN, 0, 0, {0, 7, 0});
+    hear_down(ASK, 0, 0, {0, 7, 0});
+    hear_down(ASK, 0, 0, {0, 6, 0});
+    hear_down(ASK, 1, 0, {0, 8, 0});
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
+    hear_down(ASK, 0, 0, {0, 8, 0});
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
+/* Both sides may ask */
+TEST_F(silence, questions_that_cross_are_answers) {
+    start();
+    (void)looks_until_down();
+    hear_down(ASK, 0, 0, {0, 1, 0});
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(0u, next_message().flags);
+}
+
+/* ---- when it is still ---- */
 
 TEST_F(silence, nothing_is_looked_at_while_nothing_is_in_flight) {
     open();
@@ -269,7 +388,7 @@ TEST_F(silence, a_measured_path_has_the_time_that_its_rate_says) {
     EXPECT_EQ(VQP_PATH_UP, state(0));
     path().bytes -= 65536;
     others_move(10);
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(VQP_PATH_SILENT, state(0));
 }
 
 /* The process got no CPU while it was measured. RC reports an error after seconds */
@@ -284,7 +403,7 @@ TEST_F(silence, a_rate_that_can_not_be_does_not_keep_a_broken_path) {
         moves(1);
         look(2500000);
     }
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(VQP_PATH_SILENT, state(0));
     path().bytes -= 1 << 20;
 }
 
@@ -355,7 +474,7 @@ TEST_F(silence, idle_siblings_get_a_nop_that_shows_whether_they_work) {
             }
         }
     }
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(VQP_PATH_SILENT, state(0));
     /* half of the time passes before they are asked, then all of it */
     EXPECT_LE(looks, 7u);
     EXPECT_EQ(VQP_PATH_UP, state(1));
@@ -444,9 +563,8 @@ TEST_F(silence, a_path_given_up_that_does_not_work_does_not_raise_the_limit) {
     silent_path_reaches_probe();
     post_probe();
     others_move(8);
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
-    EXPECT_EQ(2u, m_stats.silences);
     silent_path_reaches_probe(1);
+    EXPECT_EQ(2u, m_stats.silences);
     probe();
     others_move(1);
     EXPECT_EQ(VQP_PATH_UP, state(0));
@@ -462,7 +580,7 @@ TEST_F(silence, paths_that_are_silent_together_are_given_up_together) {
     look();
     (void)looks_until_down();
     for (unsigned i : {0, 2, 3}) {
-        EXPECT_EQ(VQP_PATH_QUIESCE, state(i));
+        agree(i);
     }
     EXPECT_EQ(3u, m_stats.silences);
 }
@@ -474,7 +592,7 @@ TEST_F(silence, a_path_that_is_probed_may_be_silent) {
     reach_probe();
     post_probe();
     others_move(8);
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    agree();
     EXPECT_EQ(0u, m_stats.path_ups);
 }
 

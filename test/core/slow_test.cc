@@ -337,8 +337,27 @@ TEST_F(slow, a_path_that_falls_silent_while_it_leaves_is_given_up) {
     for (unsigned i = 0; (i < 20) && (state() == VQP_PATH_LEAVE); ++i) {
         look({0, 0});
     }
-    EXPECT_EQ(VQP_PATH_QUIESCE, state());
+    agree();
     EXPECT_EQ(1u, m_stats.silences);
+}
+
+TEST_F(slow, a_path_that_was_silent_leaves_nevertheless) {
+    open(2);
+    (void)puts(0, 3);
+    hear_down(LEAVING);
+    (void)next();
+    for (unsigned i = 0; (i < 20) && (state() == VQP_PATH_LEAVE); ++i) {
+        look({0, 0});
+    }
+    ASSERT_EQ(VQP_PATH_SILENT, state());
+    confirm_all(0);
+    look({0, 0});
+    ASSERT_EQ(VQP_PATH_LEAVE, state());
+    EXPECT_EQ(VQP_WIRE_FLAG_SILENT | VQP_WIRE_FLAG_WITHDRAWN | ANSWER,
+              next_message().flags);
+    EXPECT_EQ(LEAVING, next_message().flags);
+    (void)next();
+    EXPECT_EQ(LEAVING | DRAINED, next_message().flags);
 }
 
 /* An AM behind a fence needs nothing of a path on which all is confirmed */

@@ -136,6 +136,35 @@ TEST_P(silence_test, when_all_paths_are_silent_none_is_given_up)
     EXPECT_EQ(0u, stats_sum(stats.name, "silences"));
 }
 
+/* RC sends it again. The peer could only agree to give the path up, and does not run: the
+ * endpoint goes on as it would without failover */
+TEST_P(silence_test, a_lost_packet_does_not_wait_for_a_peer_that_computes)
+{
+    double end  = now() + 60;
+    auto last   = [&] { return completions.back().calls == 1; };
+    uct_iov_t iov;
+
+    start({{"TIMEOUT", "70ms"}});
+    iov = source->iov(0, 64);
+    faults(one_lost);
+    for (unsigned i = 0; (i < 2000) && (now() < end); ++i) {
+        completion &comp = kept_completion();
+        while ((uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(),
+                                 &comp.super) == UCS_ERR_NO_RESOURCE) &&
+               (now() < end)) {
+            a->progress();
+        }
+    }
+    while (!last() && (now() < end)) {
+        a->progress();
+    }
+    EXPECT_TRUE(last());
+    for (const completion &comp : completions) {
+        EXPECT_EQ(1, comp.calls);
+        EXPECT_EQ(UCS_OK, comp.status);
+    }
+}
+
 /* Without the option the RC time-out decides */
 TEST_P(silence_test, with_inf_nothing_is_given_up)
 {

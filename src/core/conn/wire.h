@@ -135,6 +135,11 @@ typedef enum {
 /* PATH_DOWN: an answer which only shows that the sender's process exists. The state of
  * the path follows when it calls progress */
 #define VQP_WIRE_FLAG_BUSY         0x100
+/* PATH_DOWN: no completion comes on the path; the receiver may give it up. count is the
+ * number of the question, not an executed count */
+#define VQP_WIRE_FLAG_SILENT       0x200
+/* PATH_DOWN, with SILENT: the question of this number is withdrawn */
+#define VQP_WIRE_FLAG_WITHDRAWN    0x400
 
 /* Features; unknown ones are counted and ignored.
  * SPRAY: the sender notifies of a message when it has polled the completions of all its

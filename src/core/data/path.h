@@ -56,6 +56,7 @@ typedef struct vqp_budget {
 
 #define VQP_PATH_STATES(_) \
     _(UP, "it takes frags") \
+    _(SILENT, "it takes no frags: no completion comes, and the peer is asked to give it up") \
     _(LEAVE, "it works and is to be moved: it takes no frags, those in flight end") \
     _(QUIESCE, "its queue pair is in ERR: the last completions are polled") \
     _(DRAINED, "no completion will come; it waits for the peer's executed count") \
@@ -130,6 +131,7 @@ typedef struct vqp_failover {
                                    since */
     uint8_t        has_progress;/* a completion came between the last two looks */
     uint8_t        mover;       /* vqp_mover_t */
+    uint8_t        resume;      /* in SILENT: the state before */
     uint8_t        sent;        /* messages sent in this state, at most VQP_PATH_EARLY */
     uint16_t       failed;      /* slot behind the newest error completion */
     uint16_t       end;         /* slot behind the newest frag that gets a completion */
@@ -158,7 +160,9 @@ typedef struct vqp_failover {
     uint64_t       held_at;     /* ns: begin of the last hold */
     uint64_t       stalled;     /* ns without progress, as far as they count */
     uint64_t       silent;      /* ns of these in which other paths made progress */
-    uint64_t       why_silent;  /* silent when the path was given up for it; else 0 */
+    uint64_t       why_silent;  /* silent when the path was given up in SILENT; else 0 */
+    uint32_t       asks;        /* number of the last question, see silence.h; 24 bits */
+    uint32_t       withdrawn;   /* that of the peer's last question that is withdrawn */
     uint64_t       slow;        /* ns for which it has been slow, see slow.h */
     uint64_t       slow_next;   /* ns: earliest time of the next move */
     uint64_t       slow_wait;   /* ns from the last move until then */
@@ -242,7 +246,7 @@ static inline int vqp_path_has_left(const vqp_path_t *path)
 /** Does it carry traffic, so that an error completion can be the first sign of a failure? */
 static inline int vqp_path_has_traffic(const vqp_path_t *path)
 {
-    return (path->fo.state == VQP_PATH_UP) || (path->fo.state == VQP_PATH_LEAVE);
+    return path->fo.state <= VQP_PATH_LEAVE;
 }
 
 /** May a frag of data be posted now? @a cap limits the bytes in flight. */

@@ -50,8 +50,7 @@ void vqp_path_request(vqp_t *vqp, vqp_path_t *path)
 /* Has the path a connected queue pair? */
 static int vqp_path_is_linked(const vqp_path_t *path)
 {
-    return (path->fo.state == VQP_PATH_UP) ||
-           (path->fo.state == VQP_PATH_LEAVE) ||
+    return (path->fo.state <= VQP_PATH_LEAVE) ||
            (path->fo.state == VQP_PATH_READY) ||
            (path->fo.state == VQP_PATH_PROBE);
 }
@@ -133,6 +132,20 @@ vqp_path_count_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     path->fo.status = status;
 }
 
+/* The path was silent: did it go down because the peer has agreed, or by an error? */
+static void
+vqp_path_end_silence(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    vqp_failover_t *fo = &path->fo;
+    int is_silent      = fo->state == VQP_PATH_SILENT;
+    int is_agreed      = is_silent && (status == VQP_ERR_RESET);
+
+    vqp->stats.silences += is_agreed;
+    fo->why_silent       = is_silent ? fo->silent : 0;
+    fo->is_suspect       = is_agreed && (fo->resume == VQP_PATH_UP);
+    fo->state            = is_silent ? fo->resume : fo->state;
+}
+
 void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 {
     vqp_failover_t *fo = &path->fo;
@@ -152,6 +165,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     }
 
     vqp_cover(PATH_DOWN);
+    vqp_path_end_silence(vqp, path, status);
     vqp_cover_if(fo->state == VQP_PATH_READY, PATH_DOWN_READY);
     vqp_cover_if(fo->state == VQP_PATH_PROBE, PATH_DOWN_PROBE);
     if (!fo->unresolved) { /* else it was counted as down already */
@@ -159,12 +173,11 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     }
     fo->counted      = fo->peer_counted = fo->peer_has = fo->trimmed = 0;
     fo->quiesced     = fo->has_nop = fo->peer_is_up = fo->unresolved = 0;
-    fo->sends_back   = fo->is_destroyed = fo->is_suspect = 0;
+    fo->sends_back   = fo->is_destroyed = 0;
     fo->failed       = path->head;
     fo->end          = fo->posted = path->tail;
     fo->todo         = 0;
     fo->messages     = 0;
-    fo->why_silent   = 0;
     fo->mover        = (fo->state == VQP_PATH_LEAVE) ? fo->mover : VQP_MOVER_NONE;
     memset(&path->rate, 0, sizeof(path->rate));
     vqp_path_check_sends(path);

@@ -4,6 +4,7 @@
  *
  * Both sides give a path up together and bring it back together. On each side
  *
+ *     SILENT    no completion comes: the peer is asked to give the path up, see silence.h
  *     QUIESCE   the queue pair is moved to ERR, and PATH_DOWN is sent
  *     DRAINED   all completions were polled, so no packet can arrive any more;
  *               PATH_DOWN has the executed count of the peer's requests
@@ -36,8 +37,9 @@ enum {
 };
 
 enum {
-    VQP_PATH_MSG_REQUEST = 1 << 0,
-    VQP_PATH_MSG_ANSWER  = 1 << 1
+    VQP_PATH_MSG_REQUEST  = 1 << 0,
+    VQP_PATH_MSG_ANSWER   = 1 << 1,
+    VQP_PATH_MSG_WITHDRAW = 1 << 2 /* the last question of SILENT */
 };
 
 /* Messages of a state that avoid the rails of the path, if there are others: these

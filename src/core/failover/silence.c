@@ -53,6 +53,7 @@ typedef struct vqp_look {
     unsigned progressed; /* paths with a completion since */
     unsigned idle;       /* paths that take frags and have none in flight */
     unsigned unsignaled; /* stalled paths without a CQE under way */
+    unsigned undecided;  /* stalled paths that are not SILENT yet */
 } vqp_look_t;
 
 /* A silent path had not failed, or may not have failed: raise the limit to @a limit, at
@@ -62,6 +63,71 @@ static void vqp_silence_adapt(vqp_t *vqp, uint64_t limit, unsigned max)
     vqp->silence.limit = vqp_max(vqp->silence.limit,
                                  vqp_min(limit, max * vqp->failover.silence));
 }
+
+/* ---- SILENT ---- */
+
+void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg,
+                         int is_withdrawn)
+{
+    msg->type  = VQP_WIRE_PATH_DOWN;
+    msg->flags = VQP_WIRE_FLAG_SILENT |
+                 (is_withdrawn ? VQP_WIRE_FLAG_WITHDRAWN | VQP_WIRE_FLAG_ANSWER : 0);
+    msg->down  = (vqp_wire_path_down_t){.path  = path->index,
+                                        .count = path->fo.asks};
+}
+
+/* Ask the peer to give up the path */
+static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_cover(PATH_SILENT);
+    path->fo.resume = path->fo.state;
+    path->fo.asks   = (path->fo.asks + 1) & VQP_FSN_MASK;
+    vqp_path_set_state(vqp, path, VQP_PATH_SILENT);
+    vqp_path_request(vqp, path);
+}
+
+/* A completion has come: the path works */
+static void vqp_silence_withdraw(vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    vqp_cover(SILENCE_WITHDRAWN);
+    fo->messages = 0;
+    vqp_path_set_state(vqp, path, (vqp_path_state_t)fo->resume);
+    fo->due = UINT64_MAX;
+    if (fo->state == VQP_PATH_LEAVE) {
+        vqp_path_request(vqp, path);
+    }
+    fo->messages |= VQP_PATH_MSG_WITHDRAW;
+    vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
+    vqp_set_event(vqp, VQP_EVENT_RESUME); /* there is room again */
+}
+
+/* The path is not stalled (any more) */
+static void vqp_silence_end(vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_cover_if(path->fo.silent != 0, SILENCE_ENDS);
+    vqp_silence_adapt(vqp, 4 * path->fo.silent, VQP_SILENCE_MAX_SLOW);
+    vqp_path_reset_silence(path);
+    if (path->fo.state == VQP_PATH_SILENT) {
+        vqp_silence_withdraw(vqp, path);
+    }
+}
+
+void vqp_silence_resume(vqp_t *vqp)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if ((path->fo.state == VQP_PATH_SILENT) && (path->head != path->fo.seen)) {
+            vqp_silence_end(vqp, path);
+        }
+    }
+}
+
+/* ---- looks ---- */
 
 /* Compare the path with the last look */
 static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
@@ -75,6 +141,7 @@ static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
     look->progressed += has_progress;
     look->idle       += is_idle && path->up;
     look->unsignaled += fo->is_stalled && !vqp_path_awaits_cqe(path);
+    look->undecided  += fo->is_stalled && (fo->state != VQP_PATH_SILENT);
     if (fo->is_suspect && (fo->state == VQP_PATH_UP)) {
         vqp_cover(SILENCE_SUSPECT);
         ++vqp->stats.false_alarms;
@@ -82,9 +149,7 @@ static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
         vqp_silence_adapt(vqp, 2 * vqp->silence.limit, VQP_SILENCE_MAX_SUSPECT);
     }
     if (!fo->is_stalled) {
-        vqp_cover_if(fo->silent != 0, SILENCE_ENDS);
-        vqp_silence_adapt(vqp, 4 * fo->silent, VQP_SILENCE_MAX_SLOW);
-        vqp_path_reset_silence(path);
+        vqp_silence_end(vqp, path);
     }
 }
 
@@ -103,12 +168,11 @@ static uint64_t vqp_silence_limit(const vqp_t *vqp, const vqp_path_t *path,
                                        path->bytes), VQP_SILENCE_BYTES);
 }
 
-/* Give the stalled path up, or find out more about it */
+/* Ask the peer to give up the stalled path, or find out more about it */
 static void
 vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
 {
     vqp_failover_t *fo = &path->fo;
-    int is_up          = fo->state == VQP_PATH_UP;
     int is_on          = vqp_silence_is_on(vqp);
 
     fo->stalled += look->elapsed;
@@ -127,6 +191,10 @@ vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
         fo->silent += look->elapsed;
     }
 
+    if (fo->state == VQP_PATH_SILENT) {
+        return;
+    }
+
     /* Paths that made progress may have become idle: the next look needs a nop of them
      * too */
     if ((look->idle != 0) && (2 * fo->stalled >= vqp->failover.silence)) {
@@ -136,11 +204,7 @@ vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
 
     if ((fo->silent != 0) &&
         (fo->silent >= vqp_silence_limit(vqp, path, look->now))) {
-        vqp_cover(PATH_SILENT);
-        ++vqp->stats.silences;
-        vqp_path_down(vqp, path, VQP_ERR_TIMEOUT);
-        fo->why_silent  = fo->silent;
-        fo->is_suspect = is_up;
+        vqp_silence_ask(vqp, path);
     }
 }
 
@@ -169,8 +233,7 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path                = &vqp->tx.paths.list[i];
         path->fo.is_stalled = 0;
-        if ((path->fo.state == VQP_PATH_UP) ||
-            (path->fo.state == VQP_PATH_LEAVE) ||
+        if ((path->fo.state <= VQP_PATH_LEAVE) ||
             (path->fo.state == VQP_PATH_PROBE)) {
             vqp_silence_compare(vqp, path, &look);
             is_busy |= vqp_path_outstanding(path) != 0;
@@ -185,13 +248,15 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
         return;
     }
 
-    /* Look less often while all paths are stalled: none can be given up */
+    /* Look less often while all paths are stalled, or those that are stalled are SILENT:
+     * there is nothing to find out */
     vqp->silence.quiet_looks =
-            ((look.progressed | look.idle | look.unsignaled) != 0) ? 0 :
+            ((look.progressed | look.unsignaled) != 0) ||
+            ((look.idle != 0) && (look.undecided != 0)) ? 0 :
             vqp_min(vqp->silence.quiet_looks + 1u, VQP_SILENCE_MAX_QUIET);
     vqp->silence.due = now + vqp_min(step << vqp->silence.quiet_looks,
                                      VQP_SILENCE_STEP_QUIET);
-    for (i = 0; (i < vqp->tx.paths.count) && !vqp_is_failed(vqp); ++i) {
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
         if (vqp->tx.paths.list[i].fo.is_stalled) {
             vqp_silence_decide(vqp, &vqp->tx.paths.list[i], &look);
         }

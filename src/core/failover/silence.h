@@ -9,10 +9,15 @@
  * under way, and another path made progress. If the peer or the network pauses, all
  * paths are stalled together and none is given up.
  *
- * A path is given up when it has been silent for the silence limit, plus four times the
- * time that its bytes in flight should take. The limit is failover.silence or more. It
- * rises when a silent path makes progress again, and when the first probe of a path that
- * was given up succeeds: the path had not failed. It falls back with time.
+ * When a path has been silent for the silence limit, plus four times the time that its
+ * bytes in flight should take, it is SILENT: it takes no frags, and the peer is asked to
+ * give it up. A peer that calls progress does so, and its PATH_DOWN binds both sides. Until
+ * then RC goes on: if a completion comes, the question is withdrawn, and the path is what
+ * it was. So nothing waits for a peer that computes unless RC can not repair the path.
+ *
+ * The limit is failover.silence or more. It rises when a silent path makes progress again,
+ * and when the first probe of a path that was given up succeeds: the path had not failed.
+ * It falls back with time.
  *
  * Frags without a CQE under way prove nothing. After failover.silence a nop brings a
  * CQE. If the other paths are idle, nops on them show whether they work.
@@ -20,7 +25,11 @@
 #ifndef VQP_CORE_FAILOVER_SILENCE_H
 #define VQP_CORE_FAILOVER_SILENCE_H
 
-#include "core/vqp_def.h"
+#include "core/failover/failover.h"
+
+/** Fill in type, flags and body of the question of SILENT, or of its withdrawal. */
+void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg,
+                         int is_withdrawn);
 
 /** Initialize for a vqp without frags in flight: no look is due. */
 void vqp_silence_init(vqp_t *vqp);
@@ -29,9 +38,12 @@ void vqp_silence_init(vqp_t *vqp);
  *  is due at once. VQP_EVENT_TIMER is due. */
 void vqp_silence_start(vqp_t *vqp);
 
+/** Use SILENT paths again on which completions have come since the last look. */
+void vqp_silence_resume(vqp_t *vqp);
+
 /**
- * Look at the paths if a look is due, and give up those that are silent. May fail the
- * vqp.
+ * Look at the paths if a look is due. Those that are silent go to SILENT, and back if they
+ * have made progress.
  *
  * @param [in] is_drained  All completions that had arrived were handled. If not, the
  *                         time since the last look does not count.
