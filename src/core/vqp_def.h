@@ -102,10 +102,10 @@ typedef struct vqp_config {
                                    have arrived; 0: for ever */
     uint64_t        probe;      /* ns without traffic until the peer of a vqp without an
                                    endpoint is probed; 0: never */
-    uint64_t        unresolved; /* with failover: bits of the paths whose queue pairs are
+    uint64_t        down;       /* with failover: bits of the paths whose queue pairs are
                                    not connected, since no host answers to the address
-                                   of the peer. PATH_CONNECT comes for each of them
-                                   when the vqp is live */
+                                   of the peer, or since it has failed. PATH_CONNECT
+                                   comes for each of them when the vqp is live */
     vqp_failover_config_t failover;
 } vqp_config_t;
 

@@ -1,5 +1,6 @@
 /* Connecting a vqp's queue pairs to those of a peer; see vqp.h. */
 #include "uct/vqp.h"
+#include "uct/vqp_qps.h"
 
 #include "core/conn/entropy.h"
 
@@ -127,6 +128,13 @@ vqp_status_t uct_vqp_resolve_path(uct_vqp_t *vqp, unsigned index,
                           &av);
 }
 
+/* Do both sides have it? */
+static int uct_vqp_has_failover(const uct_vqp_t *vqp)
+{
+    return vqp->iface->set.failover &&
+           (vqp->conn.peer_features & VQP_WIRE_FEATURE_FAILOVER);
+}
+
 vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
                                   const vqp_wire_path_t *peer)
 {
@@ -139,7 +147,7 @@ vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
     uct_vqp_fill_conn(vqp, index, peer, &vqp->peer_info[peer->rail], &conn);
     ib->rq_psn                  = conn.rq_psn;
     vqp->paths[index].fo.peer_qpn = peer->qpn; /* without failover: for telemetry */
-    vqp->paths[index].mtu_shift = vqp->core.failover.is_on ?
+    vqp->paths[index].mtu_shift = uct_vqp_has_failover(vqp) ?
                                           (uint8_t)(7 + conn.mtu) : 0;
     status = vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV,
                                   set->recv_depth, &posted);
@@ -275,15 +283,8 @@ static uint64_t uct_vqp_silence(const uct_vqp_iface_t *iface)
     return UCT_VQP_PATH_TIMEOUT;
 }
 
-/* Do both sides have it? */
-static int uct_vqp_has_failover(const uct_vqp_t *vqp)
-{
-    return vqp->iface->set.failover &&
-           (vqp->conn.peer_features & VQP_WIRE_FEATURE_FAILOVER);
-}
-
 static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
-                              unsigned num_paths, uint64_t unresolved)
+                              unsigned num_paths, uint64_t down)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     vqp_config_t config;
@@ -305,7 +306,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.rx_cells       = vqp->chunk.remote + layout.rx_cells;
     config.own_paths            = vqp->local->paths;
     config.peer_paths           = peer->paths;
-    config.unresolved           = unresolved;
+    config.down                 = down;
     config.gap                  = (vqp->conn.peer_features &
                                    VQP_WIRE_FEATURE_SPRAY) ?
                                           0 : set->gap_timeout;
@@ -340,18 +341,18 @@ static int uct_vqp_has_broken_path(const uct_vqp_t *vqp, unsigned num_paths)
     return 0;
 }
 
-/* Which paths lead to an address where no host answers? Without failover the endpoint
- * would fail: to wait is better. VQP_INPROGRESS: not known yet, or all of them.
- * VQP_ERR_IO: without failover, a path is on a broken rail */
+/* Which paths lead to an address where no host answers? They begin down. Without failover
+ * the endpoint would fail: to wait is better. VQP_INPROGRESS: not known yet, or all of
+ * them. VQP_ERR_IO: without failover, a path is on a broken rail */
 static vqp_status_t
 uct_vqp_find_unresolved(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
-                        unsigned num_paths, uint64_t *unresolved)
+                        unsigned num_paths, uint64_t *down)
 {
     unsigned good = 0, bad = 0;
     vqp_status_t status;
     unsigned i;
 
-    *unresolved = 0;
+    *down = 0;
     if (!uct_vqp_has_failover(vqp)) {
         return uct_vqp_has_broken_path(vqp, num_paths) ? VQP_ERR_IO : VQP_OK;
     }
@@ -361,7 +362,7 @@ uct_vqp_find_unresolved(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
         if (status == VQP_OK) {
             ++good;
         } else if (status == VQP_ERR_UNREACHABLE) {
-            *unresolved |= UCS_BIT(i);
+            *down |= UCS_BIT(i);
             ++bad;
         }
     }
@@ -369,19 +370,54 @@ uct_vqp_find_unresolved(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     return ((good > 0) && (good + bad == num_paths)) ? VQP_OK : VQP_INPROGRESS;
 }
 
+/* Connect the queue pairs of all paths but those in *down. With failover those that can not
+ * be connected are added to *down, and get another queue pair when the vqp is live; one
+ * path has to work. The peer sends nothing before it knows that this was done. */
+static vqp_status_t
+uct_vqp_connect_paths(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                      unsigned num_paths, uint64_t *down)
+{
+    vqp_status_t error = VQP_ERR_UNREACHABLE;
+    unsigned connected = 0;
+    vqp_status_t status;
+    unsigned i;
+
+    for (i = 0; i < num_paths; ++i) {
+        if (*down & UCS_BIT(i)) {
+            continue;
+        }
+
+        status = uct_vqp_connect_path(vqp, i, &peer->paths[i]);
+        if (status == VQP_OK) {
+            ++connected;
+            continue;
+        }
+
+        if (!uct_vqp_has_failover(vqp)) {
+            return status;
+        }
+
+        error = status;
+        *down |= UCS_BIT(i);
+        uct_vqp_drop_qp(vqp, i);
+        vqp->paths[i].recv_posted = 0;
+    }
+
+    return (connected == 0) ? error : VQP_OK;
+}
+
 vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
     unsigned num_paths = ucs_min(vqp->core.num_paths, peer->num_paths);
-    uint64_t unresolved;
     vqp_status_t status;
-    unsigned i;
+    uint64_t down;
 
     status = uct_vqp_check_peer(vqp, peer);
     if (status != VQP_OK) {
         return status;
     }
 
-    status = uct_vqp_find_unresolved(vqp, peer, num_paths, &unresolved);
+    status = uct_vqp_find_unresolved(vqp, peer, num_paths, &down);
     if (status != VQP_OK) {
         return status;
     }
@@ -390,18 +426,12 @@ vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
         return VQP_ERR_NO_MEMORY;
     }
 
-    uct_vqp_init_core(vqp, peer, num_paths, unresolved);
-    for (i = 0; i < num_paths; ++i) {
-        if (unresolved & UCS_BIT(i)) {
-            continue;
-        }
-
-        status = uct_vqp_connect_path(vqp, i, &peer->paths[i]);
-        if (status != VQP_OK) {
-            return status;
-        }
+    status = uct_vqp_connect_paths(vqp, peer, num_paths, &down);
+    if (status != VQP_OK) {
+        return status;
     }
 
+    uct_vqp_init_core(vqp, peer, num_paths, down);
     ucs_debug("vqp %u: connected to iface 0x%" PRIx64 " number %u, %u paths",
               vqp->number, vqp->conn.peer_id, vqp->conn.number, num_paths);
     uct_vqp_log_notify(vqp, num_paths);

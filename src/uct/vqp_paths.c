@@ -90,7 +90,8 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
 
     path->recv_used = 0;
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-    status = uct_vqp_resolve_path(vqp, path->index, &vqp->peer_info[peer.rail]);
+    status = (vqp->ib_paths[path->index].rc.qp == NULL) ? VQP_ERR_IO :
+             uct_vqp_resolve_path(vqp, path->index, &vqp->peer_info[peer.rail]);
     if (status == VQP_OK) {
         status = uct_vqp_connect_path(vqp, path->index, &peer);
         if (status == VQP_ERR_UNREACHABLE) {

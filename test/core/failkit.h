@@ -76,7 +76,7 @@ protected:
         }
         config.own_paths  = own.data();
         config.peer_paths = peer.data();
-        config.unresolved = unresolved;
+        config.down = unresolved;
         vqp_init(&m_vqp, m_paths.data(), num_paths, 0);
         vqp_connect(&m_vqp, &config);
         if (m_failover.silence == 0) { /* looks are for tests of them */

@@ -161,7 +161,7 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.rx_cells       = m_cells_in.data();
     cfg.own_paths            = info.paths;
     cfg.peer_paths           = peer.paths;
-    cfg.unresolved           = unresolved;
+    cfg.down                 = unresolved;
     cfg.gap                  = owner.w.base.gap_timeout;
     cfg.probe                = owner.w.may_disturb() ? owner.w.base.probe : 0;
     cfg.failover.is_on       = has_failover();

@@ -367,6 +367,32 @@ TEST_F(failover_fixture, a_path_that_takes_no_data_is_an_outage)
     }
 }
 
+/* Whichever call fails when the queue pairs of either side are connected */
+TEST_F(failover_fixture, a_path_that_can_not_be_connected_begins_down)
+{
+    const unsigned paths = 4, inits = 2 * paths, calls = 4 * paths;
+
+    for (unsigned nth = inits + 1; nth <= inits + calls; ++nth) {
+        log_capture log(UCS_LOG_LEVEL_DIAG);
+        options config{{"FAILOVER", "y"}, {"NUM_PATHS", std::to_string(paths)},
+                       {"STATS_FILE", stats.name}};
+
+        a = std::make_unique<node>(0, config);
+        b = std::make_unique<node>(0, config);
+        faults("call verb=modify_qp nth=" + std::to_string(nth) + " errno=EIO");
+        ab = std::make_unique<endpoint>(*a, *b);
+        source = std::make_unique<memory>(*a, size);
+        target = std::make_unique<memory>(*b, size);
+        adds(100);
+        EXPECT_EQ(0u, ab->errors);
+        EXPECT_TRUE(until([&] { return ups() == 2; })) << nth;
+        faults("");
+        adds(100);
+        close();
+        EXPECT_EQ(0u, stats_sum(stats.name, "undecided"));
+    }
+}
+
 /* One side alone has the option: paths are not rebuilt */
 TEST_F(uct_test, without_failover_on_both_sides_an_endpoint_fails_with_a_path)
 {

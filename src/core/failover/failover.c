@@ -457,7 +457,7 @@ void vqp_path_init(vqp_t *vqp, const vqp_config_t *config)
         fo->peer_qpn   = config->peer_paths[i].qpn;
         fo->peer_psn   = config->peer_paths[i].psn;
         fo->peer_rail  = config->peer_paths[i].rail;
-        if (config->unresolved & (1ul << i)) {
+        if (config->down & (1ul << i)) {
             /* vqp_path_set_live() does the rest: this may not be progress's thread */
             vqp_cover(PATH_UNRESOLVED_FIRST);
             fo->state      = VQP_PATH_CONNECT;
