@@ -264,23 +264,17 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
 }
 
-/* A false alarm may cost the result of an atomic if the peer's device does not count
- * what it executes. It is most likely the same as here. */
-static uint64_t uct_vqp_silence(const uct_vqp_iface_t *iface)
+/* A false alarm may cost the result of an atomic, of either side, if the device of the
+ * other one does not count what it executes */
+static uint64_t uct_vqp_silence(const uct_vqp_t *vqp)
 {
-    unsigned i;
-
-    if (iface->set.path_timeout != UCT_VQP_AUTO) {
-        return iface->set.path_timeout;
+    if (vqp->iface->set.path_timeout != UCT_VQP_AUTO) {
+        return vqp->iface->set.path_timeout;
     }
 
-    for (i = 0; i < iface->num_rails; ++i) {
-        if (iface->rails[i].source == VQP_SOURCE_IMM) {
-            return 0;
-        }
-    }
-
-    return UCT_VQP_PATH_TIMEOUT;
+    return (uct_vqp_iface_counts(vqp->iface) &&
+            (vqp->conn.peer_features & VQP_WIRE_FEATURE_COUNTS)) ?
+                   UCT_VQP_PATH_TIMEOUT : 0;
 }
 
 static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
@@ -318,7 +312,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.failover.hold_first  = UCT_VQP_PATH_HOLD;
     config.failover.hold_max    = UCT_VQP_PATH_HOLD_MAX;
     config.failover.outage      = set->outage_timeout;
-    config.failover.silence     = uct_vqp_silence(vqp->iface);
+    config.failover.silence     = uct_vqp_silence(vqp);
     config.failover.slow        = set->slow_path;
     config.failover.slow_first  = UCT_VQP_SLOW_FIRST;
     config.failover.slow_max    = UCT_VQP_SLOW_MAX;

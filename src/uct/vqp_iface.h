@@ -229,6 +229,10 @@ ucs_status_t uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                                vqp_ib_dev_t *dev, uint8_t port_num,
                                const uct_vqp_iface_config_t *config);
 
+/** Does each device of the interface count what it executes? 0 without failover, or if one
+ *  of them does not. */
+int uct_vqp_iface_counts(const uct_vqp_iface_t *iface);
+
 /** What executed requests are counted by on the rail: "psn" or "imm"; "-" without
  *  failover. */
 const char *uct_vqp_rail_source(const uct_vqp_iface_t *iface, unsigned rail);

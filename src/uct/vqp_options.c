@@ -246,8 +246,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "fragments, and the peer is asked to give it up, if it brings no completion\n"
      "while other paths of the endpoint bring some. What its bytes in flight should\n"
      "take is added. The time grows, up to 16 times, when a path that was silent\n"
-     "moves again. \"inf\": never. \"auto\" is 2ms; with a device that does not count\n"
-     "what it executes \"inf\", since then atomics could end in an error without need.",
+     "moves again. \"inf\": never. \"auto\" is 2ms; \"inf\" if a device of either side\n"
+     "does not count what it executes, since atomics could end in an error without\n"
+     "need.",
      UCT_VQP_OPTION(path_timeout), UCS_CONFIG_TYPE_TIME_UNITS},
 
     {"SLOW_PATH", "auto",
@@ -255,7 +256,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "less than a quarter of that of others, after which the path is moved to another\n"
      "flow label. \"inf\": never. \"auto\" is 4ms. Has no effect with PATH_ENTROPY other\n"
      "than \"on\", with PATH_TIMEOUT=inf, and\n"
-     "with PATH_TIMEOUT=auto on a device that does not count what it executes.",
+     "with PATH_TIMEOUT=auto if a device does not count what it executes.",
      UCT_VQP_OPTION(slow_path), UCS_CONFIG_TYPE_TIME_UNITS},
 
     {"OUTAGE_TIMEOUT", "5s",

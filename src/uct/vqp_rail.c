@@ -130,6 +130,19 @@ static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail)
     }
 }
 
+int uct_vqp_iface_counts(const uct_vqp_iface_t *iface)
+{
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        if (iface->rails[i].source == VQP_SOURCE_IMM) {
+            return 0;
+        }
+    }
+
+    return iface->set.failover;
+}
+
 const char *uct_vqp_rail_source(const uct_vqp_iface_t *iface, unsigned rail)
 {
     return iface->set.failover ? vqp_source_name(iface->rails[rail].source) : "-";

@@ -237,6 +237,34 @@ std::string paths_name(const ::testing::TestParamInfo<const char*> &info)
 INSTANTIATE_TEST_SUITE_P(all, silence_test,
                          ::testing::Values("2", "4", "8"), paths_name);
 
+/* A device that does not count may be that of either side */
+TEST_F(failover_fixture, auto_gives_up_silent_paths_if_both_sides_count)
+{
+    const char *const no_count = "call verb=query_qp count=all errno=EIO";
+
+    if (!counts()) {
+        GTEST_SKIP() << "needs a device that counts what it executes";
+    }
+    for (unsigned bad : {1, 2, 0}) {
+        log_capture log(UCS_LOG_LEVEL_DIAG);
+        options config{{"FAILOVER", "y"}, {"NUM_PATHS", "2"},
+                       {"TIMEOUT", bad ? "70ms" : "1000s"},
+                       {"STATS_FILE", stats.name}};
+
+        faults((bad == 1) ? no_count : "");
+        a = std::make_unique<node>(0, config);
+        faults((bad == 2) ? no_count : "");
+        b = std::make_unique<node>(0, config);
+        faults(one_lost);
+        ab     = std::make_unique<endpoint>(*a, *b);
+        target = std::make_unique<memory>(*b, size);
+        adds(500);
+        faults("");
+        close();
+        EXPECT_EQ(bad == 0, stats_sum(stats.name, "silences") > 0) << bad;
+    }
+}
+
 /* Nothing of a side that is idle comes or goes: the timer ends */
 TEST_F(failover_fixture, an_idle_side_is_not_woken)
 {

@@ -145,11 +145,15 @@ typedef enum {
  * SPRAY: the sender notifies of a message when it has polled the completions of all its
  * frags. If it does not call progress, later messages may arrive first: a missing
  * immediate does not show that a path has failed.
- * FAILOVER: the sender gives up single paths, and rebuilds them */
+ * FAILOVER: the sender gives up single paths, and rebuilds them.
+ * COUNTS: each device of the sender counts what it executes: a path may be given up
+ * although it is unknown whether it works */
 #define VQP_WIRE_FEATURE_SPRAY     0x1u
 #define VQP_WIRE_FEATURE_FAILOVER  0x2u
+#define VQP_WIRE_FEATURE_COUNTS    0x4u
 #define VQP_WIRE_FEATURES_KNOWN    (VQP_WIRE_FEATURE_SPRAY | \
-                                    VQP_WIRE_FEATURE_FAILOVER)
+                                    VQP_WIRE_FEATURE_FAILOVER | \
+                                    VQP_WIRE_FEATURE_COUNTS)
 
 typedef enum {
     VQP_LINK_IB  = 1,
