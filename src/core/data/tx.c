@@ -13,20 +13,20 @@
 
 /* ---- the budget of a path ---- */
 
-uint32_t vqp_path_more_packets(const vqp_path_t *path,
-                               const vqp_inflight_t *entry)
-{
-    return (entry->length != 0) ? (entry->length - 1) >> path->mtu_shift : 0;
-}
-
-/* The packets of the frags from path->fo.wrs_seen on */
+/* The packets of the frags from path->fo.wrs_seen on. With failover this is work for each
+ * frag: no branch, and nothing is stored in the loop */
 static void vqp_path_count_packets(vqp_path_t *path)
 {
+    const vqp_inflight_t *inflight = path->inflight;
+    uint32_t packets               = 0;
+    unsigned shift                 = path->mtu_shift;
+    uint16_t mask                  = path->mask;
     uint16_t slot;
 
     for (slot = path->fo.wrs_seen; slot != path->tail; ++slot) {
-        path->fo.packets += vqp_path_more_packets(path, vqp_path_at(path, slot));
+        packets += vqp_more_packets(inflight[slot & mask].length, shift);
     }
+    path->fo.packets += packets;
 }
 
 static inline void vqp_path_count(vqp_path_t *path)

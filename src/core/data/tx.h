@@ -419,9 +419,12 @@ static inline void vqp_path_stop(vqp_path_t *path)
     path->budget.frags = path->budget.bytes = 0;
 }
 
-/** Packets of a frag, beyond the first. */
-uint32_t vqp_path_more_packets(const vqp_path_t *path,
-                               const vqp_inflight_t *entry);
+/** Packets of a frag of @a length bytes, beyond the first. @a shift: log2 of the bytes of a
+ *  packet. */
+static inline uint32_t vqp_more_packets(uint32_t length, unsigned shift)
+{
+    return (length - (length != 0)) >> shift;
+}
 
 /** Bring the work requests and packets of this epoch up to date, before
  *  slots are taken again: path->fo.wrs, path->fo.packets. */

@@ -44,14 +44,16 @@ static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
     if (is_psn) {
         before += path->fo.packets;
         for (slot = path->head; slot != path->tail; ++slot) {
-            before -= vqp_path_more_packets(path, vqp_path_at(path, slot));
+            before -= vqp_more_packets(vqp_path_at(path, slot)->length,
+                                       path->mtu_shift);
         }
     }
 
     left = (executed->count - before) & VQP_FSN_MASK;
     for (slot = path->head; slot != path->tail; ++slot) {
         units += 1 + (is_psn ?
-                      vqp_path_more_packets(path, vqp_path_at(path, slot)) : 0);
+                      vqp_more_packets(vqp_path_at(path, slot)->length,
+                                       path->mtu_shift) : 0);
         if (units > left) {
             return count;
         }
