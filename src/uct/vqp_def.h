@@ -41,6 +41,9 @@ typedef struct uct_vqp {
     struct uct_vqp      *scheduled_next;
     struct uct_vqp      *deferred_next;
     vqp_timer_t          timer;       /* in iface->timers */
+    uint64_t             faulted;     /* bits of the paths whose first fault was logged */
+    uint64_t             outage_at;   /* ns: begin of the outage that was logged; or 0 */
+    uint8_t              outage_level; /* ucs_log_level_t of that line */
     vqp_path_t          *paths;
     vqp_iov_t           *iov_ext;
     uint8_t             *window_map;

@@ -7,6 +7,7 @@
 #include "uct/vqp_cm.h"
 #include "uct/vqp_cm_handler.h"
 #include "uct/vqp_ep.h"
+#include "uct/vqp_path_log.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
@@ -299,6 +300,7 @@ uct_vqp_run_timer(uct_vqp_t *vqp, uint64_t now, int is_drained)
     vqp_on_time(&vqp->core, now, is_drained);
     if (!was_failed) {
         uct_vqp_log_gap(vqp);
+        uct_vqp_log_outage(vqp);
     }
     uct_vqp_handle_failure(vqp);
     uct_vqp_set_timer(vqp);

@@ -104,6 +104,8 @@ typedef struct uct_vqp_iface {
     uint64_t             timer_clock;  /* ns: when the clock was last read for them */
     uint32_t             timer_skip;   /* calls from then to the next reading */
     uint32_t             timer_calls;  /* of these, still to come */
+    uint64_t             warned_path;  /* ns: last warning of a path that is down, */
+    uint64_t             warned_outage; /* and of an outage; 0: none */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
     unsigned             num_deferred_wcs; /* completions polled by event_arm */
     unsigned             next_deferred_wc;

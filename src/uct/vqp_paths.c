@@ -2,6 +2,7 @@
 #include "uct/vqp_paths.h"
 
 #include "uct/vqp_cm.h"
+#include "uct/vqp_path_log.h"
 #include "uct/vqp_post.h"
 #include "uct/vqp_qps.h"
 #include "uct/vqp_timers.h"
@@ -182,71 +183,6 @@ void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
 
 /* ---- events ---- */
 
-/* A line for the administrator: the path went down, or is up again */
-static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path)
-{
-    const char *reason = (path->fo.status == VQP_ERR_RESET) ?
-                         "the peer gave it up" :
-                         ucs_status_string(uct_vqp_status(path->fo.status));
-    const uct_vqp_rail_t *rail = &vqp->iface->rails[path->rail];
-    /* it goes down with VQP_OK when it has left, else because of a fault */
-    int is_move = (path->fo.state == VQP_PATH_LEAVE) ||
-                  (path->fo.status == VQP_OK);
-    char change[160];
-
-    if (path->fo.state == VQP_PATH_UP) {
-        snprintf(change, sizeof(change), "up again after %.1f ms",
-                 (double)(uct_vqp_now() - path->fo.down_at) * 1e-6);
-    } else if (is_move && (path->fo.mover == VQP_MOVER_OWN)) {
-        snprintf(change, sizeof(change),
-                 "moved to another flow label: less than a quarter of the rate of "
-                 "other paths for %.1f ms (UCX_VQP_SLOW_PATH)",
-                 (double)path->fo.slow * 1e-6);
-    } else if (is_move && (path->fo.mover == VQP_MOVER_PEER)) {
-        snprintf(change, sizeof(change),
-                 "moved to another flow label: the peer found it slow");
-    } else if (path->fo.why_silent != 0) {
-        snprintf(change, sizeof(change),
-                 "down: no completion in %.1f ms in which other paths had some "
-                 "(UCX_VQP_PATH_TIMEOUT)", (double)path->fo.why_silent * 1e-6);
-    } else {
-        snprintf(change, sizeof(change), "down: %s", reason);
-    }
-
-    ucs_diag("vqp %u: path %u (%s:%u, to iface 0x%" PRIx64 ") is %s; it went down "
-             "%u times, %" PRIu64 " frags were sent again", vqp->number,
-             path->index, rail->dev->name, rail->port.num, vqp->conn.peer_id,
-             change, path->fo.downs, path->stats.replays);
-}
-
-static void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
-{
-    vqp_path_state_t old = (vqp_path_state_t)path->fo.logged;
-    vqp_path_state_t new = (vqp_path_state_t)path->fo.state;
-    int was_used         = (old <= VQP_PATH_LEAVE) &&
-                           ((old != VQP_PATH_SILENT) ||
-                            (path->fo.resume != VQP_PATH_PROBE));
-    int is_fault         = was_used && (new > VQP_PATH_LEAVE) &&
-                           (path->fo.status != VQP_OK);
-    int is_move          = (old == VQP_PATH_UP) && (new != VQP_PATH_SILENT);
-    int is_back          = (new == VQP_PATH_UP) && (old != VQP_PATH_SILENT);
-
-    if (old == new) {
-        return;
-    }
-
-    if (is_fault || is_move || is_back) {
-        uct_vqp_diag_path(vqp, path);
-    }
-    if (was_used && (new > VQP_PATH_SILENT)) {
-        path->fo.down_at = uct_vqp_now();
-    }
-    ucs_debug("vqp %u: path %u %s -> %s, epoch %u", vqp->number,
-              path->index, vqp_path_state_name(path->fo.logged),
-              vqp_path_state_name(path->fo.state), path->fo.epoch);
-    path->fo.logged = path->fo.state;
-}
-
 void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
 {
     vqp_path_t *path = &vqp->paths[vqp->core.event_path];
@@ -254,6 +190,7 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
     switch (event) {
     case VQP_EVENT_PATH_STATE:
         uct_vqp_log_path(vqp, path);
+        uct_vqp_log_outage(vqp);
         break;
     case VQP_EVENT_PATH_QUIESCE:
         uct_vqp_quiesce_path(vqp, path);

@@ -115,9 +115,10 @@ test_environment() {
         # often silent for longer than on a network, and tests that call progress for
         # one side only do not survive what follows
         [ "$ON" = fabric ] || environment+=(UCX_VQP_PATH_TIMEOUT=inf)
-        # so that the retries of a path end while a test runs
+        # so that the retries of a path end while a test runs; a warning, such as of a path
+        # that is down, fails a test
         [ -z "$FAULTS" ] || environment+=(UCX_VQP_FAILOVER=try UCX_VQP_TIMEOUT=5ms
-            UCX_VQP_RETRY_COUNT=3
+            UCX_VQP_RETRY_COUNT=3 UCX_LOG_LEVEL=error
             "UCX_VQP_STATS_FILE=$WORK/stats")
     else
         # the last two since UCX 1.18: addresses need no route of the network, and no

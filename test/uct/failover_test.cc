@@ -343,6 +343,35 @@ INSTANTIATE_TEST_SUITE_P(all, failover_test, ::testing::Values(
         variant("3", "spray", "any"), variant("8", "tail", "any")),
         variant_name);
 
+static unsigned lines_with(const std::string &part)
+{
+    std::string text = log_capture::text();
+    unsigned count   = 0;
+
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) {
+        ++count;
+    }
+    return count;
+}
+
+/* At UCX's default level. Both sides are in this process, and each says it once */
+TEST_F(failover_fixture, the_first_fault_and_an_outage_are_warnings)
+{
+    (void)counts(); /* captures a log, once */
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    start({{"NUM_PATHS", "1"}});
+    for (unsigned i = 0; i < 5; ++i) {
+        faults("wr nth=3 status=RETRY_EXC_ERR");
+        adds(100);
+    }
+    EXPECT_EQ(2u, lines_with(" is down: ")) << log.text();
+    EXPECT_EQ(0u, lines_with("is up again")) << log.text();
+    EXPECT_GE(2u, lines_with("no path to iface")) << log.text();
+    EXPECT_EQ(lines_with("no path to iface"), lines_with("the outage of iface"));
+    expect_survived();
+}
+
 /* Path messages pass, so that the path is rebuilt again and again, and no data does */
 TEST_F(failover_fixture, a_path_that_takes_no_data_is_an_outage)
 {

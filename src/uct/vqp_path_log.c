@@ -1,0 +1,125 @@
+/* Lines for an administrator about paths, see vqp_path_log.h. */
+#include "uct/vqp_path_log.h"
+
+#include "uct/vqp.h"
+
+#include <ucs/debug/log.h>
+
+#define UCT_VQP_WARN_INTERVAL 10000000000ul /* ns between two warnings of an interface of
+                                               the same kind, at least */
+
+/* The level of a line that says what users should know. A port that fails takes down the
+ * paths of many endpoints: one of them is a warning */
+static ucs_log_level_t uct_vqp_warn_level(uint64_t *warned)
+{
+    uint64_t now = uct_vqp_now();
+
+    if ((*warned != 0) && (now - *warned < UCT_VQP_WARN_INTERVAL)) {
+        return UCS_LOG_LEVEL_DIAG;
+    }
+
+    *warned = now;
+    return UCS_LOG_LEVEL_WARN;
+}
+
+/* The first fault of a path is a warning: the link is worth a look */
+static ucs_log_level_t
+uct_vqp_path_level(uct_vqp_t *vqp, const vqp_path_t *path, int is_fault)
+{
+    uint64_t bit = 1ul << path->index;
+
+    if (!is_fault || (vqp->faulted & bit)) {
+        return UCS_LOG_LEVEL_DIAG;
+    }
+
+    vqp->faulted |= bit;
+    return uct_vqp_warn_level(&vqp->iface->warned_path);
+}
+
+/* A line for the administrator: the path went down, or is up again */
+static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path, int is_fault)
+{
+    const char *reason = (path->fo.status == VQP_ERR_RESET) ?
+                         "the peer gave it up" :
+                         ucs_status_string(uct_vqp_status(path->fo.status));
+    const uct_vqp_rail_t *rail = &vqp->iface->rails[path->rail];
+    /* it goes down with VQP_OK when it has left, else because of a fault */
+    int is_move = (path->fo.state == VQP_PATH_LEAVE) ||
+                  (path->fo.status == VQP_OK);
+    ucs_log_level_t level; /* ucs_log() evaluates it twice */
+    char change[160];
+
+    if (path->fo.state == VQP_PATH_UP) {
+        snprintf(change, sizeof(change), "up again after %.1f ms",
+                 (double)(uct_vqp_now() - path->fo.down_at) * 1e-6);
+    } else if (is_move && (path->fo.mover == VQP_MOVER_OWN)) {
+        snprintf(change, sizeof(change),
+                 "moved to another flow label: less than a quarter of the rate of "
+                 "other paths for %.1f ms (UCX_VQP_SLOW_PATH)",
+                 (double)path->fo.slow * 1e-6);
+    } else if (is_move && (path->fo.mover == VQP_MOVER_PEER)) {
+        snprintf(change, sizeof(change),
+                 "moved to another flow label: the peer found it slow");
+    } else if (path->fo.why_silent != 0) {
+        snprintf(change, sizeof(change),
+                 "down: no completion in %.1f ms in which other paths had some "
+                 "(UCX_VQP_PATH_TIMEOUT)", (double)path->fo.why_silent * 1e-6);
+    } else {
+        snprintf(change, sizeof(change), "down: %s", reason);
+    }
+
+    level = uct_vqp_path_level(vqp, path, is_fault && !is_move);
+    ucs_log(level, "vqp %u: path %u (%s:%u, to iface 0x%" PRIx64 ") is %s; it went down "
+            "%u times, %" PRIu64 " frags were sent again", vqp->number,
+            path->index, rail->dev->name, rail->port.num, vqp->conn.peer_id,
+            change, path->fo.downs, path->stats.replays);
+}
+
+void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_path_state_t old = (vqp_path_state_t)path->fo.logged;
+    vqp_path_state_t new = (vqp_path_state_t)path->fo.state;
+    int was_used         = (old <= VQP_PATH_LEAVE) &&
+                           ((old != VQP_PATH_SILENT) ||
+                            (path->fo.resume != VQP_PATH_PROBE));
+    int is_fault         = was_used && (new > VQP_PATH_LEAVE) &&
+                           (path->fo.status != VQP_OK);
+    int is_move          = (old == VQP_PATH_UP) && (new != VQP_PATH_SILENT);
+    int is_back          = (new == VQP_PATH_UP) && (old != VQP_PATH_SILENT);
+
+    if (old == new) {
+        return;
+    }
+
+    if (is_fault || is_move || is_back) {
+        uct_vqp_diag_path(vqp, path, is_fault);
+    }
+    if (was_used && (new > VQP_PATH_SILENT)) {
+        path->fo.down_at = uct_vqp_now();
+    }
+    ucs_debug("vqp %u: path %u %s -> %s, epoch %u", vqp->number,
+              path->index, vqp_path_state_name(path->fo.logged),
+              vqp_path_state_name(path->fo.state), path->fo.epoch);
+    path->fo.logged = path->fo.state;
+}
+
+void uct_vqp_log_outage(uct_vqp_t *vqp)
+{
+    uint64_t now = uct_vqp_now();
+
+    if (vqp->core.in_outage && (vqp->outage_at == 0)) {
+        vqp->outage_at    = now;
+        vqp->outage_level = (uint8_t)uct_vqp_warn_level(&vqp->iface->warned_outage);
+        ucs_log((ucs_log_level_t)vqp->outage_level,
+                "vqp %u: no path to iface 0x%" PRIx64 " is up. The endpoint fails if "
+                "none comes up in %.1f s (UCX_VQP_OUTAGE_TIMEOUT)", vqp->number,
+                vqp->conn.peer_id,
+                (double)vqp->core.failover.outage * 1e-9);
+    } else if (!vqp->core.in_outage && (vqp->outage_at != 0)) {
+        ucs_log((ucs_log_level_t)vqp->outage_level,
+                "vqp %u: the outage of iface 0x%" PRIx64 " is over, after %.1f ms",
+                vqp->number, vqp->conn.peer_id,
+                (double)(now - vqp->outage_at) * 1e-6);
+        vqp->outage_at = 0;
+    }
+}

@@ -1,0 +1,16 @@
+/*
+ * What happens to paths, for an administrator. The first fault of a path and an outage are
+ * warnings, at most one of each kind in 10 s for an interface; the rest is at level diag.
+ */
+#ifndef UCT_VQP_PATH_LOG_H
+#define UCT_VQP_PATH_LOG_H
+
+#include "uct/vqp_def.h"
+
+/** VQP_EVENT_PATH_STATE: log the change, and set path->fo.logged. The worker's thread. */
+void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path);
+
+/** Log that an outage has begun, or is over, if that is new. The worker's thread. */
+void uct_vqp_log_outage(uct_vqp_t *vqp);
+
+#endif
