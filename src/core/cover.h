@@ -73,6 +73,7 @@
     _(PATH_POST_FAILED, "a path is given up for a post that failed") \
     _(PATH_DRAIN_NOP, "a nop brings the last completion of a path") \
     _(PATH_UNKNOWN, "a vqp fails, since it is unknown whether a put was executed") \
+    _(PATH_RETRIED, "a rebuild that has failed is tried again: the port is up") \
     _(PATH_NOT_REBUILT, "no new queue pair could be made") \
     _(PATH_NOT_CONNECTED, "a new queue pair could not be connected") \
     _(PATH_UNRESOLVED, "the address of the peer is not resolved yet") \

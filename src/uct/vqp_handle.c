@@ -96,6 +96,7 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     uint32_t slot;
 
     switch (event->type) {
+    case VQP_IB_ASYNC_PORT_UP:
     case VQP_IB_ASYNC_PORT_DOWN:
         if (event->port == port->num) {
             uct_vqp_log_async(iface, rail, event);
@@ -221,6 +222,22 @@ static void uct_vqp_iface_fail_rail(uct_vqp_iface_t *iface, unsigned rail)
     uct_vqp_cm_run(iface);
 }
 
+/* Paths that could not be rebuilt need not wait for their timers */
+static void uct_vqp_iface_retry_rail(uct_vqp_iface_t *iface, unsigned rail)
+{
+    uct_vqp_t *vqp;
+    unsigned i;
+
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        for (i = 0; i < vqp->core.tx.paths.count; ++i) {
+            if ((vqp->paths[i].rail == rail) &&
+                vqp_path_retry(&vqp->core, &vqp->paths[i])) {
+                uct_vqp_schedule(vqp);
+            }
+        }
+    }
+}
+
 /* The transport's retries cover a port that is down for a short time */
 static void uct_vqp_handle_rails(uct_vqp_iface_t *iface)
 {
@@ -237,8 +254,12 @@ static void uct_vqp_handle_rails(uct_vqp_iface_t *iface)
         if (uct_vqp_rail_is_broken(rail)) {
             uct_vqp_iface_stop_rail(iface, i);
             uct_vqp_cm_stop_rail(iface, i, 0);
-        } else if (vqp_ib_port_is_active(rail->dev, rail->port.num)) {
-            continue;
+        } else {
+            rail->checked = 0;
+            if (uct_vqp_rail_is_active(rail)) {
+                uct_vqp_iface_retry_rail(iface, i);
+                continue;
+            }
         }
 
         uct_vqp_iface_fail_rail(iface, i);

@@ -53,6 +53,8 @@ typedef struct uct_vqp_rail {
                                       good; atomic */
     uint8_t          is_given_up;  /* broken, and no path on it is used any more */
     uint8_t          ud_ignored;   /* control datagrams are not waited for any more */
+    uint8_t          is_active;    /* its port, at... */
+    uint64_t         checked;      /* ...this time, in ns; 0: not known */
     unsigned         polled_cqs;   /* of its pool, in uct_vqp_iface_t::cqs */
     vqp_ib_cq_pool_t cqs;
     vqp_ib_resolver_t resolver;    /* under the async block */
@@ -104,6 +106,8 @@ typedef struct uct_vqp_iface {
     uint64_t             timer_clock;  /* ns: when the clock was last read for them */
     uint32_t             timer_skip;   /* calls from then to the next reading */
     uint32_t             timer_calls;  /* of these, still to come */
+    uint64_t             rebuilt;      /* ns: begin of the time in which... */
+    unsigned             rebuilds;     /* ...so many queue pairs were rebuilt */
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
     uint64_t             warned_outage; /* and of an outage; 0: none */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
@@ -238,6 +242,12 @@ int uct_vqp_iface_counts(const uct_vqp_iface_t *iface);
 /** What executed requests are counted by on the rail: "psn" or "imm"; "-" without
  *  failover. */
 const char *uct_vqp_rail_source(const uct_vqp_iface_t *iface, unsigned rail);
+
+/**
+ * Is the port of a rail active? Asked for each path that is rebuilt: the answer may be
+ * 10 ms old. The worker's thread.
+ */
+int uct_vqp_rail_is_active(uct_vqp_rail_t *rail);
 
 /** Create a trial queue pair on the rail. Lowers inline_max and max_iov of the
  *  interface to what it is granted. */

@@ -12,6 +12,9 @@
 
 #include <ucs/debug/log.h>
 
+#define UCT_VQP_REBUILD_TIME 10000000ul /* ns in which at most... */
+#define UCT_VQP_REBUILDS     32u        /* ...so many queue pairs are rebuilt */
+
 static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
 {
     return vqp->iface->super.worker->async;
@@ -59,6 +62,20 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
     vqp_path_counted(&vqp->core, path, source, count);
 }
 
+/* Creating a queue pair takes some 100 us. When a port is up again, thousands of paths
+ * want one, and progress has other work too */
+static int uct_vqp_may_rebuild(uct_vqp_iface_t *iface)
+{
+    uint64_t now = uct_vqp_now();
+
+    if (now - iface->rebuilt >= UCT_VQP_REBUILD_TIME) {
+        iface->rebuilt  = now;
+        iface->rebuilds = 0;
+    }
+
+    return iface->rebuilds++ < UCT_VQP_REBUILDS;
+}
+
 static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
     uint32_t psn = 0;
@@ -66,8 +83,8 @@ static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
 
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
     is_good = !uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) &&
-              vqp_ib_port_is_active(vqp->iface->rails[path->rail].dev,
-                                    vqp->iface->rails[path->rail].port.num) &&
+              uct_vqp_rail_is_active(&vqp->iface->rails[path->rail]) &&
+              uct_vqp_may_rebuild(vqp->iface) &&
               (uct_vqp_random_reserve(&vqp->iface->random, 1) == UCS_OK) &&
               (uct_vqp_renew_qp(vqp, path->index) == UCS_OK);
     if (is_good) {
@@ -140,8 +157,7 @@ void uct_vqp_ping(uct_vqp_t *vqp)
 
     for (i = 0; i < iface->num_rails; ++i) {
         rails |= (uint32_t)(!uct_vqp_rail_is_broken(&iface->rails[i]) &&
-                            vqp_ib_port_is_active(iface->rails[i].dev,
-                                                  iface->rails[i].port.num)) << i;
+                            uct_vqp_rail_is_active(&iface->rails[i])) << i;
     }
 
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));

@@ -9,6 +9,7 @@
 
 /* Traffic class that UCX's own transports use on RoCEv2 */
 #define UCT_VQP_ROCE_V2_TCLASS 106
+#define UCT_VQP_PORT_CHECK     10000000ul /* ns between two queries of a port, at least */
 
 static void uct_vqp_rail_fill_addr(uct_vqp_rail_t *rail)
 {
@@ -128,6 +129,18 @@ static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail)
                  "an endpoint fails if puts or atomics were in flight on it" :
                  "puts may be written twice, and atomics end in an error");
     }
+}
+
+int uct_vqp_rail_is_active(uct_vqp_rail_t *rail)
+{
+    uint64_t now = uct_vqp_now();
+
+    if ((rail->checked == 0) || (now - rail->checked >= UCT_VQP_PORT_CHECK)) {
+        rail->is_active = (uint8_t)vqp_ib_port_is_active(rail->dev, rail->port.num);
+        rail->checked   = now;
+    }
+
+    return rail->is_active;
 }
 
 int uct_vqp_iface_counts(const uct_vqp_iface_t *iface)

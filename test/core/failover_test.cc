@@ -593,6 +593,44 @@ TEST_F(failover, a_rebuild_that_fails_is_tried_again) {
     EXPECT_EQ(1u, path().fo.epoch);
 }
 
+/* The port is down, for example: of thousands of endpoints, none asks every 10 ms */
+TEST_F(failover, rebuilds_that_fail_become_rare_without_any_path_too) {
+    open(1);
+    die(0, msn(0));
+    timer();
+    for (uint64_t wait : {100, 200, 250, 250}) { /* a quarter of hold_max, at most */
+        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+        vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
+        timer();
+        m_now += wait - 1;
+        timer();
+        EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD)) << wait;
+        ++m_now;
+        timer();
+    }
+    /* Since it flaps, and for no lack of a queue pair: a short time */
+    revive();
+    die(0, msn(0));
+    timer();
+    m_now += m_failover.hold_first;
+    timer();
+    EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+}
+
+TEST_F(failover, a_rebuild_that_has_failed_may_be_tried_again_at_once) {
+    open();
+    EXPECT_EQ(0, vqp_path_retry(&m_vqp, &path())); /* it is UP */
+    die(0, msn(0));
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    EXPECT_EQ(0, vqp_path_retry(&m_vqp, &path())); /* it is being rebuilt */
+    vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD));
+    EXPECT_EQ(1, vqp_path_retry(&m_vqp, &path()));
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    revive();
+}
+
 TEST_F(failover, a_connect_that_fails_takes_the_path_down) {
     open();
     die(0, msn(0));

@@ -259,6 +259,11 @@ void vqp::on_timer()
     if (!was_failed && (core.gap.failed != 0)) {
         check_gap();
     }
+    if (owner.w.now % 4 == 0) { /* the port is up again, perhaps */
+        for (unsigned i = 0; is_connected() && (i < num_paths); ++i) {
+            (void)vqp_path_retry(&core, &paths[i]);
+        }
+    }
     note_probe(seq);
     handle_failure();
     set_timer(1000);

@@ -130,6 +130,7 @@ typedef struct vqp_failover {
     uint8_t        is_suspect;  /* it went down by silence, and no probe has failed
                                    since */
     uint8_t        has_progress;/* a completion came between the last two looks */
+    uint8_t        no_qp;       /* in DOWN: the last rebuild has failed here */
     uint8_t        mover;       /* vqp_mover_t */
     uint8_t        resume;      /* in SILENT: the state before */
     uint8_t        sent;        /* messages sent in this state, at most VQP_PATH_EARLY */

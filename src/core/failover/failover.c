@@ -388,10 +388,12 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
 
     if (qpn == 0) {
         vqp_cover(PATH_NOT_REBUILT);
-        fo->due = 0;
+        fo->due   = 0;
+        fo->no_qp = 1;
         return;
     }
 
+    fo->no_qp = 0;
     ++fo->epoch;
     fo->qpn       = qpn;
     fo->psn       = psn;
@@ -406,6 +408,17 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
     if (fo->peer_is_up) {
         vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
     }
+}
+
+int vqp_path_retry(vqp_t *vqp, vqp_path_t *path)
+{
+    if ((path->fo.state != VQP_PATH_DOWN) || !path->fo.no_qp) {
+        return 0;
+    }
+
+    vqp_cover(PATH_RETRIED);
+    vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
+    return 1;
 }
 
 void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path)

@@ -95,6 +95,10 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
  */
 void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
 
+/** What made rebuilds fail may be over, such as a port that was down: try again now.
+ *  @return 1 if the path waits for that, else 0. */
+int vqp_path_retry(vqp_t *vqp, vqp_path_t *path);
+
 /**
  * In answer to PATH_CONNECT.
  *

@@ -277,6 +277,17 @@ uint64_t vqp_path_next_timeout(const vqp_t *vqp)
     return vqp->in_outage ? vqp_min(next, vqp_path_outage_end(vqp)) : next;
 }
 
+/* The longest hold. Without a path that is UP, it is short: unless no queue pair can be
+ * created, as while the port is down, since thousands of endpoints may wait for that */
+static uint64_t vqp_path_hold_max(const vqp_t *vqp, const vqp_path_t *path)
+{
+    if (vqp_has_path_in(vqp, VQP_PATH_UP)) {
+        return vqp->failover.hold_max;
+    }
+
+    return path->fo.no_qp ? vqp->failover.hold_max / 4 : vqp->failover.hold_first;
+}
+
 /* Set when the path is rebuilt: the hold time doubles while the path flaps */
 static void vqp_path_hold(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 {
@@ -290,8 +301,7 @@ static void vqp_path_hold(vqp_t *vqp, vqp_path_t *path, uint64_t now)
         fo->hold = 0;
     }
     fo->held_at = now;
-    fo->due     = now + (vqp_has_path_in(vqp, VQP_PATH_UP) ? fo->hold :
-                         vqp_min(fo->hold, vqp->failover.hold_first));
+    fo->due     = now + vqp_min(fo->hold, vqp_path_hold_max(vqp, path));
 }
 
 static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
