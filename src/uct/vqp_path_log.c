@@ -85,7 +85,7 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     int is_fault         = was_used && (new > VQP_PATH_LEAVE) &&
                            (path->fo.status != VQP_OK);
     int is_move          = (old == VQP_PATH_UP) && (new != VQP_PATH_SILENT);
-    int is_back          = (new == VQP_PATH_UP) && (old != VQP_PATH_SILENT);
+    int is_back          = (new == VQP_PATH_UP) && !(was_used && (old != VQP_PATH_LEAVE));
 
     if (old == new) {
         return;

@@ -30,7 +30,9 @@ static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
     if (!uct_vqp_path_to_error(vqp, path->index)) {
         /* It may go on executing what the peer sends, after the count was taken */
         if (!uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail])) {
+            UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
             uct_vqp_drop_qp(vqp, path->index);
+            UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
         }
         vqp_path_quiesced(&vqp->core, path, 1, 0);
         return;

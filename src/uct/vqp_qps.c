@@ -20,6 +20,15 @@ void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
     }
 }
 
+/* Completions with an older tag are ignored: not every provider removes those of a queue
+ * pair that is destroyed */
+static void uct_vqp_new_tag(uct_vqp_t *vqp, unsigned index)
+{
+    vqp->paths[index].qp_tag  = vqp->iface->qp_tag++;
+    vqp->ib_paths[index].wrid = vqp_ib_wrid(vqp->number, index,
+                                            vqp->paths[index].qp_tag);
+}
+
 /* Create a queue pair of the path, in INIT, with a new qp_tag, on its completion queue */
 static ucs_status_t uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index)
 {
@@ -55,9 +64,8 @@ static ucs_status_t uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index)
         goto err_destroy;
     }
 
-    path->qp_tag = iface->qp_tag++;
-    ib->qp       = ib->rc.qp;
-    ib->wrid     = vqp_ib_wrid(vqp->number, path->index, path->qp_tag);
+    ib->qp = ib->rc.qp;
+    uct_vqp_new_tag(vqp, index);
     return UCS_OK;
 
 err_destroy:
@@ -133,7 +141,10 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
 
     if (ib->rc.qp != NULL) {
         vqp_ib_qp_destroy(&ib->rc);
-        ib->rc.qp = NULL;
+        ib->rc.qp  = NULL;
+        ib->rc.qpn = 0; /* another one may get the number */
+        ib->qp     = NULL;
+        uct_vqp_new_tag(vqp, index);
     }
 }
 

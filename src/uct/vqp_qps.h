@@ -9,7 +9,8 @@
 /** Create the queue pair of a path, in INIT. @return UCS_OK, or an error (logged). */
 ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index);
 
-/** Destroy the queue pair of a path, if there is one. The worker's thread. */
+/** Destroy the queue pair of a path, if there is one. Its completions are ignored from now
+ *  on. Under the async block. */
 void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index);
 
 /**

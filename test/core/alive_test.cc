@@ -136,6 +136,71 @@ TEST_F(alive, peer_is_dead_soon_when_rc_is_fast) {
     EXPECT_TRUE(m_vqp.alive.is_dead);
 }
 
+/* One of two ports was down for long, and the other one goes down after an idle time */
+TEST_F(alive, outage_after_an_idle_time_has_all_of_its_time) {
+    start();
+    confirm_all(0);
+    confirm_all(1);
+    timer();
+    die(1, msn(0));
+    for (uint64_t end = m_now + 20 * SEC; m_now < end; ) {
+        m_now = std::min(end, std::max(m_now + MSEC, vqp_next_timeout(&m_vqp)));
+        timer();
+        if (event(VQP_EVENT_PATH_REBUILD, 1)) {
+            vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+        }
+        (void)next();
+        confirm_all(0);
+    }
+    ASSERT_EQ(VQP_PATH_UP, state(0));
+    vqp_path_down(&m_vqp, &path(0), VQP_ERR_IO);
+    timer();
+    pass(m_failover.outage - 100 * MSEC);
+    EXPECT_FALSE(is_dead());
+    pass(200 * MSEC);
+    EXPECT_TRUE(is_dead());
+}
+
+/* Data does not pass, path messages do. The peer calls progress every few ms: the second
+ * message of each failure is answered BUSY. The time of the probe before is none in which
+ * the peer was busy. */
+TEST_F(alive, busy_answer_after_a_probe_is_no_excuse_for_the_probe) {
+    auto wait = [&](uint64_t time) {
+        for (uint64_t end = m_now + time; (m_now < end) && !is_dead(); ) {
+            m_now = std::min(end, std::max(m_now + MSEC, vqp_next_timeout(&m_vqp)));
+            timer();
+        }
+    };
+    start(1);
+    while (!is_dead() && (m_now < m_since + 20 * SEC)) {
+        uint32_t epoch = path().fo.epoch;
+
+        wait(1900 * MSEC); /* RC gives up */
+        if (is_dead()) {
+            break;
+        }
+        fail_send(0, path().head, VQP_ERR_TIMEOUT);
+        quiesce();
+        (void)next_message();
+        flush_sends();
+        flush_recvs();
+        ASSERT_TRUE(event(VQP_EVENT_PATH_COUNT));
+        vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+        (void)next_message();
+        hear_down(ANSWER | VQP_WIRE_FLAG_BUSY, epoch);
+        wait(3 * MSEC);
+        hear_down(DRAINED | HAVE, epoch);
+        timer();
+        wait(20 * MSEC);
+        if (!is_dead()) {
+            reach_probe();
+            post_probe();
+        }
+    }
+    EXPECT_TRUE(is_dead());
+    EXPECT_LE(m_now - m_since, 2 * m_failover.outage);
+}
+
 TEST_F(alive, outage_is_survived_when_nobody_answers) {
     start();
     pass(1900 * MSEC);

@@ -739,8 +739,8 @@ TEST_F(failover, a_peer_that_computes_is_waited_for) {
     down();
     timer();
     stop_asking();
-    for (unsigned i = 0; i < 10; ++i) {
-        m_now += m_failover.outage - 1;
+    for (uint64_t end = m_now + 10 * m_failover.outage; m_now < end; ) {
+        m_now += 2 * m_failover.retry_max; /* each second request is lost */
         hear_down(ANSWER | VQP_WIRE_FLAG_BUSY);
         timer();
         ASSERT_FALSE(vqp_is_failed(&m_vqp));

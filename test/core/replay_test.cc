@@ -587,6 +587,34 @@ TEST_F(replay, a_target_that_dies_gives_back_what_it_has_not_executed) {
     EXPECT_EQ(expected, is);
 }
 
+/* A nop that holds the place of an atomic is given back too, and is no frag of the target */
+TEST_F(replay, a_target_that_dies_keeps_its_own_beside_a_nop_that_goes_back) {
+    m_reads_max = 3;
+    open(3);
+    (void)only(0, [&] {
+        rma(VQP_KIND_GET, 64, &u[0]);
+        fadd(nullptr, &u[1], VQP_OP_SIGNAL, 0);
+        rma(VQP_KIND_GET, 64, &u[2]);
+    });
+    (void)only(1, [&] { rma(VQP_KIND_GET, 64, &u[3]); });
+    vqp_set_path_up(&m_vqp, 2, 0);
+    die(0, msn(0));
+    EXPECT_EQ(2u, on_path(next(), 1)); /* one waits for read credit */
+    die(1, imm(0));                    /* it is not known about the atomic */
+    EXPECT_TRUE(vqp_path_has_replay(&path(1)));
+    vqp_set_path_up(&m_vqp, 2, 1);
+    auto all = ends();
+    do {
+        (void)next();
+        auto more = ends();
+        all.insert(all.end(), more.begin(), more.end());
+    } while (confirm_all(2) > 0);
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ((ends_t {{&u[0], VQP_OK}, {&u[1], VQP_ERR_UNDECIDED},
+                       {&u[2], VQP_OK}, {&u[3], VQP_OK}}), all);
+    EXPECT_TRUE(vqp_tx_is_flushed(&m_tx));
+}
+
 TEST_F(replay, a_path_that_dies_again_and_again_loses_nothing) {
     open(1);
     puts(0, 8, u);

@@ -75,9 +75,11 @@ void vqp_alive_look(vqp_t *vqp, uint64_t now, int has_progress, int is_busy)
     } else if (is_busy) {
         vqp->acked_at = (vqp->acked_at == 0) ? now : vqp->acked_at;
         vqp_alive_wait(vqp, now);
-    } else if (!(vqp->tx.slow & VQP_TX_REPLAY)) {
-        vqp->acked_at = 0;
-        vqp_alive_init(vqp); /* all paths are UP, and nothing is in flight */
+    } else if (!vqp->in_outage) {
+        vqp->acked_at = 0; /* nothing is in flight */
+        if (!(vqp->tx.slow & VQP_TX_REPLAY)) {
+            vqp_alive_init(vqp); /* and all paths are UP */
+        }
     }
 }
 

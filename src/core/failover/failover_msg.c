@@ -25,7 +25,8 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     fo->sent     += (uint8_t)msg->is_early;
     if (fo->messages & VQP_PATH_MSG_WITHDRAW) {
         fo->messages &= (uint8_t)~VQP_PATH_MSG_WITHDRAW;
-        vqp_silence_message(path, msg, 1);
+        msg->flags    = VQP_WIRE_FLAG_WITHDRAWN | VQP_WIRE_FLAG_ANSWER;
+        vqp_silence_message(path, msg);
         return 1;
     }
 
@@ -36,9 +37,9 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     }
 
     if (fo->state == VQP_PATH_SILENT) {
-        vqp_silence_message(path, msg, 0);
+        vqp_silence_message(path, msg);
     } else if ((fo->state == VQP_PATH_LEAVE) ||
-        ((fo->mover == VQP_MOVER_REQUEST) && is_request)) {
+               ((fo->mover == VQP_MOVER_REQUEST) && is_request)) {
         vqp_path_leaving_message(path, msg);
     } else if ((fo->state == VQP_PATH_QUIESCE) ||
                (fo->state == VQP_PATH_DRAINED) || (fo->state == VQP_PATH_DOWN)) {
@@ -190,13 +191,16 @@ static void vqp_path_extend_outage(vqp_t *vqp, uint64_t skipped, uint64_t now)
     }
 }
 
-/* The peer has not called progress for a while. The rail of atomics may be back when it
- * does. */
+/* The peer has not called progress for a while. Each request of a path gets such an answer
+ * then: what is longer than between two of them, with one lost, was spent otherwise, by a
+ * probe for example. The rail of atomics may be back when the peer calls progress. */
 static void vqp_path_on_busy(vqp_t *vqp, uint64_t now)
 {
+    uint64_t busy = vqp_min(now - vqp->path_received, 2 * vqp->failover.retry_max);
+
     vqp_cover(PATH_PEER_BUSY);
     if (vqp->in_outage) {
-        vqp_path_extend_outage(vqp, now - vqp->path_received, now);
+        vqp_path_extend_outage(vqp, busy, now);
     }
     vqp->path_received = now;
     vqp->lacks_rail    = 0;
@@ -320,7 +324,9 @@ static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
         /* No answer: the process of the peer may have ended. The HCA would answer
          * on the other paths */
         vqp_cover(PATH_REPEATS);
-        vqp_path_nop_idle(vqp);
+        if (fo->state != VQP_PATH_SILENT) {
+            vqp_path_nop_idle(vqp);
+        }
         fo->interval  = vqp_min(2 * fo->interval, vqp->failover.retry_max);
         fo->due       = now + fo->interval;
         fo->messages |= VQP_PATH_MSG_REQUEST;

@@ -66,14 +66,12 @@ static void vqp_silence_adapt(vqp_t *vqp, uint64_t limit, unsigned max)
 
 /* ---- SILENT ---- */
 
-void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg,
-                         int is_withdrawn)
+void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg)
 {
-    msg->type  = VQP_WIRE_PATH_DOWN;
-    msg->flags = VQP_WIRE_FLAG_SILENT |
-                 (is_withdrawn ? VQP_WIRE_FLAG_WITHDRAWN | VQP_WIRE_FLAG_ANSWER : 0);
-    msg->down  = (vqp_wire_path_down_t){.path  = path->index,
-                                        .count = path->fo.asks};
+    msg->type   = VQP_WIRE_PATH_DOWN;
+    msg->flags |= VQP_WIRE_FLAG_SILENT;
+    msg->down   = (vqp_wire_path_down_t){.path  = path->index,
+                                         .count = path->fo.asks};
 }
 
 /* Ask the peer to give up the path */
@@ -81,7 +79,11 @@ static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_cover(PATH_SILENT);
     path->fo.resume = path->fo.state;
+    path->fo.due    = UINT64_MAX; /* until the question is sent */
     path->fo.asks   = (path->fo.asks + 1) & VQP_FSN_MASK;
+    if (path->fo.mover == VQP_MOVER_REQUEST) {
+        path->fo.mover = VQP_MOVER_NONE; /* its rate says nothing now */
+    }
     vqp_path_set_state(vqp, path, VQP_PATH_SILENT);
     vqp_path_request(vqp, path);
 }
@@ -117,12 +119,15 @@ static void vqp_silence_end(vqp_t *vqp, vqp_path_t *path)
 void vqp_silence_resume(vqp_t *vqp)
 {
     vqp_path_t *path;
+    uint16_t seen;
     uint32_t i;
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = &vqp->tx.paths.list[i];
-        if ((path->fo.state == VQP_PATH_SILENT) && (path->head != path->fo.seen)) {
+        seen = path->fo.seen;
+        if ((path->fo.state == VQP_PATH_SILENT) && (path->head != seen)) {
             vqp_silence_end(vqp, path);
+            path->fo.seen = seen; /* the next look sees the progress */
         }
     }
 }

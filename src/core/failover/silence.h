@@ -27,9 +27,9 @@
 
 #include "core/failover/failover.h"
 
-/** Fill in type, flags and body of the question of SILENT, or of its withdrawal. */
-void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg,
-                         int is_withdrawn);
+/** Fill in type and body of the question of SILENT, or of its withdrawal, and add to the
+ *  flags. */
+void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg);
 
 /** Initialize for a vqp without frags in flight: no look is due. */
 void vqp_silence_init(vqp_t *vqp);

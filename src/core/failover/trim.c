@@ -126,7 +126,8 @@ static int vqp_trim_keeps(vqp_tx_t *tx, const vqp_inflight_t *entry,
 }
 
 /* The path has replayed another one, and failed before all was sent: what it has not
- * executed waits there again, in front of the rest. Returns how many frags that are. */
+ * executed waits there again, in front of the rest. Returns how many frags that are,
+ * without nops. */
 static unsigned vqp_trim_give_back(vqp_tx_t *tx, vqp_path_t *path)
 {
     vqp_path_t *source = vqp_replay_source(tx, path);
@@ -144,11 +145,12 @@ static unsigned vqp_trim_give_back(vqp_tx_t *tx, vqp_path_t *path)
             (entry->flags & VQP_INFLIGHT_REPLAYED) &&
             (entry->kind != VQP_KIND_DONE)) {
             *vqp_path_at(source, --source->fo.replay) = *entry;
+            count      += entry->kind != VQP_KIND_NOP; /* it holds a place */
             entry->kind = VQP_KIND_DONE;
-            ++count;
         }
     }
 
+    vqp_assert((uint16_t)(source->tail - source->fo.replay) <= source->mask);
     vqp_cover_if(count > 0, REPLAY_GIVEN_BACK);
     source->fo.target = VQP_PATH_NONE;
     return count;
@@ -189,7 +191,7 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     uint16_t head      = path->head;
     unsigned sent      = (uint16_t)(path->fo.posted - head);
     unsigned undecided = 0;
-    unsigned kept      = 0; /* one more for earlier epochs */
+    unsigned kept      = 0; /* without nops; one more for earlier epochs */
     unsigned reads     = 0; /* of the kept ones */
     int is_exact;
     unsigned count, fenced, i;
