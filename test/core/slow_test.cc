@@ -296,6 +296,23 @@ TEST_F(slow, it_goes_down_when_nothing_is_in_flight_on_either_side) {
     EXPECT_EQ(0u, next_message().flags & LEAVING);
 }
 
+/* The peer is drained, and goes on at once: its last message of LEAVE may be overwritten
+ * by the next one. That is no fault, unless this side is not drained */
+TEST_F(slow, a_peer_that_goes_on_ends_the_move_too) {
+    for (bool is_drained : {true, false}) {
+        open(2);
+        if (!is_drained) {
+            (void)puts(0, 1);
+        }
+        hear_down(LEAVING);
+        (void)next();
+        EXPECT_EQ(is_drained ? LEAVING | DRAINED : LEAVING, next_message().flags);
+        hear_down(0);
+        EXPECT_EQ(VQP_PATH_QUIESCE, state());
+        EXPECT_EQ(is_drained ? VQP_OK : VQP_ERR_RESET, path().fo.status);
+    }
+}
+
 TEST_F(slow, a_side_with_nothing_in_flight_says_so_and_waits) {
     open(2);
     hear_down(LEAVING);

@@ -116,7 +116,9 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
     }
 
     vqp_cover_if(fo->state == VQP_PATH_UP, PATH_DOWN_BY_PEER);
-    vqp_path_down(vqp, path, VQP_ERR_RESET);
+    /* In LEAVE, a peer that knows that this side is drained ends the move, and no fault */
+    vqp_path_down(vqp, path, ((fo->state == VQP_PATH_LEAVE) && fo->counted) ?
+                                     VQP_OK : VQP_ERR_RESET);
     if (vqp_is_failed(vqp) || (fo->state > VQP_PATH_DOWN)) {
         return;
     }
