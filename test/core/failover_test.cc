@@ -12,6 +12,21 @@ namespace {
 
 class failover : public failkit {
 protected:
+    /* It is tried again after that time, and not before */
+    void rebuild_fails(uint64_t wait) {
+        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+        vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
+        EXPECT_EQ(VQP_PATH_DOWN, state());
+        EXPECT_EQ(0u, path().fo.epoch);
+        EXPECT_LE(vqp_next_timeout(&m_vqp), m_now);
+        timer();
+        m_now += wait - 1;
+        timer();
+        EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD)) << wait;
+        ++m_now;
+        timer();
+    }
+
     void down(unsigned i = 0, vqp_status_t status = VQP_ERR_TIMEOUT) {
         vqp_path_down(&m_vqp, &m_paths[i], status);
     }
@@ -576,17 +591,7 @@ TEST_F(failover, a_rebuild_that_fails_is_tried_again) {
     die(0, msn(0));
     timer();
     for (uint64_t wait : {100, 200, 400}) {
-        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
-        vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
-        EXPECT_EQ(VQP_PATH_DOWN, state());
-        EXPECT_EQ(0u, path().fo.epoch);
-        EXPECT_LE(vqp_next_timeout(&m_vqp), m_now);
-        timer();
-        m_now += wait - 1;
-        timer();
-        EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD)) << wait;
-        ++m_now;
-        timer();
+        rebuild_fails(wait);
     }
     ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
     revive();
@@ -599,14 +604,7 @@ TEST_F(failover, rebuilds_that_fail_become_rare_without_any_path_too) {
     die(0, msn(0));
     timer();
     for (uint64_t wait : {100, 200, 250, 250}) { /* a quarter of hold_max, at most */
-        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
-        vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
-        timer();
-        m_now += wait - 1;
-        timer();
-        EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD)) << wait;
-        ++m_now;
-        timer();
+        rebuild_fails(wait);
     }
     /* Since it flaps, and for no lack of a queue pair: a short time */
     revive();

@@ -50,6 +50,17 @@ protected:
         vqp_on_time(&m_vqp, m_now, 1);
     }
 
+    void falls_silent_while_it_leaves() {
+        open(2);
+        (void)puts(0, 3);
+        hear_down(LEAVING);
+        (void)next();
+        for (unsigned i = 0; (i < 20) && (state() == VQP_PATH_LEAVE); ++i) {
+            look({0, 0});
+        }
+        ASSERT_EQ(VQP_PATH_SILENT, state());
+    }
+
     /* Until the peer is asked to move a path. @return looks */
     unsigned looks_until_asked(const std::vector<uint32_t> &costs, unsigned max,
                                unsigned i = 0) {
@@ -347,26 +358,13 @@ TEST_F(slow, a_path_that_fails_while_it_leaves_is_given_up) {
 }
 
 TEST_F(slow, a_path_that_falls_silent_while_it_leaves_is_given_up) {
-    open(2);
-    (void)puts(0, 3);
-    hear_down(LEAVING);
-    (void)next();
-    for (unsigned i = 0; (i < 20) && (state() == VQP_PATH_LEAVE); ++i) {
-        look({0, 0});
-    }
+    falls_silent_while_it_leaves();
     agree();
     EXPECT_EQ(1u, m_stats.silences);
 }
 
 TEST_F(slow, a_path_that_was_silent_leaves_nevertheless) {
-    open(2);
-    (void)puts(0, 3);
-    hear_down(LEAVING);
-    (void)next();
-    for (unsigned i = 0; (i < 20) && (state() == VQP_PATH_LEAVE); ++i) {
-        look({0, 0});
-    }
-    ASSERT_EQ(VQP_PATH_SILENT, state());
+    falls_silent_while_it_leaves();
     confirm_all(0);
     look({0, 0});
     ASSERT_EQ(VQP_PATH_LEAVE, state());

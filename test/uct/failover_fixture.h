@@ -141,17 +141,7 @@ protected:
     }
 
     /* How often a side has logged, to a log_capture, that it has a path back */
-    static unsigned ups()
-    {
-        std::string text = log_capture::text();
-        unsigned count   = 0;
-
-        for (size_t at = text.find("is up again"); at != text.npos;
-             at = text.find("is up again", at + 1)) {
-            ++count;
-        }
-        return count;
-    }
+    static unsigned ups() { return log_capture::count("is up again"); }
 
     /* A completion that outlives the endpoints, also if the test has failed */
     completion &kept_completion()

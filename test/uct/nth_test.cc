@@ -431,17 +431,7 @@ private:
     }
 
     /* Sides that have the path back */
-    static unsigned ups()
-    {
-        std::string text = log_capture::text();
-        unsigned count   = 0;
-
-        for (size_t at = text.find("is up again"); at != text.npos;
-             at = text.find("is up again", at + 1)) {
-            ++count;
-        }
-        return count;
-    }
+    static unsigned ups() { return log_capture::count("is up again"); }
 };
 
 TEST_F(nth_failover, none_fails)

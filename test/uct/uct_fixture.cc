@@ -152,6 +152,17 @@ bool log_capture::has(const std::string &part)
     return text().find(part) != std::string::npos;
 }
 
+unsigned log_capture::count(const std::string &part)
+{
+    std::string all = text();
+    unsigned count  = 0;
+
+    for (size_t at = all.find(part); at != all.npos; at = all.find(part, at + 1)) {
+        ++count;
+    }
+    return count;
+}
+
 /* ---- time and progress ---- */
 
 static thread_local std::vector<node*> nodes;

@@ -50,6 +50,7 @@ public:
     explicit log_capture(ucs_log_level_t level);
     ~log_capture();
     static bool has(const std::string &part);
+    static unsigned count(const std::string &part);
     static std::string text();
     /* Of it, what the transport's own sources logged as diag or worse */
     static std::string complaints();
