@@ -85,7 +85,8 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     int is_fault         = was_used && (new > VQP_PATH_LEAVE) &&
                            (path->fo.status != VQP_OK);
     int is_move          = (old == VQP_PATH_UP) && (new != VQP_PATH_SILENT);
-    int is_back          = (new == VQP_PATH_UP) && !(was_used && (old != VQP_PATH_LEAVE));
+    int is_back          = (new == VQP_PATH_UP) &&
+                           (!was_used || (old == VQP_PATH_LEAVE));
 
     if (old == new) {
         return;
@@ -94,7 +95,7 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     if (is_fault || is_move || is_back) {
         uct_vqp_diag_path(vqp, path, is_fault);
     }
-    if (was_used && (new > VQP_PATH_SILENT)) {
+    if (was_used && (old != VQP_PATH_LEAVE) && (new > VQP_PATH_SILENT)) {
         path->fo.down_at = uct_vqp_now();
     }
     ucs_debug("vqp %u: path %u %s -> %s, epoch %u", vqp->number,
@@ -105,10 +106,8 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
 
 void uct_vqp_log_outage(uct_vqp_t *vqp)
 {
-    uint64_t now = uct_vqp_now();
-
     if (vqp->core.in_outage && (vqp->outage_at == 0)) {
-        vqp->outage_at    = now;
+        vqp->outage_at    = uct_vqp_now();
         vqp->outage_level = (uint8_t)uct_vqp_warn_level(&vqp->iface->warned_outage);
         ucs_log((ucs_log_level_t)vqp->outage_level,
                 "vqp %u: no path to iface 0x%" PRIx64 " is up. The endpoint fails if "
@@ -119,7 +118,7 @@ void uct_vqp_log_outage(uct_vqp_t *vqp)
         ucs_log((ucs_log_level_t)vqp->outage_level,
                 "vqp %u: the outage of iface 0x%" PRIx64 " is over, after %.1f ms",
                 vqp->number, vqp->conn.peer_id,
-                (double)(now - vqp->outage_at) * 1e-6);
+                (double)(uct_vqp_now() - vqp->outage_at) * 1e-6);
         vqp->outage_at = 0;
     }
 }
