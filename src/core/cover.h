@@ -43,6 +43,8 @@
     _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \
     _(TRIM_STALE, "an impossible count: that of the immediates is used") \
     _(TRIM_ATOMIC, "an atomic was executed, and its answer has not arrived") \
+    _(LOST_WAITS, "an atomic that a flush waits for may be lost") \
+    _(LOST_LATER, "a flush comes after an atomic that may be lost") \
     _(TRIM_FENCED, "an answer has arrived: a frag behind its fence was executed") \
     _(TRIM_AGAIN, "a path fails again before its replay has ended") \
     _(TRIM_KEPT, "a path fails, and frags have to be replayed") \

@@ -1,5 +1,7 @@
 /* Creation and release of a vqp, see vqp.h. */
 #include "uct/vqp.h"
+
+#include "core/data/lost.h"
 #include "uct/vqp_qps.h"
 #include "uct/vqp_stats.h"
 
@@ -246,6 +248,7 @@ void uct_vqp_destroy(uct_vqp_t *vqp)
 {
     uct_vqp_iface_t *iface = vqp->iface;
 
+    iface->lost |= vqp_tx_take_lost(&vqp->core.tx, VQP_LOST_INTERFACE) != 0;
     vqp_conn_release(&vqp->conn);
     ucs_vfs_obj_remove(vqp);
     uct_vqp_stats_collect(vqp);

@@ -1,4 +1,5 @@
 /* Flush and fence, of an endpoint and of the interface. */
+#include "core/data/lost.h"
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
 #include "uct/vqp_pending.h"
@@ -22,6 +23,19 @@ uct_vqp_flush_add(uct_vqp_t *vqp, int is_own, int ignore_failure,
                    UCS_OK : uct_vqp_no_resource(vqp);
 }
 
+/* What a flush returns that has nothing to wait for */
+static ucs_status_t uct_vqp_flushed(vqp_t *core, int is_own, int ignore_failure)
+{
+    unsigned kind = is_own ? VQP_LOST_ENDPOINT : VQP_LOST_INTERFACE;
+
+    if (vqp_is_failed(core) && !ignore_failure) {
+        return uct_vqp_status(core->status);
+    }
+
+    return vqp_tx_take_lost(&core->tx, kind) ? uct_vqp_status(VQP_ERR_UNDECIDED) :
+                                               UCS_OK;
+}
+
 static ucs_status_t uct_vqp_flush(uct_vqp_t *vqp, int is_own,
                                   int ignore_failure, uct_completion_t *comp)
 {
@@ -29,8 +43,7 @@ static ucs_status_t uct_vqp_flush(uct_vqp_t *vqp, int is_own,
     ucs_status_t status;
 
     if (!vqp_is_connected(core) || vqp_tx_is_flushed(&core->tx)) {
-        return (vqp_is_failed(core) && !ignore_failure) ?
-                       uct_vqp_status(core->status) : UCS_OK;
+        return uct_vqp_flushed(core, is_own, ignore_failure);
     }
 
     uct_vqp_use(vqp);
@@ -121,30 +134,32 @@ static void uct_vqp_iface_flush_cb(uct_completion_t *comp)
     uct_invoke_completion(user, status);
 }
 
+/* The result of both: an error, else whether something is under way */
+static inline ucs_status_t uct_vqp_flush_join(ucs_status_t a, ucs_status_t b)
+{
+    return (UCS_STATUS_IS_ERR(a) || (b == UCS_OK)) ? a : b;
+}
+
 /* Flush each connection that has ops in flight */
 static ucs_status_t
 uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
 {
-    ucs_status_t result = UCS_OK;
-    ucs_status_t status;
+    ucs_status_t result, status;
     uct_vqp_t *vqp;
 
     UCS_ASYNC_BLOCK(uct_vqp_flush_async(iface));
+    result      = iface->lost ? uct_vqp_status(VQP_ERR_UNDECIDED) : UCS_OK;
+    iface->lost = 0;
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         if ((vqp->ep != NULL) && uct_vqp_ep_holds_flush(vqp->ep)) {
-            result = UCS_INPROGRESS;
+            result = uct_vqp_flush_join(result, UCS_INPROGRESS);
         }
 
         status = uct_vqp_flush(vqp, 0, 1, comp);
-        if (status == UCS_INPROGRESS) {
-            result = UCS_INPROGRESS;
-            if (comp != NULL) {
-                ++comp->count;
-            }
-        } else if (status != UCS_OK) {
-            result = status;
-            break;
+        if ((status == UCS_INPROGRESS) && (comp != NULL)) {
+            ++comp->count;
         }
+        result = uct_vqp_flush_join(result, status);
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_flush_async(iface));
     return result;

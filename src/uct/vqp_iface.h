@@ -116,6 +116,8 @@ typedef struct uct_vqp_iface {
     unsigned             in_progress;
     unsigned             reported;     /* return value of this progress call */
     unsigned             fences;       /* iface_fence calls */
+    int                  lost;         /* the next flush reports a loss (core/data/lost.h)
+                                          of a connection that was released */
     uint8_t              may_sleep;    /* the user has event_fd */
     uint64_t             rated;        /* ns: last measurement of a path */
     uint64_t             polled;       /* ns: end of the last empty poll, while

@@ -6,6 +6,10 @@
 
 #include <functional>
 
+extern "C" {
+#include "core/data/lost.h"
+}
+
 namespace {
 
 class trim : public failkit {
@@ -231,6 +235,65 @@ TEST_F(trim, an_atomic_that_may_be_executed_is_undecided) {
     auto frags = again();
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(VQP_WR_WRITE, frags[0].opcode);
+}
+
+/* ---- an atomic without a completion, whose execution is unknown ---- */
+
+/* Once by a flush of the endpoint, and once by one of the interface */
+TEST_F(trim, the_next_flush_of_each_kind_reports_a_lost_atomic) {
+    open(1);
+    post_fadd(nullptr, nullptr);
+    die(0, imm(0));
+    again();
+    for (vqp_status_t status : {VQP_ERR_UNDECIDED, VQP_OK}) {
+        ASSERT_TRUE(barrier(&u[0], 0));
+        ASSERT_TRUE(barrier(&u[1]));
+        EXPECT_EQ((ends_t {{&u[0], status}, {&u[1], status}}), ends());
+    }
+}
+
+TEST_F(trim, a_flush_that_waits_reports_a_lost_atomic) {
+    open(1);
+    post_fadd(nullptr, nullptr);
+    ASSERT_TRUE(barrier(&u[0]));
+    ASSERT_TRUE(barrier(&u[1]));
+    ASSERT_TRUE(barrier(&u[2], 0));
+    die(0, imm(0));
+    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_UNDECIDED}, {&u[1], VQP_OK},
+                       {&u[2], VQP_ERR_UNDECIDED}}), ends());
+    again();
+    ASSERT_TRUE(barrier(&u[3]));
+    EXPECT_EQ((ends_t {{&u[3], VQP_OK}}), ends());
+}
+
+/* It waits for what was before the atomic, which was executed */
+TEST_F(trim, a_flush_in_front_of_a_lost_atomic_is_good) {
+    open(1);
+    post(VQP_KIND_PUT, 8, nullptr);
+    ASSERT_TRUE(barrier(&u[0]));
+    ASSERT_TRUE(am(8, nullptr));
+    ASSERT_TRUE(fadd(nullptr));
+    (void)next();
+    die(0, imm(1));
+    EXPECT_EQ((ends_t {{&u[0], VQP_OK}}), ends());
+    again();
+    EXPECT_EQ((unsigned)VQP_LOST_ENDPOINT, vqp_tx_take_lost(&m_tx, VQP_LOST_ENDPOINT));
+    EXPECT_EQ(0u, vqp_tx_take_lost(&m_tx, VQP_LOST_ENDPOINT));
+    ASSERT_TRUE(barrier(&u[1], 0));
+    EXPECT_EQ((ends_t {{&u[1], VQP_ERR_UNDECIDED}}), ends());
+}
+
+TEST_F(trim, an_atomic_whose_user_has_the_error_is_none_of_a_flush) {
+    uint64_t result;
+
+    open(1);
+    post_fadd(&result, &u[0]);
+    ASSERT_TRUE(barrier(&u[1]));
+    die(0, imm(0));
+    EXPECT_EQ((ends_t {{&u[0], VQP_ERR_UNDECIDED}, {&u[1], VQP_OK}}), ends());
+    again();
+    ASSERT_TRUE(barrier(&u[2], 0));
+    EXPECT_EQ((ends_t {{&u[2], VQP_OK}}), ends());
 }
 
 TEST_F(trim, an_atomic_that_was_not_posted_was_not_executed) {

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 
+extern "C" {
+#include "core/data/lost.h"
+}
+
 namespace sim {
 
 namespace {
@@ -320,6 +324,7 @@ bool ep::flush()
     }
     if (v->is_flushed()) {
         v->sent->check_all_deliverable();
+        v->sent->check_lost_flushed(vqp_tx_take_lost(&v->core.tx, VQP_LOST_ENDPOINT));
         return true;
     }
     if (!vqp_tx_may_barrier(&v->core.tx)) {

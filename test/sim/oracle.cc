@@ -143,6 +143,10 @@ void channel::report(op *o, const vqp_done_t &done, bool failed)
             check_flush(o);
         }
         flush_ended(o);
+        if (!failed) {
+            check_lost(o->index, done.status != VQP_OK);
+            return;
+        }
     }
     if (done.status != VQP_OK) {
         if (!broken && !(o->may_fail && (done.status == VQP_ERR_UNDECIDED))) {
@@ -182,6 +186,30 @@ void channel::check_flush(const op *o)
     if (m_oldest + 1 < o->index) {
         fail("flush", "ended before what it waits for");
     }
+}
+
+void channel::lost(const op *o)
+{
+    m_lost.push_back(o->index);
+}
+
+/* Whoever has posted an atomic that may be lost gets to know it by the next flush */
+void channel::check_lost(size_t before, bool is_reported)
+{
+    size_t num = m_lost.size();
+
+    m_lost.erase(std::remove_if(m_lost.begin(), m_lost.end(),
+                                [&](size_t index) { return index < before; }),
+                 m_lost.end());
+    if (is_reported != (m_lost.size() < num)) {
+        fail("lost", is_reported ? "a flush reports a loss that was none" :
+                                   "a flush reports no loss");
+    }
+}
+
+void channel::check_lost_flushed(bool is_reported)
+{
+    check_lost(SIZE_MAX, is_reported);
 }
 
 void channel::flush_ended(op *o)

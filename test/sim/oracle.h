@@ -97,6 +97,10 @@ public:
     void accept_effect(op *o);
     void fence();
     op *flush();
+    /* An atomic without a user, of which the core does not know whether it was executed */
+    void lost(const op *o);
+    /* A flush had nothing to wait for */
+    void check_lost_flushed(bool is_reported);
     /* The core has accepted a barrier of its own, which probes the peer */
     void probe();
     void report(op *o, const vqp_done_t &done, bool failed);
@@ -160,12 +164,14 @@ private:
     void check_result(op *o);
     void check_flush(const op *o);
     void flush_ended(op *o);
+    void check_lost(size_t before, bool is_reported);
 
     world                          &m_world;
     bool                            m_comp_post, m_order_all;
     std::vector<std::unique_ptr<op>> m_ops;
     std::vector<am>                 m_ams;
     std::deque<op*>                 m_flushes;
+    std::vector<size_t>             m_lost; /* atomics without a user: not reported yet */
     std::set<uint32_t>              m_fsns_ahead; /* at the peer, too early */
     std::vector<op*>                m_fresh; /* complete since the last check */
     size_t                          m_effects_done = 0;

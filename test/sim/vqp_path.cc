@@ -310,6 +310,9 @@ void vqp::trim(unsigned path)
         } else if (is_atomic && (is_executed || !is_exact)) {
             c.owner->may_fail = true;
             sent->confirmed(c.owner);
+            if (!is_executed && !c.owner->awaited) {
+                sent->lost(c.owner);
+            }
         } else if (is_executed && (c.kind != VQP_KIND_GET)) {
             sent->confirmed(c.owner);
         } else {

@@ -79,6 +79,18 @@ protected:
 
     void flush() { ASSERT_EQ(UCS_OK, ab->flush()); }
 
+    /* The next flush of the endpoint, and of the interface, reports an atomic of which
+     * nobody knows whether it was executed */
+    void flush_lost(bool is_lost)
+    {
+        ucs_status_t status = is_lost ? UCS_ERR_IO_ERROR : UCS_OK;
+
+        ASSERT_EQ(status, ab->flush());
+        ASSERT_EQ(status, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+        ASSERT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+        flush();
+    }
+
     /* Nothing but what the table says was lost, and the endpoint works */
     void end(unsigned undecided)
     {
@@ -196,7 +208,7 @@ TEST_P(guarantee_atomic_test, an_executed_add_is_not_repeated)
 {
     faults("unacked nth=1 op=ATOMIC_FETCH_AND_ADD");
     add();
-    flush();
+    flush_lost(!is_exact());
     EXPECT_EQ(1u, counter());
     end(is_exact() ? 0 : 1);
 }
@@ -216,9 +228,40 @@ TEST_P(guarantee_atomic_test, an_add_that_was_not_executed_is_repeated_only_if_t
 {
     faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
     add();
-    flush();
+    flush_lost(!is_exact());
     EXPECT_EQ(is_exact() ? 1u : 0u, counter());
     end(is_exact() ? 0 : 1);
+}
+
+/* Flushes with a completion, which wait while the path fails */
+TEST_P(guarantee_atomic_test, flushes_that_wait_report_a_lost_add)
+{
+    ucs_status_t status = is_exact() ? UCS_OK : UCS_ERR_IO_ERROR;
+    completion &own = kept_completion(), &all = kept_completion();
+
+    faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+    add();
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, UCT_FLUSH_FLAG_LOCAL, &own.super));
+    ASSERT_EQ(UCS_INPROGRESS, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, &all.super));
+    EXPECT_TRUE(until([&] { return (own.calls == 1) && (all.calls == 1); }));
+    EXPECT_EQ(status, own.status);
+    EXPECT_EQ(status, all.status);
+    flush_lost(false);
+    end(is_exact() ? 0 : 1);
+}
+
+TEST_P(guarantee_atomic_test, a_lost_add_of_an_endpoint_that_was_destroyed_is_reported)
+{
+    ucs_status_t status = is_exact() ? UCS_OK : UCS_ERR_IO_ERROR;
+
+    faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+    add();
+    ASSERT_EQ(status, ab->flush());
+    faults("");
+    ab.reset();
+    (void)until([] { return false; }, 0.1); /* long enough to close the connection */
+    EXPECT_EQ(status, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+    EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
 }
 
 /* ---- fetching atomics ---- */

@@ -109,6 +109,7 @@ private:
     void post_puts();
     void post_gets();
     void post_atomics();
+    bool is_loss(const nth_op &op) const;
     void flush();
     void nudge();
     void check();

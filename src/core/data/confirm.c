@@ -4,6 +4,7 @@
  */
 #include "core/data/confirm.h"
 
+#include "core/data/lost.h"
 #include "core/data/place.h"
 
 #include <string.h>
@@ -223,6 +224,8 @@ int vqp_tx_barrier(vqp_tx_t *tx, unsigned flags, void *user, uint8_t user_kind,
     if (tx->failed) {
         tx->rma.post = tx->rma.tail; /* nothing is dispatched any more */
         op->status   = (int8_t)status;
+    } else if (vqp_unlikely(tx->lost != 0)) {
+        vqp_tx_barrier_take_lost(tx, op);
     }
 
     vqp_tx_try_barriers(tx); /* there may be nothing to wait for */

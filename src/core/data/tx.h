@@ -140,6 +140,7 @@ typedef struct vqp_tx {
     uint16_t        barriers;     /* that have not ended: ops of the RMA ring */
     uint8_t         failed;       /* nothing may be dispatched any more */
     uint8_t         closed;       /* the barrier of a close has ended */
+    uint8_t         lost;         /* VQP_LOST_*: flushes that report a loss */
     uint32_t        iov_max;      /* pieces per op in iov_ext */
     vqp_iov_t      *iov_ext;      /* pieces of RMA ops then AM ops, or NULL */
     vqp_stats_t    *stats;

@@ -64,6 +64,8 @@ void vqp_fail(vqp_t *vqp, vqp_status_t status)
     if (vqp->owner == VQP_OWNER_CLOSING) {
         vqp_cover(VQP_FAIL_CLOSING);
         vqp_set_event(vqp, VQP_EVENT_CLOSED);
+    } else if (vqp->owner == VQP_OWNER_OPEN) {
+        vqp->tx.lost = 0; /* the error of the endpoint says it */
     }
 
     if (vqp_is_connected(vqp)) {

@@ -2,6 +2,7 @@
 #include "core/failover/trim.h"
 
 #include "core/data/confirm.h"
+#include "core/data/lost.h"
 #include "core/failover/replay.h"
 
 /* ---- the executed count ---- */
@@ -184,6 +185,16 @@ static int vqp_trim_once(const vqp_inflight_t *entry)
            (entry->kind == VQP_KIND_CSWAP);
 }
 
+/* The error of an atomic without a completion is one of a flush */
+static void vqp_trim_undecided(vqp_tx_t *tx, const vqp_inflight_t *entry)
+{
+    const vqp_op_t *op = vqp_tx_op_of(tx, entry->op);
+
+    if (op->user_kind == 0) {
+        vqp_tx_lost(tx, op);
+    }
+}
+
 unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
                      const vqp_executed_t *executed, unsigned *unknown)
 {
@@ -230,7 +241,10 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
             continue;
         }
 
-        undecided += status != VQP_OK;
+        if (status != VQP_OK) {
+            vqp_trim_undecided(tx, entry);
+            ++undecided;
+        }
         vqp_replay_end(tx, path, entry, status, reads > 0);
     }
 

@@ -13,7 +13,8 @@
  * executed, wait for their replay.
  *
  * An atomic ends with VQP_ERR_UNDECIDED if it was executed and its result is needed,
- * or if it is unknown whether it was executed.
+ * or if it is unknown whether it was executed. Without a completion it is reported by the
+ * next flush, see lost.h.
  *
  * @param [out] unknown  Number of put and atomic frags that may have been executed. Such
  *                       a put waits for its replay: it writes the same data again.
