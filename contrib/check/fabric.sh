@@ -45,6 +45,16 @@ uct "a slow link" --devices 2 --mode timed -o CLOCK=virtual -o DELAY=2us -o JITT
 uct "silent paths" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \
     '*silence_test.*-*a_side_that_sleeps*'
 
+# Devices that count what they discard, or long requests once: the traffic of the probe
+# shows it
+for how in discarded messages reads; do
+    uct "a device that counts $how" -o RQ_PSN=$how -- 'source_test.probe*'
+done
+uct "a count in timed mode" --mode timed -o CLOCK=virtual -o DELAY=20us -- \
+    'source_test.*'
+uct "a count of what is discarded, in timed mode" --mode timed -o CLOCK=virtual \
+    -o DELAY=20us -o RQ_PSN=discarded -- 'source_test.probe_finds*'
+
 # A device that takes more inline than the ring takes, and one whose longest message
 # is short
 uct "long inline, small ring" -o MAX_INLINE=4096 -- env UCX_VQP_RING_SIZE=4k \

@@ -35,6 +35,13 @@ typedef struct vqp_ib_pci {
     uint8_t  function;
 } vqp_ib_pci_t;
 
+/* What is known of how a device counts what it executes */
+enum {
+    VQP_IB_SOURCE_NEW,    /* it was not tried */
+    VQP_IB_SOURCE_SILENT, /* nothing came through */
+    VQP_IB_SOURCE_KNOWN   /* plus a vqp_source_t */
+};
+
 typedef struct vqp_ib_dev {
     struct ibv_context *ctx;
     struct ibv_pd      *pd;
@@ -51,6 +58,7 @@ typedef struct vqp_ib_dev {
     int                numa_node;       /* -1: unknown, or a virtual device */
     vqp_ib_pci_t       pci;
     uint8_t            is_broken;       /* it has failed for good; atomic */
+    uint8_t            source;          /* VQP_IB_SOURCE_*, see probe.h; atomic */
     double             pci_bw;          /* bytes/s of its PCIe link;
                                            0: unknown */
     vqp_ib_caps_t      caps;

@@ -47,7 +47,10 @@ enum fab_rq_psn {
     FAB_RQ_PSN_EXACT,
     FAB_RQ_PSN_STALE,
     FAB_RQ_PSN_GARBAGE,
-    FAB_RQ_PSN_ABSENT
+    FAB_RQ_PSN_ABSENT,
+    FAB_RQ_PSN_DISCARDED,
+    FAB_RQ_PSN_MESSAGES,
+    FAB_RQ_PSN_READS
 };
 
 enum fab_link {
@@ -199,9 +202,11 @@ struct fab_config_list {
         "once, as a ConnectX, which stock UCX counts on") \
     SET(retry7, RETRY7, "finite|endless", 0, \
         "whether a retry count of 7 is seven retries or no end of them") \
-    SET(rq_psn, RQ_PSN, "exact|stale|garbage|absent", 0, \
+    SET(rq_psn, RQ_PSN, "exact|stale|garbage|absent|discarded|messages|reads", 0, \
         "rq_psn of ibv_query_qp, for RC: what the responder has executed; what " \
-        "modify has set; any number; or the query of a queue pair in ERR fails") \
+        "modify has set; any number; the query of a queue pair in ERR fails; it " \
+        "counts what it discards in ERR, too; or one for each request; or one " \
+        "for each READ") \
     SET(purge, PURGE, "yes|no", 0, \
         "whether completions of a queue pair vanish from its CQs, unpolled, " \
         "when it is destroyed or moved to RESET") \

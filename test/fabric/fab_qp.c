@@ -313,7 +313,8 @@ static void fab_qp_set_attr(struct fab_qp *qp, const struct ibv_qp_attr *attr,
     qp->qkey     = qp->attr.qkey;
     qp->dest_qpn = qp->attr.dest_qp_num;
     if (mask & IBV_QP_RQ_PSN) {
-        qp->rq_psn = attr->rq_psn & QPN_MASK;
+        qp->rq_psn    = attr->rq_psn & QPN_MASK;
+        qp->rq_excess = 0;
     }
     if (mask & IBV_QP_SQ_PSN) {
         qp->sq.psn = attr->sq_psn & QPN_MASK;

@@ -90,6 +90,7 @@ struct fab_qp {
     /* responder */
     struct fab_lock rq_lock __attribute__((aligned(64)));
     uint32_t        rq_psn;    /* expected */
+    uint32_t        rq_excess; /* what a device that counts otherwise counts more */
     uint32_t        access;    /* qp_access_flags */
     uint32_t        qkey;
     struct fab_rq   rq;

@@ -26,6 +26,7 @@ static int fab_qp_query_rq_psn(const struct fab_qp *qp, uint32_t *psn)
     case FAB_RQ_PSN_ABSENT:
         return (qp->state == IBV_QPS_ERR) ? EIO : 0;
     default:
+        *psn = (qp->rq_psn + qp->rq_excess) & FAB_PSN_MASK;
         return 0;
     }
 }

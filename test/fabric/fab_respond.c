@@ -369,14 +369,30 @@ static void fab_respond_atomic(struct fab_qp *qp, struct fab_qp *peer,
 /* Whether the peer listens to this QP, and to this PSN: what it waits for.
    There are no retransmissions here, so that another one comes of QPs that do
    not fit, and whatever the peer answered, it would not help. */
+static int fab_respond_fits(const struct fab_qp *qp, const struct fab_qp *peer)
+{
+    return (peer->qpn == qp->dest_qpn) && (peer->type == IBV_QPT_RC) &&
+           (peer->rq_psn == qp->sq.psn) && (peer->dest_qpn == qp->qpn) &&
+           (peer->peer_dev == qp->dev);
+}
+
 static int fab_respond_listens(const struct fab_qp *qp,
                                const struct fab_qp *peer)
 {
-    return (peer->qpn == qp->dest_qpn) && (peer->type == IBV_QPT_RC) &&
-           (peer->rq_psn == qp->sq.psn) &&
+    return fab_respond_fits(qp, peer) &&
            ((peer->state == IBV_QPS_RTS) || (peer->state == IBV_QPS_RTR) ||
-            (peer->state == IBV_QPS_SQD)) &&
-           (peer->dest_qpn == qp->qpn) && (peer->peer_dev == qp->dev);
+            (peer->state == IBV_QPS_SQD));
+}
+
+/* What a device that counts otherwise (RQ_PSN) counts more, or less */
+static void fab_respond_miscount(struct fab_qp *peer, const struct ibv_send_wr *wr,
+                                 uint32_t packets)
+{
+    if ((fab_config.rq_psn == FAB_RQ_PSN_MESSAGES) ||
+        ((fab_config.rq_psn == FAB_RQ_PSN_READS) &&
+         (wr->opcode == IBV_WR_RDMA_READ))) {
+        peer->rq_excess += 1 - packets;
+    }
 }
 
 static void fab_respond(struct fab_qp *qp, struct fab_qp *peer,
@@ -434,7 +450,7 @@ void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,
     struct fab_qp *peer = fab_ptr(struct fab_qp, qp->peer);
     int is_read         = fab_wr_is_read(wr);
     struct fab_vec local;
-    uint32_t packets;
+    uint32_t packets    = fab_packets(length, 128u << qp->attr.path_mtu);
 
     result->end = FAB_EXEC_LOST;
     if ((length > fab_config.max_msg) ||
@@ -457,11 +473,14 @@ void fab_exec_rc(struct fab_qp *qp, const struct ibv_send_wr *wr,
         fab_respond(qp, peer, wr, &local, length, result);
         if ((result->end == FAB_EXEC_DONE) &&
             (result->status == IBV_WC_SUCCESS)) {
-            packets      = fab_packets(length, 128u << qp->attr.path_mtu);
+            fab_respond_miscount(peer, wr, packets);
             peer->rq_psn = (peer->rq_psn + packets) & PSN_MASK;
             qp->sq.psn   = (qp->sq.psn + packets) & PSN_MASK;
             fab_exec_count(qp, length);
         }
+    } else if ((fab_config.rq_psn == FAB_RQ_PSN_DISCARDED) &&
+               (peer->state == IBV_QPS_ERR) && fab_respond_fits(qp, peer)) {
+        peer->rq_excess = packets; /* each attempt brings the same ones */
     }
     fab_lock_drop(&peer->rq_lock);
 out:

@@ -74,6 +74,38 @@ TEST_F(source_test, nothing_comes_through)
     EXPECT_TRUE(is_uncounted("wr count=all status=RETRY_EXC_ERR"));
 }
 
+/* A second interface of the memory domain sends nothing */
+TEST_F(source_test, result_is_remembered)
+{
+    if (!counts()) {
+        GTEST_SKIP() << "the device does not count what it executes";
+    }
+    EXPECT_FALSE(is_uncounted(""));
+
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    faults("wr count=all status=RETRY_EXC_ERR");
+    b = std::make_unique<node>(0, options{{"FAILOVER", "y"}}, a.get());
+    faults("");
+    EXPECT_FALSE(log_capture::has("does not count what it executes"));
+    b.reset();
+}
+
+/* That nothing came through proves nothing: the next interface tries again */
+TEST_F(source_test, silence_is_not_remembered)
+{
+    if (!counts()) {
+        GTEST_SKIP() << "the device does not count what it executes";
+    }
+    EXPECT_TRUE(is_uncounted("wr count=all status=RETRY_EXC_ERR"));
+
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    b = std::make_unique<node>(0, options{{"FAILOVER", "y"}}, a.get());
+    EXPECT_FALSE(log_capture::has("does not count what it executes"));
+    b.reset();
+}
+
 TEST_F(source_test, count_can_not_be_asked_for)
 {
     EXPECT_TRUE(is_uncounted("call verb=query_qp count=all errno=EIO"));

@@ -31,9 +31,7 @@ static unsigned vqp_trim_imms(vqp_path_t *path, const vqp_executed_t *executed)
     return (came == 0) ? count : 0;
 }
 
-/* The same by a count of requests or packets. Returns -1 if the count is impossible: the
- * device does not maintain it. */
-static int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
+int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed)
 {
     int is_psn      = executed->source == VQP_SOURCE_PSN;
     uint32_t before = path->fo.wrs - vqp_path_outstanding(path);

@@ -8,6 +8,14 @@
 #include "core/data/tx.h"
 
 /**
+ * Number of frags in flight that were executed, by a count of requests or packets. The
+ * path's own count is up to date, see vqp_path_count_wrs().
+ *
+ * @return The number, or -1: the count is impossible, so the device does not maintain it.
+ */
+int vqp_trim_count(vqp_path_t *path, const vqp_executed_t *executed);
+
+/**
  * Split the frags in flight by the peer's executed count, when all completions of the
  * path's epoch have arrived. Executed frags end. READs, and frags that were not
  * executed, wait for their replay.

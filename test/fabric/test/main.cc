@@ -38,6 +38,8 @@ static const std::vector<layout> &layouts()
         {"small_", {"PROFILE=small"}},
         {"efa_", {"PROFILE=efa"}},
         {"garbage_", {"RQ_PSN=garbage"}},
+        {"discarded_", {"RQ_PSN=discarded"}},
+        {"messages_", {"RQ_PSN=messages"}},
         {"ib_", {"LINK=infiniband"}},
         {"arm_", {"ARM=event"}},
     };

@@ -124,6 +124,32 @@ TEST_F(garbage_profile, rq_psn_is_any_number)
     EXPECT_NE(1000u, expected());
 }
 
+/* ---- other ways to count ---- */
+
+class discarded_profile : public profile_test {
+};
+
+TEST_F(discarded_profile, rq_psn_counts_what_is_discarded_in_ERR)
+{
+    writes(3);
+    ASSERT_EQ(0, b->to(IBV_QPS_ERR));
+    EXPECT_EQ(1003u, expected());
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
+    EXPECT_EQ(1004u, expected());
+}
+
+class messages_profile : public profile_test {
+};
+
+TEST_F(messages_profile, rq_psn_counts_a_long_request_once)
+{
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 10000));
+    ASSERT_EQ(IBV_WC_SUCCESS, a->next().status);
+    writes(1);
+    EXPECT_EQ(1002u, expected());
+}
+
 /* ---- bnxt ---- */
 
 class bnxt_profile : public profile_test {
