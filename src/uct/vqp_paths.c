@@ -42,6 +42,8 @@ static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
     if (path->recv_used >= path->recv_posted) {
         (void)vqp_ib_qp_post_recvs(&ib->rc, ib->wrid | VQP_IB_WRID_RECV, 1,
                                    &posted);
+        /* Soft-RoCE posts without the kernel: only a modify flushes it then */
+        (void)uct_vqp_path_to_error(vqp, path->index);
     }
     vqp_path_quiesced(&vqp->core, path, 0, (uint16_t)posted);
 }

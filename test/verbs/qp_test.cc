@@ -164,6 +164,24 @@ TEST_F(qp, error_state_returns_every_receive)
     EXPECT_EQ(IBV_QPS_ERR, y->qp.state);
 }
 
+/* Soft-RoCE's post is no system call: only the next modify flushes what is posted in ERR */
+TEST_F(qp, a_receive_that_is_posted_in_error_state_returns_with_another_modify)
+{
+    struct ibv_wc wc;
+    uint32_t posted;
+
+    connect();
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_to_error(&y->qp));
+    for (uint32_t i = 0; i < RECVS; ++i) {
+        (void)y->wait_wc();
+    }
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_post_recvs(&y->qp, 78, 1, &posted));
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_to_error(&y->qp));
+    wc = y->wait_wc();
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, wc.status);
+    EXPECT_EQ(78u, wc.wr_id);
+}
+
 TEST_F(qp, wrong_transition_is_logged_with_both_states)
 {
     log_capture log;
