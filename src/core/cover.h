@@ -27,6 +27,7 @@
     _(RX_NEXT_AM, "an immediate that is the next AM, with nothing ahead") \
     _(RX_CREDIT_KNOWN, "a record without new credit") \
     _(NOP_PROBE, "a nop on an idle connection") \
+    _(NOP_FULL, "a write of a full packet probes a path") \
     _(VQP_FLUSHED, "a flushed completion without a known reason") \
     _(DISPATCH_GATHER_SPLIT, "a frag's border inside of a piece") \
     _(DISPATCH_FENCE_WAITS_RMA, "a fenced AM waits for puts to be dispatched") \

@@ -219,7 +219,8 @@ static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *pee
            peer->num_rails * sizeof(*vqp->peer_info));
     vqp->key_layout = uct_vqp_layout_id(peer->num_rails, peer->key_layout);
     for (i = 0; i < peer->num_rails; ++i) {
-        vqp->ring_rkeys[i] = peer->rails[i].ring_rkey;
+        vqp->ring_rkeys[i]    = peer->rails[i].ring_rkey;
+        vqp->scratch_rkeys[i] = peer->rails[i].scratch_rkey;
     }
 
     for (i = 0; i < num_paths; ++i) {
@@ -262,6 +263,12 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->ring_rkeys   = vqp->ring_rkeys;
     cfg->cells        = (vqp_cell_t*)(vqp->chunk.local + layout.tx_cells);
     cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
+    if (uct_vqp_has_failover(vqp)) {
+        cfg->scratch.source = (uintptr_t)vqp->iface->scratch.memory + VQP_SCRATCH_SIZE;
+        cfg->scratch.lkeys  = vqp->iface->scratch.mr.lkey;
+        cfg->scratch.raddr  = peer->scratch_addr;
+        cfg->scratch.rkeys  = vqp->scratch_rkeys;
+    }
 }
 
 /* A false alarm may cost the result of an atomic, of either side, if the device of the

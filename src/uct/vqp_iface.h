@@ -15,6 +15,7 @@
 #include "uct/compat.h"
 #include "uct/vqp_md.h"
 #include "uct/vqp_options.h"
+#include "uct/vqp_scratch.h"
 #include "uct/vqp_slab.h"
 
 #include "core/conn/addr.h"
@@ -150,6 +151,7 @@ typedef struct uct_vqp_iface {
     uint8_t              is_closing;
     uint16_t             qp_tag;       /* of the next queue pair of a path */
     uct_vqp_slabs_t      slabs;
+    uct_vqp_scratch_t    scratch;      /* with failover */
     ucs_list_link_t      vqp_list;     /* all vqps */
     unsigned             num_vqps;
     uint32_t             next_vqp;     /* start of the search for a free number */

@@ -120,11 +120,27 @@ static void uct_vqp_iface_cleanup_rails(uct_vqp_iface_t *iface)
     }
 }
 
+static void uct_vqp_iface_cleanup_state(uct_vqp_iface_t *self)
+{
+    unsigned i;
+
+    uct_vqp_scratch_cleanup(&self->scratch);
+    uct_vqp_slabs_cleanup(&self->slabs);
+    ucs_arbiter_cleanup(&self->arbiter);
+    ucs_string_buffer_cleanup(&self->vqp_stats);
+    ucs_free(self->stats_file);
+    for (i = 0; i < VQP_IB_WRID_VQP_MAX / UCT_VQP_CHUNK; ++i) {
+        ucs_free(self->vqps[i]);
+    }
+    ucs_free(self->vqps);
+}
+
 static ucs_status_t
 uct_vqp_iface_init_state(uct_vqp_iface_t *self, uct_vqp_md_t *md,
                          const uct_vqp_iface_config_t *config)
 {
     uct_vqp_layout_t layout;
+    ucs_status_t status;
 
     self->vqps = ucs_calloc(VQP_IB_WRID_VQP_MAX / UCT_VQP_CHUNK,
                             sizeof(*self->vqps), "uct_vqp_table");
@@ -143,21 +159,15 @@ uct_vqp_iface_init_state(uct_vqp_iface_t *self, uct_vqp_md_t *md,
     self->timer_due = VQP_TIMER_NEVER;
     uct_vqp_layout(&self->set, &layout);
     uct_vqp_slabs_init(&self->slabs, md, layout.remote_size, layout.local_size);
-    return UCS_OK;
-}
-
-static void uct_vqp_iface_cleanup_state(uct_vqp_iface_t *self)
-{
-    unsigned i;
-
-    uct_vqp_slabs_cleanup(&self->slabs);
-    ucs_arbiter_cleanup(&self->arbiter);
-    ucs_string_buffer_cleanup(&self->vqp_stats);
-    ucs_free(self->stats_file);
-    for (i = 0; i < VQP_IB_WRID_VQP_MAX / UCT_VQP_CHUNK; ++i) {
-        ucs_free(self->vqps[i]);
+    if (!self->set.failover) {
+        return UCS_OK;
     }
-    ucs_free(self->vqps);
+
+    status = uct_vqp_scratch_init(&self->scratch, md);
+    if (status != UCS_OK) {
+        uct_vqp_iface_cleanup_state(self);
+    }
+    return status;
 }
 
 /* Alignment applies to messages in descriptors only, and messages stay in the ring

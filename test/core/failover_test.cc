@@ -483,6 +483,52 @@ TEST_F(failover, a_path_whose_probe_fails_takes_no_frags) {
     EXPECT_EQ(0u, m_stats.path_ups);
 }
 
+/* An empty one would pass where the MTU of a link is too small. */
+TEST_F(failover, a_probe_fills_a_packet_of_the_peers_scratch) {
+    const uint32_t lkeys[] = {11, 12}, rkeys[] = {13, 14};
+
+    m_two_rails          = true;
+    m_cfg.scratch.source = 0x1000;
+    m_cfg.scratch.lkeys  = lkeys;
+    m_cfg.scratch.raddr  = 0x2000;
+    m_cfg.scratch.rkeys  = rkeys;
+    open();
+    die(1, msn(0));
+    reach_probe(1);
+    post_probe();
+    ASSERT_EQ(1u, m_batch.count);
+
+    const vqp_frag_t &frag = m_batch.frags[0];
+
+    EXPECT_EQ(VQP_WR_WRITE, frag.opcode);
+    EXPECT_EQ(1u << MTU_SHIFT, frag.length);
+    EXPECT_EQ(0x2000u, frag.raddr);
+    EXPECT_EQ(14u, frag.rkey);
+    ASSERT_EQ(1u, frag.nsge);
+    EXPECT_EQ(0x1000u, frag.sge[0].addr);
+    EXPECT_EQ(1u << MTU_SHIFT, frag.sge[0].length);
+    EXPECT_EQ(12u, frag.sge[0].lkey);
+    EXPECT_TRUE(frag.flags & VQP_FRAG_SIGNALED);
+    EXPECT_EQ(1u << MTU_SHIFT, path(1).bytes);
+
+    fail_send(1, frag.slot, VQP_ERR_TIMEOUT);
+    die(1, msn(0));
+    EXPECT_EQ(0u, path(1).bytes);
+    reach_probe(1);
+    probe(1);
+    EXPECT_EQ(0u, path(1).bytes);
+}
+
+TEST_F(failover, a_probe_is_empty_if_the_peer_has_no_scratch) {
+    open();
+    die(0, msn(0));
+    reach_probe();
+    post_probe();
+    ASSERT_EQ(1u, m_batch.count);
+    EXPECT_EQ(0u, m_batch.frags[0].length);
+    EXPECT_EQ(0u, m_batch.frags[0].nsge);
+}
+
 TEST_F(failover, a_probe_that_can_not_be_posted_takes_the_path_down) {
     open();
     die(0, msn(0));

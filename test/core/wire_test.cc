@@ -43,6 +43,7 @@ vqp_wire_info_t make_info(unsigned num_rails, unsigned num_paths)
     info.first_fsn  = 0xfffffe;
     info.rx_depth   = 128;
     info.max_reads  = 16;
+    info.scratch_addr = 0x500000;
     info.num_rails  = (uint8_t)num_rails;
     info.num_paths  = (uint8_t)num_paths;
     for (unsigned i = 0; i < num_rails; ++i) {
@@ -51,7 +52,7 @@ vqp_wire_info_t make_info(unsigned num_rails, unsigned num_paths)
         rail.mtu              = 3;
         rail.link             = VQP_LINK_ETH;
         rail.ring_rkey        = 0x80000001 + i;
-        rail.cell_rkey        = 0x90000001 + i;
+        rail.scratch_rkey     = 0x90000001 + i;
         for (unsigned k = 0; k < VQP_GID_LEN; ++k) {
             rail.gid[k] = (uint8_t)(i * 16 + k + 1);
         }
@@ -99,6 +100,7 @@ void expect_same_info(const vqp_wire_info_t &a, const vqp_wire_info_t &b)
 {
     EXPECT_EQ(a.ring_addr, b.ring_addr);
     EXPECT_EQ(a.cell_addr, b.cell_addr);
+    EXPECT_EQ(a.scratch_addr, b.scratch_addr);
     EXPECT_EQ(a.ring_size, b.ring_size);
     EXPECT_EQ(a.fsn_window, b.fsn_window);
     EXPECT_EQ(a.first_fsn, b.first_fsn);
@@ -169,7 +171,7 @@ TEST(wire, req_and_rep_come_back_as_they_were)
 
 TEST(wire, the_longest_messages_fit_an_mtu_of_1024)
 {
-    EXPECT_EQ(736u, vqp_wire_info_len(VQP_MAX_RAILS, VQP_MAX_PATHS));
+    EXPECT_EQ(744u, vqp_wire_info_len(VQP_MAX_RAILS, VQP_MAX_PATHS));
 }
 
 TEST(wire, a_local_info_may_be_allocated_for_its_paths_only)
@@ -207,12 +209,13 @@ TEST(wire, layout_is_little_endian_at_fixed_offsets)
     EXPECT_EQ(0xfe, data[80]);  /* first_fsn */
     EXPECT_EQ(2, data[89]);     /* num_rails */
     EXPECT_EQ(3, data[90]);     /* num_paths */
-    EXPECT_EQ(0xcd, data[97]);  /* ud_qpn of rail 0 */
-    EXPECT_EQ(1, data[104]);    /* gid of rail 0 */
-    EXPECT_EQ(0x80, data[123]); /* ring_rkey of rail 0 */
-    EXPECT_EQ(3, data[160]);    /* qpn of path 0 */
-    EXPECT_EQ(0xf0, data[164]); /* psn of path 0 */
-    EXPECT_EQ(1, data[175]);    /* rail of path 1 */
+    EXPECT_EQ(0x50, data[98]);  /* scratch_addr */
+    EXPECT_EQ(0xcd, data[105]); /* ud_qpn of rail 0 */
+    EXPECT_EQ(1, data[112]);    /* gid of rail 0 */
+    EXPECT_EQ(0x80, data[131]); /* ring_rkey of rail 0 */
+    EXPECT_EQ(3, data[168]);    /* qpn of path 0 */
+    EXPECT_EQ(0xf0, data[172]); /* psn of path 0 */
+    EXPECT_EQ(1, data[183]);    /* rail of path 1 */
 }
 
 TEST(wire, messages_without_a_body_are_the_header_only)
@@ -308,6 +311,7 @@ TEST(wire, every_field_of_the_info_is_validated)
     BAD(info.ring_addr = UINT64_MAX - 100);
     BAD(info.cell_addr = 0);
     BAD(info.cell_addr = 4);
+    BAD(info.scratch_addr = UINT64_MAX - 4000);
     BAD(info.fsn_window = 0);
     BAD(info.fsn_window = 1);
     BAD(info.fsn_window = 3);

@@ -135,11 +135,17 @@ static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
                           const struct ibv_sge *sge, uint32_t length,
                           struct fab_exec_result *result)
 {
-    uint32_t path = (qp->type == IBV_QPT_RC) ? qp->path : UINT32_MAX;
+    fab_fault_send_t send = {
+        .dev    = qp->dev,
+        .qpn    = qp->qpn,
+        .path   = (qp->type == IBV_QPT_RC) ? qp->path : UINT32_MAX,
+        .op     = wr->opcode,
+        .length = length
+    };
     fab_wr_fault_t fault;
 
     result->end = FAB_EXEC_LOST;
-    if (!fab_fault_wr(qp->dev, qp->qpn, path, wr->opcode, &fault)) {
+    if (!fab_fault_wr(&send, &fault)) {
         return 0;
     }
 

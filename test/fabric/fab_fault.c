@@ -239,8 +239,22 @@ static uint32_t fault_amount(const fab_fault_rule_t *rule)
     return (rule->amount > UINT32_MAX) ? UINT32_MAX : (uint32_t)rule->amount;
 }
 
-bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, uint32_t path,
-                     enum ibv_wr_opcode op, fab_wr_fault_t *result)
+/* Does a dark rule keep the send away now? */
+static bool fault_darkens(const fab_fault_rule_t *rule, const fab_fault_send_t *send)
+{
+    return fault_path_matches(rule, send->path) && fault_is_dark(rule) &&
+           ((rule->amount == 0) ||
+            ((send->path != UINT32_MAX) && (send->length > rule->amount)));
+}
+
+static bool fault_send_matches(const fab_fault_rule_t *rule,
+                               const fab_fault_send_t *send)
+{
+    return fault_qp_matches(rule, send->dev, send->qpn) &&
+           fault_matches(rule->opcode, send->op);
+}
+
+bool fab_fault_wr_on(const fab_fault_send_t *send, fab_wr_fault_t *result)
 {
     fab_fault_kind_t kind = FAB_NUM_FAULT_KINDS;
     bool hit              = false;
@@ -264,21 +278,20 @@ bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, uint32_t path,
             result->kind = FAB_WR_FAULT_LOST;
             break;
         case FAB_FAULT_DARK:
-            if (!fault_path_matches(rule, path) || !fault_is_dark(rule)) {
+            if (!fault_darkens(rule, send)) {
                 continue;
             }
             result->kind = FAB_WR_FAULT_LOST;
             break;
         case FAB_FAULT_RNR:
-            if (!fault_consumes_recv(op)) {
+            if (!fault_consumes_recv(send->op)) {
                 continue;
             }
             result->kind = FAB_WR_FAULT_RNR;
             break;
         case FAB_FAULT_KILL:
             if ((rule->at == FAB_SCRIPT_NEVER) &&
-                fault_qp_matches(rule, dev, qpn) &&
-                fault_matches(rule->opcode, op) && fault_hit(i)) {
+                fault_send_matches(rule, send) && fault_hit(i)) {
                 fab_fault_kill(rule, fault_amount(rule));
             }
             continue;
@@ -287,13 +300,12 @@ bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, uint32_t path,
         }
 
         result->status = (enum ibv_wc_status)rule->status;
-        hit            = fault_qp_matches(rule, dev, qpn) &&
-                         fault_matches(rule->opcode, op) && fault_hit(i);
+        hit            = fault_send_matches(rule, send) && fault_hit(i);
     }
 
     pthread_mutex_unlock(&fault.lock);
     if (hit) {
-        fab_verbose(1, "fault: fab%u qp 0x%x: %s a send", dev, qpn,
+        fab_verbose(1, "fault: fab%u qp 0x%x: %s a send", send->dev, send->qpn,
                     fab_fault_kind_name(kind));
     }
 

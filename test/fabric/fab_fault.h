@@ -42,6 +42,8 @@
  *   dark         sends get no answer at=TIME, for=TIME, as for lose; for ever if
  *                for= is left out. path=N or path=N/M as for rate: the sends of
  *                these RC QPs only; without path= and qpn= also datagrams
+ *                over=N       RC sends of more than N bytes only, as on a link
+ *                             whose MTU is too small
  *   rnr          a send that consumes a receive finds none, this time
  *   withhold     a completion that was there is never seen by ibv_poll_cq
  *   duplicate    ibv_poll_cq returns a completion twice
@@ -160,6 +162,15 @@ typedef struct fab_wr_fault {
     uint32_t            more; /* UNACKED: so many further WRs are executed */
 } fab_wr_fault_t;
 
+/** A send that is about to execute. */
+typedef struct fab_fault_send {
+    uint32_t           dev;    /* index of the device of the QP */
+    uint32_t           qpn;
+    uint32_t           path;   /* its number; UINT32_MAX: it has none */
+    enum ibv_wr_opcode op;
+    uint32_t           length; /* bytes */
+} fab_fault_send_t;
+
 /* Nonzero while a script with rules is in force. Read by the hooks only. */
 extern int fab_fault_on; /* atomic */
 
@@ -176,8 +187,7 @@ int fab_fault_call_on(enum fab_call call);
 int fab_fault_resolve_on(uint32_t dev);
 struct ibv_send_wr *fab_fault_chain_on(uint32_t dev, uint32_t qpn,
                                        struct ibv_send_wr *wr, int *error);
-bool fab_fault_wr_on(uint32_t dev, uint32_t qpn, uint32_t path,
-                     enum ibv_wr_opcode op, fab_wr_fault_t *fault);
+bool fab_fault_wr_on(const fab_fault_send_t *send, fab_wr_fault_t *fault);
 int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
                         int max);
 
@@ -220,16 +230,12 @@ fab_fault_chain(uint32_t dev, uint32_t qpn, struct ibv_send_wr *wr, int *error)
  * an RNR NAK for example. For FAB_WR_FAULT_RNR only if the send consumes a
  * receive.
  *
- * @param dev    Index of the device of the QP.
- * @param path   Number of its path; UINT32_MAX: it has none.
  * @param fault  Set if the answer is true.
  * @return Whether something is wrong with it.
  */
-static inline bool fab_fault_wr(uint32_t dev, uint32_t qpn, uint32_t path,
-                                enum ibv_wr_opcode op, fab_wr_fault_t *fault)
+static inline bool fab_fault_wr(const fab_fault_send_t *send, fab_wr_fault_t *fault)
 {
-    return fab_fault_is_on() &&
-           fab_fault_wr_on(dev, qpn, path, op, fault);
+    return fab_fault_is_on() && fab_fault_wr_on(send, fault);
 }
 
 /** Told in the middle of a message: a kill rule with part=1 ends the process. */

@@ -245,6 +245,7 @@ static uint32_t script_key_kinds(const char *key)
         {"after", K(CHAIN)},
         {"more", K(UNACKED)},
         {"part", K(WR) | K(KILL)},
+        {"over", K(DARK)},
         {"xor", K(DUPLICATE)},
         {"as", K(DUPLICATE)},
         {"status", K(WR) | K(UNACKED) | K_CQE},
@@ -274,7 +275,7 @@ static uint32_t script_key_kinds(const char *key)
 static bool script_is_amount(const char *key)
 {
     return !strcmp(key, "after") || !strcmp(key, "more") ||
-           !strcmp(key, "part");
+           !strcmp(key, "part") || !strcmp(key, "over");
 }
 
 /* Of WRs or packets: 0 or more, or "all" */

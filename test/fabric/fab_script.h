@@ -63,7 +63,7 @@ typedef struct fab_fault_rule {
     uint64_t           every;      /* matches, or ns; 0: once */
     uint64_t           at, until;  /* ns; until counts from at */
     uint64_t           value; /* of seed=; to=, in Mb/s or ns */
-    uint64_t           amount; /* of after=, more=, part= */
+    uint64_t           amount; /* of after=, more=, part=, over= */
     uint64_t           bits;   /* of xor= */
     uint64_t           stall;  /* ns */
     uint32_t           as;     /* enum ibv_wc_status, of a duplicate */

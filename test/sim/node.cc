@@ -10,12 +10,14 @@ namespace sim {
 
 node::node(world &a_w, unsigned a_index, const params &a_p) :
     w(a_w), index(a_index), p(a_p), ud_qpn(a_w.next_qpn++),
+    scratch(2 * VQP_SCRATCH_SIZE),
     m_heap((char*)calloc(1, a_p.heap * 1024 + 64), &free),
     m_heap_size(a_p.heap * 1024 + 64)
 {
     for (unsigned i = 0; i < vqp::RAILS; ++i) {
         lkeys[i]      = 0x2000 + 16 * index + i;
         heap_rkeys[i] = 0x80001000 + 16 * index + i;
+        scratch_rkeys[i] = 0x80002000 + 16 * index + i;
     }
     config.retry_first     = 10000000;
     config.retry_max       = 200000000;

@@ -60,6 +60,7 @@ void vqp::make_info()
     info.rx_depth   = (uint32_t)p.imms;
     info.max_reads  = (uint8_t)p.reads;
     info.num_rails  = RAILS;
+    info.scratch_addr = (uintptr_t)owner.scratch.data();
     info.num_paths  = (uint8_t)num_paths;
     for (unsigned i = 0; i < RAILS; ++i) {
         m_ring_rkeys[i]         = id * 16 + i;
@@ -69,7 +70,7 @@ void vqp::make_info()
         info.rails[i].gid[14]   = (uint8_t)(owner.index / 2);
         info.rails[i].gid[15]   = (uint8_t)(1 + i);
         info.rails[i].ring_rkey = m_ring_rkeys[i];
-        info.rails[i].cell_rkey = m_ring_rkeys[i];
+        info.rails[i].scratch_rkey = owner.scratch_rkeys[i];
     }
     for (unsigned i = 0; i < num_paths; ++i) {
         info.paths[i].qpn  = m_qps[i]->qpn;
@@ -132,9 +133,14 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.cells        = (vqp_cell_t*)m_cells_out.data();
     cfg.amo_results  = m_amo_results.data();
     for (unsigned i = 0; i < RAILS; ++i) {
-        m_peer_rkeys[i] = peer.rails[i].ring_rkey;
+        m_peer_rkeys[i]    = peer.rails[i].ring_rkey;
+        m_scratch_rkeys[i] = peer.rails[i].scratch_rkey;
     }
-    cfg.ring_rkeys = m_peer_rkeys;
+    cfg.ring_rkeys     = m_peer_rkeys;
+    cfg.scratch.source = (uintptr_t)owner.scratch.data() + VQP_SCRATCH_SIZE;
+    cfg.scratch.lkeys  = owner.lkeys;
+    cfg.scratch.raddr  = peer.scratch_addr;
+    cfg.scratch.rkeys  = m_scratch_rkeys;
 }
 
 void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
@@ -572,6 +578,9 @@ bool vqp::allows(uint64_t addr, uint64_t length, uint32_t rkey,
             (end <= memory->data() + memory->size())) {
             return rkey == m_ring_rkeys[rail];
         }
+    }
+    if ((begin == owner.scratch.data()) && (length <= VQP_SCRATCH_SIZE)) {
+        return rkey == owner.scratch_rkeys[rail];
     }
     return owner.owns(begin, length) && (rkey == owner.heap_rkeys[rail]);
 }

@@ -178,6 +178,7 @@ private:
     std::vector<std::deque<cover>>           m_covers;
     uint32_t                                 m_ring_rkeys[RAILS];
     uint32_t                                 m_peer_rkeys[RAILS];
+    uint32_t                                 m_scratch_rkeys[RAILS];
     std::unique_ptr<vqp_batch_t>             m_batch;
     std::shared_ptr<channel>                 m_received; /* the other way */
     unsigned                                 m_events  = 0;

@@ -156,7 +156,7 @@ private:
         info.rails[0].ud_qpn    = ud.qpn;
         info.rails[0].mtu       = IBV_MTU_1024;
         info.rails[0].link      = VQP_LINK_ETH;
-        info.rails[0].ring_rkey = info.rails[0].cell_rkey = mr->rkey;
+        info.rails[0].ring_rkey = mr->rkey;
         memcpy(info.rails[0].gid, gid.raw, sizeof(gid.raw));
         for (unsigned i = 0; i < PATHS; ++i) {
             info.paths[i].qpn = qps[i].qpn;

@@ -361,8 +361,13 @@ TEST_F(failover_fixture, the_first_fault_and_an_outage_are_warnings)
     expect_survived();
 }
 
-/* Path messages pass, so that the path is rebuilt again and again, and no data does */
-TEST_F(failover_fixture, a_path_that_takes_no_data_is_an_outage)
+/* Path messages pass, so that the path is rebuilt again and again, and no data does; or no
+ * full packet does, as on a link with a smaller MTU */
+class failover_outage : public failover_fixture,
+                        public ::testing::WithParamInterface<const char*> {
+};
+
+TEST_P(failover_outage, a_path_that_takes_no_data_is_none)
 {
     completion comp;
     uct_iov_t iov;
@@ -372,8 +377,8 @@ TEST_F(failover_fixture, a_path_that_takes_no_data_is_an_outage)
         start({{"NUM_PATHS", num_paths}, {"TIMEOUT", "5ms"}, {"RETRY_COUNT", "1"},
                {"OUTAGE_TIMEOUT", "400ms"}});
         comp = completion();
-        iov  = source->iov(0, 100);
-        faults("lose op=RDMA_WRITE count=all");
+        iov  = source->iov(0, 5000);
+        faults(GetParam());
         ASSERT_EQ(UCS_INPROGRESS,
                   uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(),
                                    &comp.super));
@@ -386,6 +391,30 @@ TEST_F(failover_fixture, a_path_that_takes_no_data_is_an_outage)
         EXPECT_GT(stats_sum(stats.name, "path_downs"), 2u);
         EXPECT_EQ(0u, stats_sum(stats.name, "path_ups"));
     }
+}
+
+INSTANTIATE_TEST_SUITE_P(all, failover_outage, ::testing::Values(
+        "lose op=RDMA_WRITE count=all", "dark over=1000 at=0s"));
+
+/* It is rebuilt, and its probe fails, as long as the link is like that */
+TEST_F(failover_fixture, a_path_comes_up_when_full_packets_pass)
+{
+    uct_iov_t iov;
+
+    (void)counts();
+    log_capture log(UCS_LOG_LEVEL_DEBUG);
+
+    start({{"NUM_PATHS", "1"}, {"TIMEOUT", "5ms"}, {"RETRY_COUNT", "1"}});
+    iov = source->iov(0, 5000);
+    faults("dark over=1000 at=0s");
+    ASSERT_GE(uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(), NULL), UCS_OK);
+    EXPECT_TRUE(until([&] { return log_capture::count("PROBE -> QUIESCE") >= 3; }));
+    EXPECT_EQ(0u, ups());
+    faults("");
+    EXPECT_TRUE(until([&] { return ups() == 2; }));
+    EXPECT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(0, memcmp(source->data, target->data, 5000));
+    expect_survived();
 }
 
 /* Whichever call fails when the queue pairs of either side are connected */

@@ -12,7 +12,7 @@
 
 #define VQP_WIRE_RAIL_LEN      32
 #define VQP_WIRE_PATH_LEN      8
-#define VQP_WIRE_INFO_LEN      40
+#define VQP_WIRE_INFO_LEN      48
 #define VQP_WIRE_PATH_DOWN_LEN 16
 #define VQP_WIRE_PATH_UP_LEN   16
 #define VQP_WIRE_24_BITS       0xffffffu
@@ -64,7 +64,8 @@ vqp_status_t vqp_wire_info_check(const vqp_wire_info_t *info)
         (info->ring_size > VQP_WIRE_MAX_RING) ||
         (info->ring_addr == 0) ||
         (info->ring_addr > (UINT64_MAX - info->ring_size)) ||
-        (info->cell_addr == 0) || ((info->cell_addr & 7) != 0)) {
+        (info->cell_addr == 0) || ((info->cell_addr & 7) != 0) ||
+        (info->scratch_addr > (UINT64_MAX - VQP_SCRATCH_SIZE))) {
         return VQP_ERR_PROTOCOL;
     }
 
@@ -115,6 +116,7 @@ static void vqp_wire_put_info(uint8_t **pos, const vqp_wire_info_t *info)
     vqp_le_put(pos, 0, 1);
     vqp_le_put(pos, info->key_layout, 2);
     vqp_le_put(pos, 0, 2);
+    vqp_le_put(pos, info->scratch_addr, 8);
 
     for (i = 0; i < info->num_rails; ++i) {
         rail = &info->rails[i];
@@ -125,7 +127,7 @@ static void vqp_wire_put_info(uint8_t **pos, const vqp_wire_info_t *info)
         memcpy(*pos, rail->gid, VQP_GID_LEN);
         *pos += VQP_GID_LEN;
         vqp_le_put(pos, rail->ring_rkey, 4);
-        vqp_le_put(pos, rail->cell_rkey, 4);
+        vqp_le_put(pos, rail->scratch_rkey, 4);
     }
 
     for (i = 0; i < info->num_paths; ++i) {
@@ -157,6 +159,7 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
     pos             += 1;
     info->key_layout = (uint16_t)vqp_le_get(&pos, 2);
     pos             += 2;
+    info->scratch_addr = vqp_le_get(&pos, 8);
 
     /* Validate the numbers before they are used */
     if ((info->num_rails > VQP_MAX_RAILS) ||
@@ -176,7 +179,7 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
         memcpy(rail->gid, pos, VQP_GID_LEN);
         pos            += VQP_GID_LEN;
         rail->ring_rkey = (uint32_t)vqp_le_get(&pos, 4);
-        rail->cell_rkey = (uint32_t)vqp_le_get(&pos, 4);
+        rail->scratch_rkey = (uint32_t)vqp_le_get(&pos, 4);
     }
 
     for (i = 0; i < info->num_paths; ++i) {

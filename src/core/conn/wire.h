@@ -39,15 +39,15 @@
  *   92  u16 key_layout     identifies the devices of its memory keys, and their
  *                          order; zero: one device
  *   94  u16 reserved
- *   96  num_rails times:
+ *   96  u64 scratch_addr   VQP_SCRATCH_SIZE bytes for probes of paths; zero: none
+ *  104  num_rails times:
  *        0  u32 ud_qpn     24 bits, control queue pair
  *        4  u16 lid        zero on Ethernet
  *        6  u8  mtu        1 .. 5: 256 .. 4096 bytes
  *        7  u8  link       vqp_link_t
  *        8  16  gid        network order, as on the wire
- *       24  u32 ring_rkey  of the AM ring
- *       28  u32 cell_rkey  of the credit cells (the same when they are in the
- *                          same registration)
+ *       24  u32 ring_rkey  of the AM ring and the credit cells
+ *       28  u32 scratch_rkey
  *   then num_paths times:
  *        0  u32 qpn        24 bits
  *        4  u24 psn        first packet that the sender will send
@@ -75,7 +75,7 @@
  *   68  u32 reserved
  *   72
  *
- * The longest message is REQ with 4 rails and 64 paths, 736 bytes: it fits an MTU
+ * The longest message is REQ with 4 rails and 64 paths, 744 bytes: it fits an MTU
  * of 1024.
  */
 #ifndef VQP_CORE_CONN_WIRE_H
@@ -168,7 +168,7 @@ typedef struct vqp_wire_rail {
     uint8_t  link;      /* vqp_link_t */
     uint8_t  gid[VQP_GID_LEN];
     uint32_t ring_rkey; /* network keys in host order, as verbs has them */
-    uint32_t cell_rkey;
+    uint32_t scratch_rkey;
 } vqp_wire_rail_t;
 
 /** One path of a peer. */
@@ -178,6 +178,10 @@ typedef struct vqp_wire_path {
     uint8_t  rail; /* index into rails */
 } vqp_wire_path_t;
 
+/* Bytes of the memory that a peer may write at any time, which nobody reads: one packet
+ * of the largest MTU */
+#define VQP_SCRATCH_SIZE 4096u
+
 /**
  * One side of a connection: the body of REQ and REP. A local one may be allocated with
  * less room for paths, see @ref vqp_wire_info_size.
@@ -185,6 +189,7 @@ typedef struct vqp_wire_path {
 typedef struct vqp_wire_info {
     uint64_t        ring_addr;
     uint64_t        cell_addr;
+    uint64_t        scratch_addr; /* 0: none */
     uint32_t        ring_size;  /* bytes, a power of two */
     uint32_t        fsn_window; /* a power of two, 2 .. VQP_WIRE_MAX_WINDOW */
     uint32_t        first_fsn;  /* 24 bits */
@@ -246,7 +251,7 @@ static inline size_t vqp_wire_info_size(unsigned num_paths)
 /** Length of a REQ or REP with that many rails and paths. */
 static inline size_t vqp_wire_info_len(unsigned num_rails, unsigned num_paths)
 {
-    return VQP_WIRE_HEADER_LEN + 40 + (num_rails * 32) + (num_paths * 8);
+    return VQP_WIRE_HEADER_LEN + 48 + (num_rails * 32) + (num_paths * 8);
 }
 
 /** Bytes of payload of an MTU enum value. */

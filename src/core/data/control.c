@@ -86,6 +86,27 @@ void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
     ++tx->stats->nops;
 }
 
+void vqp_tx_emit_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path)
+{
+    uint32_t length = 1u << path->mtu_shift;
+    vqp_frag_t *frag;
+
+    if ((tx->cfg.scratch.raddr == 0) || (path->mtu_shift == 0)) {
+        vqp_tx_emit_nop(tx, batch, path);
+        return;
+    }
+
+    vqp_cover(NOP_FULL);
+    frag = vqp_tx_emit(tx, batch, path, NULL, VQP_KIND_NOP, 0, length, 1);
+    frag->raddr         = tx->cfg.scratch.raddr;
+    frag->rkey          = tx->cfg.scratch.rkeys[path->peer_rail];
+    frag->nsge          = 1;
+    frag->sge[0].addr   = tx->cfg.scratch.source;
+    frag->sge[0].length = length;
+    frag->sge[0].lkey   = tx->cfg.scratch.lkeys[path->rail];
+    ++tx->stats->nops;
+}
+
 int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 {
     vqp_path_t *path;

@@ -40,6 +40,12 @@ int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op);
 void vqp_tx_emit_nop(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path);
 
 /**
+ * Add a write of a path MTU to the peer's scratch, which probes the path, to the batch,
+ * which is not full. Without a scratch, or without failover, a nop.
+ */
+void vqp_tx_emit_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path);
+
+/**
  * Add a nop for each queue pair of a failed sender that needs it, after the queue pairs
  * were moved to ERR: frags that were acknowledged without a CQE get none in this state.
  * Call it after vqp_tx_abandon(), and post, until the batch is empty. A path's depth is

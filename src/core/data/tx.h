@@ -42,6 +42,12 @@ typedef struct vqp_tx_config {
     uint64_t        ring_raddr;    /* the peer's ring */
     uint64_t        cells_raddr;   /* the peer's credit cells */
     const uint32_t *ring_rkeys;    /* per peer rail: ring and cells */
+    struct {
+        uint64_t        source;    /* bytes of a path MTU, which do not change */
+        const uint32_t *lkeys;     /* per rail */
+        uint64_t        raddr;     /* the peer's; 0: probes of paths are empty */
+        const uint32_t *rkeys;     /* per peer rail */
+    } scratch;
     vqp_cell_t     *cells;         /* source of credit updates, VQP_CELL_STRIDE each */
     uint64_t       *amo_results;   /* sum of all paths' inflight entries */
 } vqp_tx_config_t;

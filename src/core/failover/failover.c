@@ -343,13 +343,14 @@ static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
     vqp_set_event(vqp, VQP_EVENT_RESUME); /* there is room again */
 }
 
-/* A nop probes the data path: the path messages may take another route */
+/* A write of a full packet probes the data path. The path messages may take another route,
+ * and an empty write passes where the MTU of a link is too small */
 static void vqp_path_probe(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 {
     if (path->fo.has_probe && (vqp_path_outstanding(path) == 0)) {
         vqp_path_go_up(vqp, path);
     } else if (!path->fo.has_probe && !vqp_batch_is_full(batch)) {
-        vqp_tx_emit_nop(&vqp->tx, batch, path);
+        vqp_tx_emit_probe(&vqp->tx, batch, path);
         path->fo.has_probe = 1;
     }
 }

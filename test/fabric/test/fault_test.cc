@@ -39,6 +39,7 @@ TEST_F(fault_script, takes_rules_blanks_and_comments)
                              "kill role=x nth=3 op=SEND; kill proc=1 at=5ms",
                              "dark at=0s; dark path=1/4 at=1ms for=5ms every=1s",
                              "dark dev=fab1 at=0s every=9ms for=1ms qpn=5",
+                             "dark over=1000 at=0s",
                              "qp path=0/4 at=1ms every=2ms; qp path=3 at=1s",
                              "rate path=3/4 dev=fab0 at=1s every=1s to=0",
                              "rate port=1 at=1s to=5; delay qpn=17 at=1s to=0s"}) {
@@ -487,6 +488,15 @@ TEST_F(fault_time, a_dark_path_answers_again)
         EXPECT_GE(now(), begin + 0.02);
         return true;
     }));
+}
+
+TEST_F(fault_time, long_sends_stay_dark)
+{
+    faults("dark over=64 at=0s");
+    EXPECT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 64));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    EXPECT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b, 65));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
 }
 
 TEST_F(fault_time, darkness_begins_at_a_time_and_outlasts_the_retries)
