@@ -373,9 +373,11 @@ void qp::run()
             continue;
         }
 
-        qp *to = peer();
-        if ((to == nullptr) || (to->state != CONNECTED)) {
-            if ((to != nullptr) && (to->state == INIT) &&
+        qp *to         = peer();
+        bool is_narrow = (m_wire[m_delivered].length >= (1u << vqp::MTU_SHIFT)) &&
+                         (m_owner.narrow_until[m_path] > m_world.now);
+        if ((to == nullptr) || (to->state != CONNECTED) || is_narrow) {
+            if (!is_narrow && (to != nullptr) && (to->state == INIT) &&
                 !to->is_unresolved && !m_owner.sent->tainted) {
                 m_world.fail("handshake", "a frag reaches a queue pair that is "
                                           "not connected yet");
@@ -388,6 +390,7 @@ void qp::run()
             }
             break;
         }
+        m_retry_until = 0;
         execute(m_wire[m_delivered++], *to, false);
     }
 

@@ -14,7 +14,8 @@ namespace sim {
 namespace {
 
 enum {
-    KILL, POST_FAIL, FLAP, PARK, ABORT, BYZANTINE, CRASH, CALM, MOVE, STOP
+    KILL, POST_FAIL, FLAP, PARK, ABORT, BYZANTINE, CRASH, CALM, MOVE, STOP,
+    NARROW
 };
 
 } /* namespace */
@@ -38,6 +39,9 @@ void world::plan_faults()
     }
     for (uint64_t i = 0; i < base.stops; ++i) {
         at(now + stop.below(base.fault_time), EV_FAULT, 0, STOP);
+    }
+    for (uint64_t i = 0; base.failover && (i < base.narrows); ++i) {
+        at(now + narrow.below(base.fault_time), EV_FAULT, 0, NARROW);
     }
     /* what goes wrong at random ends some time, too */
     at(now + base.fault_time * 4 + 2000000000, EV_FAULT, 0, CALM);
@@ -149,8 +153,41 @@ void world::move_path()
     }
 }
 
+/* The link of a path drops full packets. So the path fails with the first one, unless
+ * that is delayed for less than the retries of RC take */
+void world::narrow_path()
+{
+    auto it = vqps.begin();
+
+    if (vqps.empty()) {
+        return;
+    }
+    std::advance(it, narrow.below(vqps.size()));
+
+    vqp &v         = *it->second;
+    unsigned path  = (unsigned)narrow.below(v.num_paths);
+    uint64_t until = now + narrow.below(1500000000);
+
+    if (!v.is_connected() || !v.core.failover.is_on) {
+        return; /* the connection would fail */
+    }
+    if (base.outage < 4000000000 || base.gap_timeout > 0) {
+        hard_fault();
+    }
+    trace("%s: path %u drops full packets until %.3f us", v.name().c_str(), path,
+          (double)(until - 1000000000) * 1e-3);
+    v.narrow_until[path] = until;
+}
+
 void world::disturb(uint64_t which)
 {
+    if (which == NARROW) {
+        if (!m_calm) {
+            narrow_path();
+        }
+        return;
+    }
+
     if (which == MOVE) {
         if (!m_calm) {
             move_path();

@@ -49,6 +49,8 @@ const named_config scenarios[] = {
      "a path that stays slow, whatever flow it is"},
     {"moves", "paths,kills=0,post_fails=0,moves=40,rma=60,amo=60",
      "paths that work and are moved while much is under way"},
+    {"narrow", "paths,kills=2,narrows=30,fault_time=2000000000,think=5000000",
+     "links that drop full packets only: path messages pass, and probes fail"},
     {"outage", "paths,outage=3000000,ud_loss=70,kills=30",
      "paths that do not come back in time"},
     {"handshake", "batches=1,batch=2,nodes=3,eps=6,sessions=6,kills=0,byzantine=0,"
@@ -208,6 +210,7 @@ void params::draw_failover(rng random)
     moves    = random.pick<uint64_t>({0, 0, 0, 1, 10});
     slow     = random.pick<uint64_t>({0, 100 * USEC});
     busy     = random.pick<uint64_t>({0, 0, 20});
+    narrows  = 0; /* see world */
     gone     = random.pick<uint64_t>({0, 10 * SEC});
 }
 

@@ -50,6 +50,7 @@ namespace sim {
     _(dup_imm, "immediates in a thousand that come twice") \
     _(stale_cqe, "completions in a thousand that come again") \
     _(flaps, "times that a path stands still for a while") \
+    _(narrows, "times that the link of a path drops full packets for a while") \
     _(parks, "times that a path gets no work for a while") \
     _(kills, "paths that fail") \
     _(late_packets, "percent of a failed path's frags that are executed") \

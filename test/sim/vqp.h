@@ -104,6 +104,7 @@ public:
     bool ready        = false;
     bool is_scheduled = false;
     bool fail_post    = false;           /* the next one, in its middle */
+    uint64_t narrow_until[8] = {};       /* by path: full packets are dropped */
     bool fail_repost  = false;
     /* what the control plane reports, until the next progress call */
     bool cm_live = false, cm_end = false;

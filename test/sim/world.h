@@ -88,7 +88,7 @@ public:
 
     params   base;
     uint64_t batches = 0; /* of all programs, to their end */
-    rng      net, work, fault, move, stop;
+    rng      net, work, fault, move, stop, narrow;
     uint64_t now = 1000000000;
     datagrams ud;
     std::vector<std::unique_ptr<node>> nodes;
@@ -128,6 +128,7 @@ private:
     void disturb(uint64_t which);
     vqp *any_vqp();
     void move_path();
+    void narrow_path();
     void send_byzantine(vqp &v);
     void unpark(uint32_t vqp_id, unsigned path);
     void calm_down();
