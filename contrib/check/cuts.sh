@@ -1,9 +1,14 @@
 # shellcheck shell=bash
-# With failover, while the fabric cuts and heals paths all the time: a share of UCX's
-# UCT suite, and the soak's mix.
+# While the fabric cuts and heals paths all the time: UCX's UCT suite, as much of its UCP
+# suite as a quarter of the time allows, and the soak's mix. programs.sh runs MPI so.
 
-suite "cuts: conformance" taskset -c "$CHECK_CPU" "$CHECK_SRC/contrib/conformance.sh" --jobs 2 \
-    --build "$CHECK_DIR/gcc" --seed "$CHECK_SEED" \
-    --logs "$CHECK_DIR/cuts" --faults cuts --sample 40 uct
+cuts() {
+    taskset -c "$CHECK_CPU" "$CHECK_SRC/contrib/conformance.sh" --jobs 2 \
+        --build "$CHECK_DIR/gcc" --seed "$CHECK_SEED" \
+        --logs "$CHECK_DIR/cuts" --faults cuts "$@"
+}
+
+suite "cuts: conformance uct" cuts uct
+suite "cuts: conformance ucp" cuts --time-box $((CHECK_MINUTES * 15)) ucp
 suite "cuts: soak" "$CHECK_SRC/test/soak/run" --build "$CHECK_DIR/gcc" --cuts \
     --seed "$CHECK_SEED" --minutes 0 --seconds 3

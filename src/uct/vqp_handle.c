@@ -336,11 +336,6 @@ void uct_vqp_iface_run_timers(uct_vqp_iface_t *iface, int is_drained)
     uint64_t now;
     unsigned i;
 
-    if (iface->timer_calls > 0) {
-        --iface->timer_calls;
-        return;
-    }
-
     now = uct_vqp_iface_timer_clock(iface);
     for (i = 0; i < UCT_VQP_TIMER_BATCH; ++i) {
         timer = vqp_timers_pop(&iface->timers, now);

@@ -12,7 +12,8 @@ uint32_t uct_vqp_iface_take_events(uct_vqp_iface_t *iface);
 void uct_vqp_iface_handle_events(uct_vqp_iface_t *iface, uint32_t events);
 
 /**
- * Run the timers that are due, if it is time to look at the clock. The worker's thread.
+ * Run the timers that are due, and choose iface->timer_calls: calls of progress until the
+ * clock is read again. The worker's thread.
  *
  * @param [in] is_drained  All completions that had arrived were handled.
  */

@@ -229,17 +229,18 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "depend on its progress calls. 0: wait for ever.",
      UCT_VQP_OPTION(gap_timeout), UCS_CONFIG_TYPE_TIME},
 
-    {"FAILOVER", "n",
+    {"FAILOVER", "auto",
      "An endpoint whose path fails continues on its other paths. What was in flight\n"
      "and not executed by the peer is sent again on one of them, and the path is\n"
      "rebuilt. It is off if one side has \"n\".\n"
-     "try: everything is executed once. If it can not be known whether the peer has\n"
-     "     executed a put or an atomic, since its device does not count what it\n"
-     "     executes, the endpoint fails.\n"
-     "y:   in that case the put is written again, the atomic ends with an error, and\n"
-     "     the endpoint continues. docs/failover.md says what this means.\n"
-     "n:   the endpoint fails with its first path.",
-     UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_TERNARY},
+     "auto: everything is executed once. If it can not be known whether the peer has\n"
+     "      executed a put or an atomic, since its device does not count what it\n"
+     "      executes, the endpoint fails.\n"
+     "try:  the same.\n"
+     "y:    in that case the put is written again, the atomic ends with an error, and\n"
+     "      the endpoint continues. docs/failover.md says what this means.\n"
+     "n:    the endpoint fails with its first path.",
+     UCT_VQP_OPTION(failover), UCS_CONFIG_TYPE_TERNARY_AUTO},
 
     {"PATH_TIMEOUT", "auto",
      "With failover and several paths: time after which a path takes no more\n"

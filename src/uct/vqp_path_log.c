@@ -22,13 +22,24 @@ static ucs_log_level_t uct_vqp_warn_level(uint64_t *warned)
     return UCS_LOG_LEVEL_WARN;
 }
 
-/* The first fault of a path is a warning: the link is worth a look */
+/* Is the link or a port at fault? Else it may be an operation, which fails with an error
+ * of its own if it fails again, or the other side knows the cause */
+static int uct_vqp_is_link_fault(uct_vqp_t *vqp, const vqp_path_t *path)
+{
+    return (path->fo.status == VQP_ERR_TIMEOUT) ||
+           (path->fo.status == VQP_ERR_UNREACHABLE) ||
+           (path->fo.why_silent != 0) ||
+           ((path->fo.status == VQP_ERR_IO) &&
+            !uct_vqp_rail_is_active(&vqp->iface->rails[path->rail]));
+}
+
+/* The first fault of a link is a warning: it is worth a look */
 static ucs_log_level_t
 uct_vqp_path_level(uct_vqp_t *vqp, const vqp_path_t *path, int is_fault)
 {
     uint64_t bit = 1ul << path->index;
 
-    if (!is_fault || (vqp->faulted & bit)) {
+    if (!is_fault || (vqp->faulted & bit) || !uct_vqp_is_link_fault(vqp, path)) {
         return UCS_LOG_LEVEL_DIAG;
     }
 

@@ -1,5 +1,5 @@
 /*
- * What happens to paths, for an administrator. The first fault of a path and an outage are
+ * What happens to paths, for an administrator. The first fault of a link and an outage are
  * warnings, at most one of each kind in 10 s for an interface; the rest is at level diag.
  */
 #ifndef UCT_VQP_PATH_LOG_H

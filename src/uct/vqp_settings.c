@@ -162,7 +162,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
     set->send_depth = (uint32_t)uct_vqp_send_depth(config);
     set->failover   = config->failover != UCS_NO;
-    set->exact      = config->failover == UCS_TRY;
+    set->exact      = config->failover != UCS_YES;
     /* What waits for a replay, and what is replayed, may meet on one path */
     set->inflight   = ucs_roundup_pow2(set->send_depth) << set->failover;
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);

@@ -117,7 +117,7 @@ test_environment() {
         [ "$ON" = fabric ] || environment+=(UCX_VQP_PATH_TIMEOUT=inf)
         # so that the retries of a path end while a test runs; a warning, such as of a path
         # that is down, fails a test
-        [ -z "$FAULTS" ] || environment+=(UCX_VQP_FAILOVER=try UCX_VQP_TIMEOUT=5ms
+        [ -z "$FAULTS" ] || environment+=(UCX_VQP_TIMEOUT=5ms
             UCX_VQP_RETRY_COUNT=3 UCX_LOG_LEVEL=error
             "UCX_VQP_STATS_FILE=$WORK/stats")
     else

@@ -13,6 +13,8 @@ perf_with() {
     rc_verbs)
         UCX_TLS=${PERF_BASE_TLS:-rc_v,self} UCX_IB_GID_INDEX=$RXE_GID \
             UCX_UD_VERBS_ETH_DGID_CHECK=n "$@" ;;
+    vqp-*-failover)
+        UCX_VQP_FAILOVER=y perf_with "${config%-failover}" "$@" ;;
     vqp-*)
         UCX_VQP_FAILOVER=${UCX_VQP_FAILOVER:-n} \
             UCX_TLS=vqp UCX_VQP_NUM_PATHS=${config#vqp-} \

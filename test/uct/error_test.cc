@@ -520,8 +520,8 @@ TEST_F(error_test, a_connection_that_has_failed_is_not_adopted)
         GTEST_SKIP() << "no faults may be made here";
     }
 
-    a = std::make_unique<node>(0);
-    b = std::make_unique<node>(1);
+    a = std::make_unique<node>(0, no_failover());
+    b = std::make_unique<node>(1, no_failover());
     b->on_am(settle_id, [](const char *, size_t) { return UCS_OK; });
     for (unsigned i = 0; i < count; ++i) {
         others.push_back(std::make_unique<endpoint>(*b, *a));

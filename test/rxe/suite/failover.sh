@@ -17,8 +17,7 @@ RAILS=("${DEVS[@]}")
 failover_on() {
     need_faults
     two_bonds
-    export UCX_VQP_FAILOVER=try UCX_VQP_PATH_TIMEOUT=auto UCX_VQP_TIMEOUT=2s \
-        UCX_LOG_LEVEL=diag
+    export UCX_VQP_PATH_TIMEOUT=auto UCX_VQP_TIMEOUT=2s UCX_LOG_LEVEL=diag
 }
 
 # Until the device has sent some data: programs need a network that works until they
@@ -38,6 +37,13 @@ lose() {
         fault_clear "$1"
         sleep 0.4
     done
+}
+
+# cut DEV: nothing that it sends arrives any more
+cut() {
+    wait_traffic "$(fault_netdev "$1")"
+    fault_netem "$1" loss 100%
+    sleep infinity
 }
 
 # flap DEV: its link. It is up for long enough to be used again: the kernel needs up to
@@ -115,6 +121,11 @@ failover_perftest() {
         perftest_sizes "$2" "$3"
 }
 
+failover_cut() {
+    failover_on
+    survives path_downs -- cut "${RAILS[$1]}" -- perftest_sizes "$2" "$3"
+}
+
 failover_flap() {
     local dev
     failover_on
@@ -182,6 +193,10 @@ add failover_answers_lost_tag_bw 240 failover_perftest 1 tag_bw "65536:5000"
 add failover_requests_lost_put_bw 240 failover_perftest 3 ucp_put_bw "65536:10000"
 add failover_answers_lost_get 240 failover_perftest 1 ucp_get "65536:10000"
 add failover_requests_lost_tag_lat 240 failover_perftest 3 tag_lat "8:20000"
+add failover_cut_tag_bw 240 failover_cut 3 tag_bw "1048576:500"
+add failover_cut_put_bw 240 failover_cut 2 ucp_put_bw "65536:5000"
+add failover_cut_am_bw 240 failover_cut 3 ucp_am_bw "8192:20000"
+add failover_cut_fadd 240 failover_cut 3 ucp_fadd "8:20000"
 add failover_link_down_tag_bw 240 failover_flap 3 tag_bw "65536:5000"
 add failover_dead_tag_bw 240 failover_dead_perftest 3 tag_bw "65536:2000"
 add failover_dead_first_rail_put_bw 240 failover_dead_perftest 2 ucp_put_bw "65536:2000"
