@@ -30,6 +30,7 @@ static const char usage[] =
 "  --op OP           put or am [put]\n"
 "  --size N          bytes of an operation [65536]\n"
 "  --window N        operations at a time [32]\n"
+"  --busy S          seconds between two calls of progress of the receiver [0]\n"
 "  --cut HOW         lost, unanswered, both, lossy (link.h), or error: the queue\n"
 "                    pair fails and the link stays [lost]\n"
 "  --cycles N        connections, each with one cut [1]\n"
@@ -49,7 +50,7 @@ static struct {
     size_t     size;
     perf_cut_t cut;
     int        until_error, each;
-    double     rate, warm, measure, dark, limit, trace;
+    double     rate, warm, measure, dark, limit, trace, busy;
 } opts = {.tl = "vqp", .options = "", .op = "put", .links = 4, .window = 32,
           .cycles = 1, .size = 65536, .cut = PERF_CUT_LOST, .rate = 1000,
           .warm = 0.005, .measure = 0.005, .dark = 0.02, .limit = 5};
@@ -358,7 +359,7 @@ static void parse(int argc, char **argv)
         {"measure", 1, NULL, 'm'}, {"dark", 1, NULL, 'd'},
         {"limit", 1, NULL, 'L'},   {"stats", 1, NULL, 'f'},
         {"until-error", 0, NULL, 'e'}, {"trace", 1, NULL, 'T'},
-        {"each", 0, NULL, 'E'},
+        {"each", 0, NULL, 'E'},    {"busy", 1, NULL, 'b'},
         {NULL, 0, NULL, 0}};
     int c;
 
@@ -380,6 +381,7 @@ static void parse(int argc, char **argv)
         case 'f': opts.stats = optarg; break;
         case 'e': opts.until_error = 1; break;
         case 'E': opts.each = 1; break;
+        case 'b': opts.busy = atof(optarg); break;
         case 'T': opts.trace = atof(optarg); break;
         default: fputs(usage, stderr); exit(2);
         }
@@ -414,6 +416,7 @@ static void open_bench(bench_t *bench)
     bench->a.may_fail = bench->b.may_fail = opts.until_error;
     perf_ops_init(&bench->ops, &bench->a, &bench->b, opts.op, opts.size,
                   opts.window);
+    bench->ops.busy = opts.busy;
 }
 
 static void run_connection(bench_t *bench)

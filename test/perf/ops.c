@@ -153,7 +153,12 @@ void perf_ops_turn(perf_ops_t *ops)
         ops->slots[i].is_busy = 1;
         ++ops->posted;
     }
-    perf_progress(ops->a, ops->b);
+    if (perf_now() >= ops->busy_end) {
+        perf_progress(ops->a, ops->b);
+        ops->busy_end = perf_now() + ops->busy;
+    } else {
+        perf_progress_first(ops->a, ops->b);
+    }
 }
 
 void perf_ops_finish(perf_ops_t *ops)

@@ -19,6 +19,9 @@ typedef struct perf_ops {
     unsigned        window;   /* operations at a time */
     perf_ops_slot_t *slots;
     perf_memory_t   source, target;
+    double          busy;     /* seconds for which the receiver computes between two
+                                 calls of progress; 0: it does not */
+    double          busy_end; /* seconds: of that */
     uint64_t        posted;
     uint64_t        done;     /* puts: complete; messages: delivered */
     uint64_t        returned; /* whose slot is free again */

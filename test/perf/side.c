@@ -184,12 +184,17 @@ static void handle_control(perf_side_t *a, perf_side_t *b)
     }
 }
 
-unsigned perf_progress(perf_side_t *a, perf_side_t *b)
+unsigned perf_progress_first(perf_side_t *a, perf_side_t *b)
 {
     if (perf_async_mode == UCS_ASYNC_MODE_POLL) {
         handle_control(a, b);
     }
-    return uct_worker_progress(a->worker) + uct_worker_progress(b->worker);
+    return uct_worker_progress(a->worker);
+}
+
+unsigned perf_progress(perf_side_t *a, perf_side_t *b)
+{
+    return perf_progress_first(a, b) + uct_worker_progress(b->worker);
 }
 
 /* ---- connections ---- */

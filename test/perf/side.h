@@ -85,6 +85,9 @@ void perf_disconnect(perf_side_t *a, perf_side_t *b, perf_pair_t *pair);
 /* Both sides' progress. @return how much was done */
 unsigned perf_progress(perf_side_t *a, perf_side_t *b);
 
+/* The same while the program of the second side computes: only its async thread runs */
+unsigned perf_progress_first(perf_side_t *a, perf_side_t *b);
+
 /* Until all that was posted on an endpoint of a is complete at b */
 void perf_flush(perf_side_t *a, perf_side_t *b, uct_ep_h ep);
 
