@@ -28,6 +28,12 @@ matches() {
 gtest "fabric: test_verbs" on_fabric gcc --violations fail -- \
     "$CHECK_DIR/gcc/test_verbs"
 
+# GID tables of other networks: IPv6 only, with and without a global address
+for gids in v2/ll,-,-,v2/fd00::1:1 v1/ip,v2/ll; do
+    gtest "fabric: test_verbs, GIDs $gids" on_fabric gcc --violations fail \
+        -o GIDS="$gids" -- "$CHECK_DIR/gcc/test_verbs" --gtest_filter='dev.*gid*'
+done
+
 # Of the tests that fail each call of a verb in turn, five verbs; one transfer of more
 # than 2 GiB. Not those that depend on the
 # machine's time

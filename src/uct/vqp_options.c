@@ -149,7 +149,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"GID_INDEX", "auto",
      "Index of the port's GID to use. auto: on Ethernet the first of RoCEv2/IPv4,\n"
-     "RoCEv2/IPv6, RoCEv1; on InfiniBand 0.",
+     "RoCEv2 with a global IPv6 address, RoCEv2 with a link-local one, RoCEv1; on\n"
+     "InfiniBand 0.",
      UCT_VQP_OPTION(gid_index), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TRAFFIC_CLASS", "auto",

@@ -77,10 +77,22 @@ vqp_status_t vqp_ib_gid_query(const vqp_ib_dev_t *dev,
     return VQP_OK;
 }
 
+/* fe80::/10: no router forwards it */
+static int vqp_ib_gid_is_link_local(const uint8_t raw[16])
+{
+    return (raw[0] == 0xfe) && ((raw[1] & 0xc0) == 0x80);
+}
+
+#define VQP_IB_GID_RANKS 5u
+
 /* Lower is better */
 static unsigned vqp_ib_gid_rank(const vqp_ib_gid_t *gid)
 {
-    return ((gid->type == VQP_IB_GID_ROCE_V2) ? 0 : 2) + (gid->is_ipv4 ? 0 : 1);
+    if (gid->type != VQP_IB_GID_ROCE_V2) {
+        return gid->is_ipv4 ? 3 : 4;
+    }
+
+    return gid->is_ipv4 ? 0 : vqp_ib_gid_is_link_local(gid->raw) ? 2 : 1;
 }
 
 /* The interface of a table's entry may be down or have another address: query the
@@ -113,7 +125,7 @@ static vqp_status_t vqp_ib_gid_choose_roce(const vqp_ib_dev_t *dev,
                                            const vqp_ib_port_t *port,
                                            vqp_ib_gid_t *best)
 {
-    unsigned best_rank = 4;
+    unsigned best_rank = VQP_IB_GID_RANKS;
     vqp_ib_gid_t gid;
     unsigned rank;
     int index;
@@ -130,7 +142,7 @@ static vqp_status_t vqp_ib_gid_choose_roce(const vqp_ib_dev_t *dev,
         }
     }
 
-    return (best_rank < 4) ? VQP_OK : VQP_ERR_NO_DEVICE;
+    return (best_rank < VQP_IB_GID_RANKS) ? VQP_OK : VQP_ERR_NO_DEVICE;
 }
 
 vqp_status_t vqp_ib_gid_select(const vqp_ib_dev_t *dev,
