@@ -69,6 +69,7 @@
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \
     _(SLOW_AGAIN, "a path is slow again soon after it was moved") \
+    _(SILENCE_RESULT, "a path is not given up for its silence: a result is under way") \
     _(SILENCE_NOP, "a nop brings the CQE that a stalled path lacks") \
     _(SILENCE_WITNESS, "nops on idle paths, since one is stalled") \
     _(SILENCE_ENDS, "a path that was silent makes progress") \

@@ -229,6 +229,66 @@ TEST_F(silence, a_question_that_is_withdrawn_or_of_another_epoch_is_ignored) {
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
 }
 
+/* ---- fetching atomics ---- */
+
+/* RC may still bring the result, which would be lost with the path */
+TEST_F(silence, peer_is_not_asked_while_a_result_is_under_way) {
+    uint64_t result;
+    int user;
+
+    open();
+    only(0, [&] { ASSERT_TRUE(fadd(&result, &user)); });
+    for (unsigned i = 0; i < 20; ++i) {
+        others_move(1);
+    }
+    EXPECT_EQ(VQP_PATH_SILENT, state(0));
+    EXPECT_FALSE(path().up);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
+    *vqp_tx_amo_cell(&m_tx, &path(), path().head) = 42;
+    confirm_all(0);
+    EXPECT_EQ((ends_t {{&user, VQP_OK}}), ends());
+    EXPECT_EQ(42u, result);
+    others_move(1);
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+}
+
+TEST_F(silence, an_error_of_rc_ends_the_wait_for_a_result) {
+    uint64_t result;
+    int user;
+
+    open();
+    only(0, [&] { ASSERT_TRUE(fadd(&result, &user)); });
+    for (unsigned i = 0; i < 20; ++i) {
+        others_move(1);
+    }
+    fail_send(0, path().head, VQP_ERR_TIMEOUT);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
+/* An atomic without a result is executed or not: the count decides */
+TEST_F(silence, peer_is_asked_while_an_atomic_without_a_result_is_under_way) {
+    open();
+    only(0, [&] { ASSERT_TRUE(fadd(nullptr)); });
+    for (unsigned i = 0; i < 20; ++i) {
+        others_move(1);
+    }
+    EXPECT_EQ(ASK, next_message().flags);
+}
+
+TEST_F(silence, a_question_waits_while_an_own_result_is_under_way) {
+    uint64_t result;
+    int user;
+
+    open();
+    only(0, [&] { ASSERT_TRUE(fadd(&result, &user)); });
+    hear_down(ASK, 0, 0, {0, 1, 0});
+    EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
+    confirm_all(0);
+    hear_down(ASK, 0, 0, {0, 1, 0});
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
 /* Both sides may ask */
 TEST_F(silence, questions_that_cross_are_answers) {
     start();

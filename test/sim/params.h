@@ -123,6 +123,13 @@ struct params {
                ((source == 0) || (source == 3) || (qp_fails > 0));
     }
 
+    /* Does a path go down only where both sides agree, and by a count that is exact? */
+    bool gives_up_only() const
+    {
+        return (kills + post_fails + narrows + qp_fails + crashes + aborts + cancel +
+                byzantine == 0) && ((source == 1) || (source == 2));
+    }
+
     /* Might a connection fail, by what the run does on purpose? */
     bool may_fail() const
     {

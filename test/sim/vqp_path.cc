@@ -308,6 +308,11 @@ void vqp::trim(unsigned path)
         if (is_done) {
             sent->confirmed(c.owner);
         } else if (is_atomic && (is_executed || !is_exact)) {
+            /* A question that was withdrawn may be handled nevertheless */
+            if (c.owner->awaited && owner.w.base.gives_up_only() && !is_failed() &&
+                (paths[path].fo.asks == 0)) {
+                owner.w.fail("silence", "a result is lost, and nothing was broken");
+            }
             c.owner->may_fail = true;
             sent->confirmed(c.owner);
             if (!is_executed && !c.owner->awaited) {

@@ -75,7 +75,7 @@ static void vqp_path_on_ask(vqp_t *vqp, vqp_path_t *path,
     } else if ((msg->epoch != fo->epoch) ||
                (vqp_fsn_diff(msg->down.count, fo->withdrawn) <= 0)) {
         vqp_cover(SILENCE_OLD_ASK);
-    } else {
+    } else if ((fo->state > VQP_PATH_LEAVE) || vqp_silence_may_give_up(vqp, path)) {
         vqp_path_down(vqp, path, VQP_ERR_RESET);
         if (!vqp_is_failed(vqp) && (fo->state <= VQP_PATH_DOWN)) {
             vqp_path_answer(vqp, path, msg);

@@ -74,18 +74,37 @@ void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg)
                                          .count = path->fo.asks};
 }
 
-/* Ask the peer to give up the path */
+int vqp_silence_may_give_up(vqp_t *vqp, vqp_path_t *path)
+{
+    const vqp_inflight_t *entry;
+    uint16_t slot;
+
+    for (slot = path->head; slot != path->tail; ++slot) {
+        entry = vqp_path_at(path, slot);
+        if (((entry->kind == VQP_KIND_FADD) || (entry->kind == VQP_KIND_CSWAP)) &&
+            (vqp_tx_op_of(&vqp->tx, entry->op)->amo.result != NULL)) {
+            vqp_cover(SILENCE_RESULT);
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+/* Use the path no more, and ask the peer to give it up */
 static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_cover(PATH_SILENT);
     path->fo.resume = path->fo.state;
     path->fo.due    = UINT64_MAX; /* until the question is sent */
-    path->fo.asks   = (path->fo.asks + 1) & VQP_FSN_MASK;
     if (path->fo.mover == VQP_MOVER_REQUEST) {
         path->fo.mover = VQP_MOVER_NONE; /* its rate says nothing now */
     }
     vqp_path_set_state(vqp, path, VQP_PATH_SILENT);
-    vqp_path_request(vqp, path);
+    if (vqp_silence_may_give_up(vqp, path)) {
+        path->fo.asks = (path->fo.asks + 1) & VQP_FSN_MASK;
+        vqp_path_request(vqp, path);
+    }
 }
 
 /* A completion has come: the path works */

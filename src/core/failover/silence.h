@@ -15,6 +15,10 @@
  * then RC goes on: if a completion comes, the question is withdrawn, and the path is what
  * it was. So nothing waits for a peer that computes unless RC can not repair the path.
  *
+ * While a fetching atomic waits for its result on the path, no side gives it up for its
+ * silence: the result would be lost if the peer has executed the atomic, and RC may still
+ * bring it.
+ *
  * The limit is failover.silence or more. It rises when a silent path makes progress again,
  * and when the first probe of a path that was given up succeeds: the path had not failed.
  * It falls back with time.
@@ -30,6 +34,10 @@
 /** Fill in type and body of the question of SILENT, or of its withdrawal, and add to the
  *  flags. */
 void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg);
+
+/** May the path be given up although RC has reported no error? Not while an own fetching
+ *  atomic waits for its result on it. */
+int vqp_silence_may_give_up(vqp_t *vqp, vqp_path_t *path);
 
 /** Initialize for a vqp without frags in flight: no look is due. */
 void vqp_silence_init(vqp_t *vqp);
