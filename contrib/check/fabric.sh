@@ -28,11 +28,19 @@ matches() {
 gtest "fabric: test_verbs" on_fabric gcc --violations fail -- \
     "$CHECK_DIR/gcc/test_verbs"
 
+# What Soft-RoCE does with receives that are posted in ERR
+gtest "fabric: test_verbs, Soft-RoCE" on_fabric gcc --violations fail --profile rxe -- \
+    "$CHECK_DIR/gcc/test_verbs" --gtest_filter='qp.*error_state*'
+uct "failover, Soft-RoCE" --profile rxe -- 'failover_fixture.receives*:source_test.*'
+
 # GID tables of other networks: IPv6 only, with and without a global address
-for gids in v2/ll,-,-,v2/fd00::1:1 v1/ip,v2/ll; do
-    gtest "fabric: test_verbs, GIDs $gids" on_fabric gcc --violations fail \
-        -o GIDS="$gids" -- "$CHECK_DIR/gcc/test_verbs" --gtest_filter='dev.*gid*'
-done
+gids() {
+    gtest "fabric: test_verbs, $1" on_fabric gcc --violations fail -o GIDS="$2" -- \
+        "$CHECK_DIR/gcc/test_verbs" --gtest_filter='dev.*gid*'
+}
+
+gids "global IPv6" v2/ll,-,-,v2/fd00::1:1
+gids "IPv6 and RoCEv1" v1/ip,v2/ll
 
 # Of the tests that fail each call of a verb in turn, five verbs; one transfer of more
 # than 2 GiB. Not those that depend on the

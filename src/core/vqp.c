@@ -3,6 +3,7 @@
 
 #include "core/failover/alive.h"
 #include "core/data/control.h"
+#include "core/data/lost.h"
 #include "core/failover/move.h"
 #include "core/failover/failover_int.h"
 #include "core/failover/replay.h"
@@ -349,6 +350,7 @@ static void vqp_check_release(vqp_t *vqp)
 static void vqp_give_up(vqp_t *vqp)
 {
     vqp->owner = VQP_OWNER_NONE;
+    (void)vqp_tx_take_lost(&vqp->tx, VQP_LOST_ENDPOINT); /* not the next one's */
     vqp_set_event(vqp, VQP_EVENT_TIMER); /* the peer is probed from now on */
     vqp_check_release(vqp);
 }

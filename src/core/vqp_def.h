@@ -215,6 +215,13 @@ static inline int vqp_is_failed(const vqp_t *vqp)
     return vqp->state >= VQP_STATE_FAILED;
 }
 
+/** Does no error of the endpoint tell the user that the vqp has failed? Then a flush of
+ *  the interface has to report what was lost. */
+static inline int vqp_fails_quietly(const vqp_t *vqp)
+{
+    return vqp->canceled || (vqp->owner != VQP_OWNER_OPEN);
+}
+
 /** The status of the connection after a completion with @a status. A flush does not tell
  *  why the device has moved the queue pair to ERR: it may have refused a request of the
  *  peer, and only the peer gets the reason. */

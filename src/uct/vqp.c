@@ -1,9 +1,9 @@
 /* Creation and release of a vqp, see vqp.h. */
 #include "uct/vqp.h"
-
-#include "core/data/lost.h"
 #include "uct/vqp_qps.h"
 #include "uct/vqp_stats.h"
+
+#include "core/data/lost.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
@@ -82,7 +82,7 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
 
     info->ring_addr  = (uintptr_t)vqp->chunk.remote;
     info->cell_addr  = (uintptr_t)vqp->chunk.remote + layout->rx_cells;
-    info->scratch_addr = (uintptr_t)iface->scratch.memory;
+    info->scratch_addr = (uintptr_t)iface->scratch.target;
     info->ring_size  = iface->set.ring_size;
     info->fsn_window = iface->set.fsn_window;
     info->first_fsn  = (uint32_t)uct_vqp_random_next(&iface->random) &
@@ -102,8 +102,8 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
         wire->link      = (rail->port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH :
                                                                  VQP_LINK_IB;
         wire->ring_rkey = vqp->chunk.mr.rkey[i];
-        if (iface->scratch.memory != NULL) {
-            wire->scratch_rkey = iface->scratch.mr.rkey[i];
+        if (iface->scratch.target != NULL) {
+            wire->scratch_rkey = iface->scratch.target_mr.rkey[i];
         }
         info->max_reads = ucs_min(info->max_reads, rail->serve_reads);
         memcpy(wire->gid, rail->gid.raw, sizeof(wire->gid));

@@ -264,8 +264,8 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->cells        = (vqp_cell_t*)(vqp->chunk.local + layout.tx_cells);
     cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
     if (uct_vqp_has_failover(vqp)) {
-        cfg->scratch.source = (uintptr_t)vqp->iface->scratch.memory + VQP_SCRATCH_SIZE;
-        cfg->scratch.lkeys  = vqp->iface->scratch.mr.lkey;
+        cfg->scratch.source = (uintptr_t)vqp->iface->scratch.source;
+        cfg->scratch.lkeys  = vqp->iface->scratch.source_mr.lkey;
         cfg->scratch.raddr  = peer->scratch_addr;
         cfg->scratch.rkeys  = vqp->scratch_rkeys;
     }

@@ -137,7 +137,7 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
 
 /* Cancel an op of the user. Its slot and its buffers are in use until its frags
  * complete. */
-static void uct_vqp_disown(vqp_op_t *op)
+static void uct_vqp_disown(uct_vqp_t *vqp, vqp_op_t *op)
 {
     uct_completion_t *comp = NULL;
     ucs_status_t status    = UCS_ERR_CANCELED;
@@ -146,7 +146,7 @@ static void uct_vqp_disown(vqp_op_t *op)
     if ((op->user_kind == UCT_VQP_USER_COMP) ||
         (op->user_kind == UCT_VQP_USER_FLUSH)) {
         if (op->user_kind == UCT_VQP_USER_FLUSH) {
-            status = UCS_OK; /* of an interface flush, which ignores failures */
+            status = uct_vqp_flush_status(&vqp->core, op->status);
         }
 
         comp          = op->user;
@@ -174,6 +174,6 @@ void uct_vqp_cancel_all(uct_vqp_t *vqp)
 
     vqp_tx_iter_init(&vqp->core.tx, &iter);
     while ((op = vqp_cancel_next(&vqp->core, &iter)) != NULL) {
-        uct_vqp_disown(op);
+        uct_vqp_disown(vqp, op);
     }
 }

@@ -59,6 +59,7 @@ typedef struct uct_vqp {
     uint8_t              in_cm_list;
     uint32_t             ring_rkeys[VQP_MAX_RAILS]; /* of the peer */
     uint32_t             scratch_rkeys[VQP_MAX_RAILS]; /* of the peer */
+    uint64_t             undecided; /* counter of that name that was logged */
     uint32_t             key_layout;  /* required of the keys of its memory */
     uint8_t              peer_rails;  /* bits: rails that paths go to */
     uint8_t              peer_reads;  /* READs and atomics that it serves on a path */

@@ -23,34 +23,42 @@ uct_vqp_flush_add(uct_vqp_t *vqp, int is_own, int ignore_failure,
                    UCS_OK : uct_vqp_no_resource(vqp);
 }
 
-/* What a flush returns that has nothing to wait for */
-static ucs_status_t uct_vqp_flushed(vqp_t *core, int is_own, int ignore_failure)
+/* Is there nothing to wait for? A completion takes the error of a loss to the user, too:
+ * UCP flushes several lanes, and looks at the completions */
+static int uct_vqp_is_flushed(vqp_t *core, int is_own, const uct_completion_t *comp)
 {
-    unsigned kind = is_own ? VQP_LOST_ENDPOINT : VQP_LOST_INTERFACE;
-
-    if (vqp_is_failed(core) && !ignore_failure) {
-        return uct_vqp_status(core->status);
-    }
-
-    return vqp_tx_take_lost(&core->tx, kind) ? uct_vqp_status(VQP_ERR_UNDECIDED) :
-                                               UCS_OK;
+    return !vqp_is_connected(core) ||
+           (vqp_tx_is_flushed(&core->tx) &&
+            ((comp == NULL) || !is_own || !(core->tx.lost & VQP_LOST_ENDPOINT)));
 }
 
+/* The flush of an endpoint, or the part of this connection in one of the interface. Of the
+ * latter, losses are reported by uct_vqp_iface_take_lost() */
 static ucs_status_t uct_vqp_flush(uct_vqp_t *vqp, int is_own,
                                   int ignore_failure, uct_completion_t *comp)
 {
     vqp_t *core = &vqp->core;
     ucs_status_t status;
+    int is_over;
 
-    if (!vqp_is_connected(core) || vqp_tx_is_flushed(&core->tx)) {
-        return uct_vqp_flushed(core, is_own, ignore_failure);
+    if (uct_vqp_is_flushed(core, is_own, comp)) {
+        if (vqp_is_failed(core)) {
+            return ignore_failure ? UCS_OK : uct_vqp_status(core->status);
+        }
+
+        return (is_own && vqp_tx_take_lost(&core->tx, VQP_LOST_ENDPOINT)) ?
+                       uct_vqp_status(VQP_ERR_UNDECIDED) : UCS_OK;
     }
 
     uct_vqp_use(vqp);
     if (comp != NULL) {
-        status = uct_vqp_flush_add(vqp, is_own, ignore_failure, comp);
+        is_over = vqp_tx_is_flushed(&core->tx);
+        status  = uct_vqp_flush_add(vqp, is_own, ignore_failure, comp);
         if (status != UCS_OK) {
             return status;
+        }
+        if (is_over) {
+            uct_vqp_schedule_wake(vqp); /* no other completion will come */
         }
     } else if (!vqp_is_failed(core)) {
         vqp_tx_reclaim(&core->tx);
@@ -140,16 +148,30 @@ static inline ucs_status_t uct_vqp_flush_join(ucs_status_t a, ucs_status_t b)
     return (UCS_STATUS_IS_ERR(a) || (b == UCS_OK)) ? a : b;
 }
 
+/* All connections are flushed, or will be: is it unknown of an atomic whether it was
+ * executed? Barriers report what they wait for */
+static ucs_status_t uct_vqp_iface_take_lost(uct_vqp_iface_t *iface)
+{
+    int is_lost = iface->lost;
+    uct_vqp_t *vqp;
+
+    iface->lost = 0;
+    ucs_list_for_each(vqp, &iface->vqp_list, list) {
+        is_lost |= vqp_tx_take_lost(&vqp->core.tx, VQP_LOST_INTERFACE) != 0;
+    }
+
+    return is_lost ? uct_vqp_status(VQP_ERR_UNDECIDED) : UCS_OK;
+}
+
 /* Flush each connection that has ops in flight */
 static ucs_status_t
 uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
 {
-    ucs_status_t result, status;
+    ucs_status_t result = UCS_OK;
+    ucs_status_t status;
     uct_vqp_t *vqp;
 
     UCS_ASYNC_BLOCK(uct_vqp_flush_async(iface));
-    result      = iface->lost ? uct_vqp_status(VQP_ERR_UNDECIDED) : UCS_OK;
-    iface->lost = 0;
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         if ((vqp->ep != NULL) && uct_vqp_ep_holds_flush(vqp->ep)) {
             result = uct_vqp_flush_join(result, UCS_INPROGRESS);
@@ -160,6 +182,10 @@ uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
             ++comp->count;
         }
         result = uct_vqp_flush_join(result, status);
+    }
+    /* Without a completion the user calls again until nothing is under way */
+    if ((comp != NULL) || (result == UCS_OK)) {
+        result = uct_vqp_flush_join(uct_vqp_iface_take_lost(iface), result);
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_flush_async(iface));
     return result;

@@ -86,6 +86,20 @@ static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path, int is_fau
             change, path->fo.downs, path->stats.replays);
 }
 
+/* Programs may ignore the status of a flush: that something may be lost is a warning */
+static void uct_vqp_log_undecided(uct_vqp_t *vqp, const vqp_path_t *path)
+{
+    uint64_t undecided = vqp->core.stats.undecided;
+
+    if ((undecided != vqp->undecided) && !vqp_is_failed(&vqp->core)) {
+        ucs_warn("vqp %u: path %u (to iface 0x%" PRIx64 ") went down with atomics: the "
+                 "result of %" PRIu64 " is unknown, or whether they were executed",
+                 vqp->number, path->index, vqp->conn.peer_id,
+                 undecided - vqp->undecided);
+    }
+    vqp->undecided = undecided;
+}
+
 void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
     vqp_path_state_t old = (vqp_path_state_t)path->fo.logged;
@@ -102,6 +116,8 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     if (old == new) {
         return;
     }
+
+    uct_vqp_log_undecided(vqp, path);
 
     if (is_fault || is_move || is_back) {
         uct_vqp_diag_path(vqp, path, is_fault);

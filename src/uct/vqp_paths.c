@@ -57,7 +57,7 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
     if ((source != VQP_SOURCE_IMM) &&
         ((ib->rc.qp == NULL) ||
          uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) ||
-         (vqp_ib_executed(&ib->rc, ib->rq_psn, &count) != VQP_OK))) {
+         (vqp_ib_executed(&ib->rc, ib->rq_psn, &count, VQP_IB_LOG_ERROR) != VQP_OK))) {
         source = VQP_SOURCE_IMM;
     }
 

@@ -186,8 +186,8 @@ uct_vqp_report(uct_vqp_t *vqp, const vqp_done_t *done)
     }
 
     if (done->user_kind == UCT_VQP_USER_FLUSH) {
-        uct_invoke_completion(done->user, vqp_is_failed(&vqp->core) ? UCS_OK :
-                                                                      status);
+        uct_invoke_completion(done->user,
+                              uct_vqp_flush_status(&vqp->core, done->status));
         return;
     }
 

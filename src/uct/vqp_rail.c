@@ -122,7 +122,7 @@ static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail)
 
     memcpy(conn.av.dgid, rail->gid.raw, sizeof(conn.av.dgid));
     rail->source = (uint8_t)vqp_ib_probe_source(rail->dev, rail->pkey_index,
-                                                &conn);
+                                                &conn, rail->port.max_msg);
     if (rail->source == VQP_SOURCE_IMM) {
         ucs_diag("%s does not count what it executes: after a failure of a path %s",
                  rail->dev->name, iface->set.exact ?

@@ -1,7 +1,7 @@
 /*
- * Registered memory of an interface for probes of paths. Peers may write one half of it at
- * any time, and nobody reads that. The other half never changes: it is what own probes
- * send. May use UCX and the verbs layer.
+ * Registered memory of an interface for probes of paths. Peers may write one part of it at
+ * any time, and nobody reads that. The other part, which only the own devices access, never
+ * changes: it is what own probes send. May use UCX and the verbs layer.
  */
 #ifndef UCT_VQP_SCRATCH_H
 #define UCT_VQP_SCRATCH_H
@@ -11,8 +11,10 @@
 
 /** Zeroed: there is none. */
 typedef struct uct_vqp_scratch {
-    char       *memory; /* VQP_SCRATCH_SIZE bytes for peers, then the source */
-    vqp_ib_mr_t mr;     /* per rail */
+    char       *target; /* VQP_SCRATCH_SIZE bytes for peers */
+    char       *source; /* as many */
+    vqp_ib_mr_t target_mr;
+    vqp_ib_mr_t source_mr;
 } uct_vqp_scratch_t;
 
 /** @return UCS_OK, UCS_ERR_NO_MEMORY or the error of the registration (logged). */

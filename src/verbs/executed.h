@@ -12,9 +12,11 @@
  *
  * @param [in]  first_psn  Of the peer, when it was connected.
  *
+ * @param [in]  level      Log level of a failure.
+ *
  * @return VQP_OK, or VQP_ERR_IO (logged): it is unknown.
  */
 vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn,
-                             uint32_t *count);
+                             uint32_t *count, vqp_ib_log_level_t level);
 
 #endif

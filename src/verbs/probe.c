@@ -13,28 +13,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define VQP_IB_PROBE_PSN 0x123456 /* any value: these QPs have no other peer */
 
 /* What is sent: requests that complete, then writes that are under way when the queue
  * pair is moved to ERR, then writes that come too late. Each has several packets */
 enum {
-    VQP_IB_PROBE_REST    = 3, /* a write, a READ, a write with an immediate */
-    VQP_IB_PROBE_BUSY    = 6,
-    VQP_IB_PROBE_LATE    = 3,
-    VQP_IB_PROBE_ALL     = VQP_IB_PROBE_REST + VQP_IB_PROBE_BUSY + VQP_IB_PROBE_LATE,
-    VQP_IB_PROBE_SLOTS   = 16, /* a power of two above */
-    VQP_IB_PROBE_READS   = 1,
-    VQP_IB_PROBE_PACKETS = 3
+    VQP_IB_PROBE_REST  = 3, /* a write, a READ, a write with an immediate */
+    VQP_IB_PROBE_BUSY  = 6,
+    VQP_IB_PROBE_LATE  = 3,
+    VQP_IB_PROBE_ALL   = VQP_IB_PROBE_REST + VQP_IB_PROBE_BUSY + VQP_IB_PROBE_LATE,
+    VQP_IB_PROBE_SLOTS = 16, /* a power of two above */
+    VQP_IB_PROBE_READS = 1
 };
+
+/* Bytes of a request. A device may take longer to move a queue pair to ERR than the writes
+ * take: then they are repeated with longer ones, up to some MiB in all */
+#define VQP_IB_PROBE_LENGTH     (8u << 10)
+#define VQP_IB_PROBE_LENGTH_MAX (512u << 10)
+#define VQP_IB_PROBE_LONGER     8u
+
+typedef enum {
+    VQP_IB_PROBE_SILENT, /* nothing came through */
+    VQP_IB_PROBE_WRONG,  /* the device does not count */
+    VQP_IB_PROBE_GOOD,   /* it does; all writes were executed before ERR */
+    VQP_IB_PROBE_EXACT   /* it does, and ERR came in the middle */
+} vqp_ib_probe_result_t;
 
 /* A lost packet, or one of a host that is busy, must not decide what is guaranteed as
  * long as the device is open: it is sent again within the 200 ms (the first time-out
- * is 4.096 us << 12 = 17 ms), and then there are other tries */
+ * is 4.096 us << 12 = 17 ms), and then there are other tries. Nor must one query that
+ * fails */
 #define VQP_IB_PROBE_MSEC    200
 #define VQP_IB_PROBE_TIMEOUT 12
 #define VQP_IB_PROBE_RETRIES 6
 #define VQP_IB_PROBE_TRIES   3
+#define VQP_IB_PROBE_WRONGS  2
 
 /* The late writes are on their way at most that long */
 #define VQP_IB_PROBE_LATE_MSEC 2
@@ -52,6 +67,7 @@ typedef struct vqp_ib_probe {
     unsigned       sends;    /* completions of requests */
     unsigned       recvs;    /* completions of receives */
     int            may_fail; /* requests may fail, since the responder is in ERR */
+    int            is_cut;   /* ERR came while writes were under way */
 } vqp_ib_probe_t;
 
 /* ---- memory ---- */
@@ -78,13 +94,18 @@ vqp_ib_probe_alloc(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev)
                      VQP_IB_ACCESS_REMOTE_READ,
         .log_level = VQP_IB_LOG_DEBUG
     };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     vqp_status_t status;
+    void *memory;
     unsigned i;
 
-    probe->memory = calloc(1, size);
-    if (probe->memory == NULL) {
+    /* Whole pages: after a fork the child may lack pages that are registered */
+    size = (size + page - 1) & ~(page - 1);
+    if (posix_memalign(&memory, page, size) != 0) {
         return VQP_ERR_NO_MEMORY;
     }
+    memset(memory, 0, size);
+    probe->memory = memory;
 
     for (i = 0; i < VQP_IB_PROBE_ALL; ++i) {
         probe->memory[probe->length - 1 + i] = (uint8_t)(i + 1);
@@ -192,8 +213,11 @@ static int vqp_ib_probe_counts(vqp_ib_probe_t *probe, uint32_t count)
     int found                      = target[probe->length - 1] + VQP_IB_PROBE_READS;
     int counted                    = vqp_trim_count(&probe->path, &executed);
 
-    vqp_ib_debug("%s: %d of %u requests were executed, by its count of %u packets %d",
-                 probe->to.dev_name, found, VQP_IB_PROBE_ALL, count, counted);
+    probe->is_cut = found < VQP_IB_PROBE_REST + VQP_IB_PROBE_BUSY;
+    vqp_ib_debug("%s: %d of %u requests of %u bytes were executed%s, by its count of "
+                 "%u packets %d", probe->to.dev_name, found, VQP_IB_PROBE_ALL,
+                 probe->length, probe->is_cut ? ", ERR came in the middle" : "", count,
+                 counted);
     return found == counted;
 }
 
@@ -210,8 +234,8 @@ static int vqp_ib_probe_rest(vqp_ib_probe_t *probe)
 }
 
 /* As a path that is given up: the queue pair is moved to ERR, and when its receives have
- * come back, its count is taken. Returns 1 if *source is known. */
-static int vqp_ib_probe_end(vqp_ib_probe_t *probe, vqp_source_t *source)
+ * come back, its count is taken */
+static vqp_ib_probe_result_t vqp_ib_probe_end(vqp_ib_probe_t *probe)
 {
     uint32_t count = 0, later = 0;
     int is_exact;
@@ -221,19 +245,23 @@ static int vqp_ib_probe_end(vqp_ib_probe_t *probe, vqp_source_t *source)
         (vqp_ib_qp_to_error(&probe->to) != VQP_OK) ||
         (vqp_ib_probe_writes(probe, VQP_IB_PROBE_LATE) != VQP_OK) ||
         !vqp_ib_probe_wait(probe, 0, 2, VQP_IB_PROBE_MSEC)) {
-        return 0;
+        return VQP_IB_PROBE_SILENT;
     }
 
-    is_exact = vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &count) == VQP_OK;
+    is_exact = vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &count,
+                               VQP_IB_LOG_DEBUG) == VQP_OK;
     (void)vqp_ib_probe_wait(probe, VQP_IB_PROBE_ALL, 2, VQP_IB_PROBE_LATE_MSEC);
-    is_exact = is_exact &&
-               (vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &later) == VQP_OK);
+    is_exact = is_exact && (vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &later,
+                                            VQP_IB_LOG_DEBUG) == VQP_OK);
 
     /* A device that can not be asked in ERR has answered */
     vqp_path_count_wrs(&probe->path);
-    *source = (is_exact && vqp_ib_probe_counts(probe, count) &&
-               vqp_ib_probe_counts(probe, later)) ? VQP_SOURCE_PSN : VQP_SOURCE_IMM;
-    return 1;
+    if (!is_exact || !vqp_ib_probe_counts(probe, count) ||
+        !vqp_ib_probe_counts(probe, later)) {
+        return VQP_IB_PROBE_WRONG;
+    }
+
+    return probe->is_cut ? VQP_IB_PROBE_EXACT : VQP_IB_PROBE_GOOD;
 }
 
 /* ---- queue pairs ---- */
@@ -258,7 +286,7 @@ static vqp_status_t vqp_ib_probe_connect(vqp_ib_qp_t *qp, uint32_t dest_qpn,
 }
 
 static vqp_status_t vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev,
-                                      const vqp_ib_qp_conn_t *conn)
+                                      const vqp_ib_qp_conn_t *conn, uint32_t length)
 {
     vqp_ib_qp_params_t params = {
         .send_depth   = VQP_IB_PROBE_ALL,
@@ -271,7 +299,7 @@ static vqp_status_t vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev,
     probe->path.inflight  = probe->inflight;
     probe->path.mask      = VQP_IB_PROBE_SLOTS - 1;
     probe->path.mtu_shift = (uint8_t)(7 + conn->mtu);
-    probe->length         = ((VQP_IB_PROBE_PACKETS - 1u) << probe->path.mtu_shift) + 1;
+    probe->length         = length + 1; /* the last packet is a short one */
 
     status = vqp_ib_cq_create(&probe->cq, dev, VQP_IB_PROBE_ALL + 2, NULL);
     if (status != VQP_OK) {
@@ -310,50 +338,86 @@ static void vqp_ib_probe_close(vqp_ib_probe_t *probe)
     vqp_ib_cq_destroy(&probe->cq);
 }
 
-/* @return Whether *source is known */
-static int vqp_ib_probe_try(vqp_ib_dev_t *dev, uint16_t pkey_index,
-                            const vqp_ib_qp_conn_t *conn, vqp_source_t *source)
+static vqp_ib_probe_result_t
+vqp_ib_probe_try(vqp_ib_dev_t *dev, uint16_t pkey_index, const vqp_ib_qp_conn_t *conn,
+                 uint32_t length)
 {
+    vqp_ib_probe_result_t result = VQP_IB_PROBE_SILENT;
     vqp_ib_probe_t probe;
-    int is_known;
 
-    if (vqp_ib_probe_open(&probe, dev, conn) != VQP_OK) {
-        return 0;
+    if (vqp_ib_probe_open(&probe, dev, conn, length) != VQP_OK) {
+        return VQP_IB_PROBE_SILENT;
     }
 
-    is_known = (vqp_ib_probe_connect(&probe.to, probe.from.rc.qpn, pkey_index,
-                                     conn) == VQP_OK) &&
-               (vqp_ib_probe_connect(&probe.from.rc, probe.to.qpn, pkey_index,
-                                     conn) == VQP_OK) &&
-               vqp_ib_probe_rest(&probe) && vqp_ib_probe_end(&probe, source);
-    if (!is_known) {
+    if ((vqp_ib_probe_connect(&probe.to, probe.from.rc.qpn, pkey_index, conn) ==
+         VQP_OK) &&
+        (vqp_ib_probe_connect(&probe.from.rc, probe.to.qpn, pkey_index, conn) ==
+         VQP_OK) && vqp_ib_probe_rest(&probe)) {
+        result = vqp_ib_probe_end(&probe);
+    }
+
+    if (result == VQP_IB_PROBE_SILENT) {
         vqp_ib_debug("%s: a probe has failed %s: %u requests and %u receives have come "
                      "back", dev->name, probe.may_fail ? "in ERR" : "at rest",
                      probe.sends, probe.recvs);
     }
     vqp_ib_probe_close(&probe);
-    return is_known;
+    return result;
+}
+
+/* @return VQP_IB_SOURCE_* */
+static unsigned vqp_ib_probe_repeat(vqp_ib_dev_t *dev, uint16_t pkey_index,
+                                    const vqp_ib_qp_conn_t *conn, uint32_t max_msg,
+                                    unsigned tries)
+{
+    uint32_t length = vqp_min(VQP_IB_PROBE_LENGTH, max_msg - 1);
+    unsigned wrong  = 0;
+    int is_good     = 0;
+
+    for (;;) {
+        switch (vqp_ib_probe_try(dev, pkey_index, conn, length)) {
+        case VQP_IB_PROBE_SILENT:
+            if (is_good) { /* the longer ones need memory, or take too long */
+                return VQP_IB_SOURCE_KNOWN + VQP_SOURCE_PSN;
+            }
+            if (--tries == 0) {
+                return VQP_IB_SOURCE_SILENT;
+            }
+            break;
+        case VQP_IB_PROBE_WRONG:
+            if (++wrong == VQP_IB_PROBE_WRONGS) {
+                return VQP_IB_SOURCE_KNOWN + VQP_SOURCE_IMM;
+            }
+            break;
+        case VQP_IB_PROBE_GOOD:
+            is_good = 1;
+            length *= VQP_IB_PROBE_LONGER;
+            if (length <= vqp_min(VQP_IB_PROBE_LENGTH_MAX, max_msg - 1)) {
+                break;
+            }
+            /* fall through */
+        case VQP_IB_PROBE_EXACT:
+            return VQP_IB_SOURCE_KNOWN + VQP_SOURCE_PSN;
+        }
+    }
 }
 
 vqp_source_t vqp_ib_probe_source(vqp_ib_dev_t *dev, uint16_t pkey_index,
-                                 const vqp_ib_qp_conn_t *conn)
+                                 const vqp_ib_qp_conn_t *conn, uint32_t max_msg)
 {
-    unsigned known      = __atomic_load_n(&dev->source, __ATOMIC_RELAXED);
-    unsigned limit      = (known == VQP_IB_SOURCE_NEW) ? VQP_IB_PROBE_TRIES : 1;
-    vqp_source_t source = VQP_SOURCE_IMM;
-    unsigned tries      = 0;
+    unsigned known = __atomic_load_n(&dev->source, __ATOMIC_RELAXED);
+    vqp_source_t source;
 
-    if (known >= VQP_IB_SOURCE_KNOWN) {
-        return (vqp_source_t)(known - VQP_IB_SOURCE_KNOWN);
+    if (known < VQP_IB_SOURCE_KNOWN) {
+        known = vqp_ib_probe_repeat(dev, pkey_index, conn, max_msg,
+                                    (known == VQP_IB_SOURCE_NEW) ?
+                                            VQP_IB_PROBE_TRIES : 1);
+        __atomic_store_n(&dev->source, (uint8_t)known, __ATOMIC_RELAXED);
     }
 
-    while ((tries < limit) && !vqp_ib_probe_try(dev, pkey_index, conn, &source)) {
-        ++tries;
-    }
-
-    known = (tries < limit) ? VQP_IB_SOURCE_KNOWN + source : VQP_IB_SOURCE_SILENT;
-    __atomic_store_n(&dev->source, (uint8_t)known, __ATOMIC_RELAXED);
-    vqp_ib_debug("%s: executed requests are counted by source %s, %u probes have "
-                 "failed", dev->name, vqp_source_name(source), tries);
+    source = (known == VQP_IB_SOURCE_SILENT) ?
+                     VQP_SOURCE_IMM : (vqp_source_t)(known - VQP_IB_SOURCE_KNOWN);
+    vqp_ib_debug("%s: executed requests are counted by source %s", dev->name,
+                 vqp_source_name(source));
     return source;
 }

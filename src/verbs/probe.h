@@ -14,16 +14,18 @@
  * pair of the device sends to another one, and the number is compared with what has
  * arrived in memory.
  *
- * Takes some ms; 0.6 s at most if nothing comes through, later 0.2 s. The device
- * remembers a result. Any thread.
+ * Takes some ms. If nothing comes through, three tries of 0.2 s, or of 0.4 s if it ends in
+ * ERR only; later calls one try. The device remembers a result; that it does not count only
+ * if two probes say so. Any thread.
  *
- * @param [in] conn  How a port reaches itself; QP numbers, PSNs and time-outs
- *                   are set here.
+ * @param [in] conn     How a port reaches itself; QP numbers, PSNs and time-outs
+ *                      are set here.
+ * @param [in] max_msg  Bytes of the longest message of the port.
  *
  * @return VQP_SOURCE_PSN, or VQP_SOURCE_IMM if it does not, or if nothing came through
  *         (logged at level debug).
  */
 vqp_source_t vqp_ib_probe_source(vqp_ib_dev_t *dev, uint16_t pkey_index,
-                                 const vqp_ib_qp_conn_t *conn);
+                                 const vqp_ib_qp_conn_t *conn, uint32_t max_msg);
 
 #endif

@@ -264,7 +264,8 @@ vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp)
     return (err == 0) ? VQP_OK : vqp_ib_qp_modify_failed(qp, IBV_QPS_ERR, err);
 }
 
-vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info)
+vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info,
+                             vqp_ib_log_level_t level)
 {
     struct ibv_qp_init_attr init_attr;
     struct ibv_qp_attr attr;
@@ -275,8 +276,8 @@ vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info)
                        &init_attr);
     if (ret != 0) {
         ret = (ret < 0) ? errno : ret;
-        vqp_ib_error("%s: ibv_query_qp(0x%x) failed: %s", qp->dev_name, qp->qpn,
-                     strerror(ret));
+        vqp_ib_log(level, "%s: ibv_query_qp(0x%x) failed: %s", qp->dev_name,
+                   qp->qpn, strerror(ret));
         return VQP_ERR_IO;
     }
 

@@ -89,7 +89,8 @@ vqp_status_t vqp_ib_qp_to_rts(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn);
 vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp);
 
 /** Read the state and PSNs from the device (a system call). */
-vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info);
+vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info,
+                             vqp_ib_log_level_t level);
 
 /**
  * Post zero-length receives, chained, all with one wr_id. To be called by the

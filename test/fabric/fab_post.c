@@ -235,8 +235,10 @@ int fab_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
     }
     fab_lock_drop(&qp->rq.post_lock);
 
-    /* the flush of a QP that went to ERR meanwhile may have missed them */
-    if (__atomic_load_n(&qp->state, __ATOMIC_SEQ_CST) == IBV_QPS_ERR) {
+    /* the flush of a QP that went to ERR meanwhile may have missed them. With Soft-RoCE,
+     * whose post is no system call, they wait for the next modify */
+    if ((fab_config.profile != FAB_PROFILE_RXE) &&
+        (__atomic_load_n(&qp->state, __ATOMIC_SEQ_CST) == IBV_QPS_ERR)) {
         fab_lock_take(&qp->rq_lock);
         fab_qp_flush_rq(qp);
         fab_lock_drop(&qp->rq_lock);

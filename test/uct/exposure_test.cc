@@ -98,6 +98,12 @@ public:
     enum ibv_wc_status access(unsigned path, enum ibv_wr_opcode opcode,
                               uint64_t addr, uint32_t length)
     {
+        return access(path, opcode, addr, length, theirs.rails[0].ring_rkey);
+    }
+
+    enum ibv_wc_status access(unsigned path, enum ibv_wr_opcode opcode,
+                              uint64_t addr, uint32_t length, uint32_t rkey)
+    {
         struct ibv_send_wr wr = {}, *bad;
         struct ibv_sge sge    = {(uintptr_t)data, length, mr->lkey};
         struct ibv_wc wc      = {};
@@ -107,7 +113,7 @@ public:
         wr.opcode              = opcode;
         wr.send_flags          = IBV_SEND_SIGNALED;
         wr.wr.rdma.remote_addr = addr;
-        wr.wr.rdma.rkey        = theirs.rails[0].ring_rkey;
+        wr.wr.rdma.rkey        = rkey;
         EXPECT_EQ(0, ibv_post_send(qps[path].qp, &wr, &bad));
         EXPECT_TRUE(until([&] { return ibv_poll_cq(cq, 1, &wc) == 1; }));
         return wc.status;
@@ -283,6 +289,29 @@ TEST_F(exposure_test, the_key_ends_with_the_byte)
               peer.access(0, IBV_WR_RDMA_WRITE, peer.theirs.ring_addr - 1, 1));
     EXPECT_EQ(IBV_WC_REM_ACCESS_ERR,
               peer.access(1, IBV_WR_RDMA_WRITE, cells_end(peer), 1));
+    expect_violations("remote_key");
+}
+
+/* What probes of paths write, and not what own probes send, which is next to it */
+TEST_F(exposure_test, the_scratch_can_be_written_and_nothing_behind_it)
+{
+    open(config);
+    raw_peer peer(*b, 4001);
+
+    ASSERT_TRUE(peer.connect(config));
+
+    uint64_t addr = peer.theirs.scratch_addr;
+    uint32_t rkey = peer.theirs.rails[0].scratch_rkey;
+
+    ASSERT_NE(0u, addr);
+    EXPECT_EQ(IBV_WC_SUCCESS,
+              peer.access(0, IBV_WR_RDMA_WRITE, addr, 1, rkey));
+    EXPECT_EQ(IBV_WC_SUCCESS, peer.access(0, IBV_WR_RDMA_WRITE,
+                                          addr + VQP_SCRATCH_SIZE - 1, 1, rkey));
+    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, peer.access(1, IBV_WR_RDMA_WRITE,
+                                                 addr + VQP_SCRATCH_SIZE, 1, rkey));
+    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR,
+              peer.access(2, IBV_WR_RDMA_READ, addr, 1, rkey));
     expect_violations("remote_key");
 }
 

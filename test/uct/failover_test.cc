@@ -343,6 +343,38 @@ INSTANTIATE_TEST_SUITE_P(all, failover_test, ::testing::Values(
         variant("3", "spray", "any"), variant("8", "tail", "any")),
         variant_name);
 
+/* Receives that were used before ERR are polled behind it. What is posted in ERR does not
+ * come back with Soft-RoCE (profile rxe) */
+TEST_F(failover_fixture, receives_are_not_posted_again_in_error_state)
+{
+    unsigned got = 0, back = 0;
+
+    start({{"NUM_PATHS", "1"}});
+    connect_back();
+    a->on_am(2, [&](const char*, size_t) {
+        ++back;
+        return UCS_OK;
+    });
+    EXPECT_EQ(UCS_OK, ba->retry([&] { return uct_ep_am_short(*ba, 2, 0, NULL, 0); }));
+    EXPECT_TRUE(until([&] { return back == 1; }));
+    b->on_am(1, [&](const char*, size_t) {
+        if (++got == 1) {
+            faults("call verb=post_send nth=1 errno=ENOMEM");
+            EXPECT_EQ(UCS_OK, uct_ep_am_short(*ba, 2, 0, NULL, 0));
+        }
+        return UCS_OK;
+    });
+
+    log_capture log;
+
+    for (unsigned i = 0; i < 100; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 1, i, NULL, 0));
+    }
+    EXPECT_TRUE(until([&] { return (got == 100) && (back == 2); }));
+    faults("");
+    expect_survived();
+}
+
 /* At UCX's default level, once, at the side that has noticed it */
 TEST_F(failover_fixture, the_first_fault_and_an_outage_are_warnings)
 {

@@ -226,10 +226,13 @@ TEST_P(guarantee_atomic_test, an_executed_add_in_front_of_a_received_message_is_
 
 TEST_P(guarantee_atomic_test, an_add_that_was_not_executed_is_repeated_only_if_that_is_known)
 {
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
     faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
     add();
     flush_lost(!is_exact());
     EXPECT_EQ(is_exact() ? 1u : 0u, counter());
+    EXPECT_EQ(is_exact() ? 0u : 1u, log_capture::count("went down with atomics"));
     end(is_exact() ? 0 : 1);
 }
 
@@ -262,6 +265,115 @@ TEST_P(guarantee_atomic_test, a_lost_add_of_an_endpoint_that_was_destroyed_is_re
     (void)until([] { return false; }, 0.1); /* long enough to close the connection */
     EXPECT_EQ(status, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
     EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+}
+
+TEST_P(guarantee_atomic_test, a_new_endpoint_reports_no_loss_of_an_older_one)
+{
+    ucs_status_t status = UCS_INPROGRESS;
+
+    unsigned back = 0;
+
+    a->on_am(2, [&](const char*, size_t) {
+        ++back;
+        return UCS_OK;
+    });
+    connect_back();
+    EXPECT_EQ(UCS_OK, ba->retry([&] { return uct_ep_am_short(*ba, 2, 0, NULL, 0); }));
+    EXPECT_TRUE(until([&] { return back == 1; }));
+    faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+    add();
+    EXPECT_TRUE(until([&] {
+        status = uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL);
+        return status != UCS_INPROGRESS;
+    }));
+    EXPECT_EQ(is_exact() ? UCS_OK : UCS_ERR_IO_ERROR, status);
+    faults("");
+    ab.reset(); /* the connection stays: the peer uses it */
+    (void)until([] { return false; }, 0.1);
+    ab = std::make_unique<endpoint>(*a, *b);
+    EXPECT_EQ(UCS_OK, ab->flush());
+    put();
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+TEST_P(guarantee_atomic_test, a_flush_that_cancels_keeps_a_loss_for_the_interface)
+{
+    ucs_status_t status = is_exact() ? UCS_OK : UCS_ERR_IO_ERROR;
+
+    faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+    add();
+    ASSERT_EQ(status, ab->flush());
+    faults("");
+    (void)uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, NULL);
+    EXPECT_EQ(status, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+    EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+}
+
+/* UCP flushes several lanes at a time, and looks at the completions */
+TEST_P(guarantee_atomic_test, a_flush_with_a_completion_brings_a_loss_to_it)
+{
+    completion &comp    = kept_completion();
+    ucs_status_t status = UCS_INPROGRESS;
+
+    faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+    add();
+    EXPECT_TRUE(until([&] {
+        status = uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL);
+        return status != UCS_INPROGRESS;
+    }));
+    faults("");
+    status = uct_ep_flush(*ab, UCT_FLUSH_FLAG_LOCAL, &comp.super);
+    if (is_exact()) {
+        EXPECT_EQ(UCS_OK, status);
+        return;
+    }
+    EXPECT_EQ(UCS_INPROGRESS, status);
+    EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+    EXPECT_EQ(UCS_ERR_IO_ERROR, comp.status);
+    flush();
+}
+
+/* With auto the connection fails after its endpoint was destroyed: nobody but a flush of
+ * the interface says so, whether it waits or comes later */
+TEST_F(failover_fixture, a_lost_add_is_reported_although_its_endpoint_is_gone)
+{
+    for (bool waits : {true, false}) {
+        completion &comp    = kept_completion();
+        ucs_status_t status = UCS_INPROGRESS;
+        log_capture log;
+
+        faults("call verb=query_qp count=all errno=EIO");
+        open({{"NUM_PATHS", "1"}, {"FAILOVER", "auto"}});
+        faults("");
+        SKIP_WITHOUT_ATOMICS(*a);
+        source = std::make_unique<memory>(*a, size);
+        target = std::make_unique<memory>(*b, size);
+        settle();
+        faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+        ASSERT_EQ(UCS_OK, ab->retry([&] {
+            return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1, target->addr(),
+                                        target->rkey());
+        }));
+        if (waits) {
+            ASSERT_EQ(UCS_INPROGRESS, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL,
+                                                      &comp.super));
+        }
+        ab.reset();
+        if (waits) {
+            EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+            EXPECT_EQ(UCS_ERR_IO_ERROR, comp.status);
+        } else {
+            (void)until([] { return false; }, 0.1);
+            EXPECT_TRUE(until([&] {
+                status = uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL);
+                return status != UCS_INPROGRESS;
+            }));
+            EXPECT_EQ(UCS_ERR_IO_ERROR, status);
+        }
+        faults("");
+        EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+        close();
+    }
 }
 
 /* ---- fetching atomics ---- */

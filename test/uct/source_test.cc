@@ -27,6 +27,22 @@ TEST_F(source_test, probe_finds_what_the_device_is_like)
     EXPECT_EQ(std::string(rq_psn) != "exact", is_uncounted(""));
 }
 
+/* In timed mode the writes take time, as on a network: ERR comes in their middle */
+TEST_F(source_test, probe_is_cut_in_the_middle_of_its_writes)
+{
+    char mode[16] = "";
+
+    ASSERT_EQ(0, vqp_fabric()->option("MODE", mode, sizeof(mode)));
+    if (std::string(mode) != "timed") {
+        GTEST_SKIP() << "requests are executed at once";
+    }
+
+    log_capture log(UCS_LOG_LEVEL_DEBUG);
+
+    a = std::make_unique<node>(devices()[0], options{{"FAILOVER", "y"}});
+    EXPECT_TRUE(log_capture::has("ERR came in the middle"));
+}
+
 TEST_F(source_test, log_names_the_source)
 {
     std::string line = devices()[0] + ": executed requests are counted by source " +
@@ -106,7 +122,17 @@ TEST_F(source_test, silence_is_not_remembered)
     b.reset();
 }
 
+/* That is no error, but what the device is like */
 TEST_F(source_test, count_can_not_be_asked_for)
 {
     EXPECT_TRUE(is_uncounted("call verb=query_qp count=all errno=EIO"));
+    EXPECT_FALSE(log_capture::has("ibv_query_qp"));
+}
+
+TEST_F(source_test, one_query_that_fails_decides_nothing)
+{
+    if (!counts()) {
+        GTEST_SKIP() << "the device does not count what it executes";
+    }
+    EXPECT_FALSE(is_uncounted("call verb=query_qp count=1 errno=EIO"));
 }

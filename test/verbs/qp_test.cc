@@ -137,7 +137,7 @@ TEST_F(qp, expected_psn_counts_packets_and_wraps)
     vqp_ib_qp_info_t info;
 
     connect();
-    ASSERT_EQ(VQP_OK, vqp_ib_qp_query(&y->qp, &info));
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_query(&y->qp, &info, VQP_IB_LOG_ERROR));
     EXPECT_EQ(IBV_QPS_RTS, info.state);
     EXPECT_EQ(0xfffffeu, info.rq_psn);
     for (int i = 0; i < 3; ++i) {
@@ -145,7 +145,7 @@ TEST_F(qp, expected_psn_counts_packets_and_wraps)
         x->wait_wc();
         y->wait_wc();
     }
-    ASSERT_EQ(VQP_OK, vqp_ib_qp_query(&y->qp, &info));
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_query(&y->qp, &info, VQP_IB_LOG_ERROR));
     EXPECT_EQ(1u, info.rq_psn);
 }
 

@@ -63,7 +63,7 @@ typedef struct vqp_budget {
     _(DOWN, "both sides have both counts; it waits for a new queue pair") \
     _(CONNECT, "it has a new queue pair, and waits for the peer's") \
     _(READY, "it is connected, and waits for the peer to be connected too") \
-    _(PROBE, "both are connected; a nop shows whether it works")
+    _(PROBE, "both are connected; a write of a packet shows whether it works")
 
 typedef enum {
 #define VQP_PATH_STATE_ENUM(_name, _help) VQP_PATH_##_name,
@@ -113,7 +113,7 @@ typedef struct vqp_failover {
     uint8_t        parked;      /* the owner lets it take no frags */
     uint8_t        quiesced;    /* its queue pair is in ERR, or destroyed */
     uint8_t        has_nop;     /* QUIESCE: a nop for the last completion was posted */
-    uint8_t        has_probe;   /* PROBE: the nop that probes was posted */
+    uint8_t        has_probe;   /* PROBE: the write that probes was posted */
     uint8_t        is_destroyed;/* no completion of its queue pair will come, no
                                    count can be read */
     uint8_t        sends_back;  /* no send completion is outstanding */

@@ -64,7 +64,7 @@ void vqp_fail(vqp_t *vqp, vqp_status_t status)
     if (vqp->owner == VQP_OWNER_CLOSING) {
         vqp_cover(VQP_FAIL_CLOSING);
         vqp_set_event(vqp, VQP_EVENT_CLOSED);
-    } else if (vqp->owner == VQP_OWNER_OPEN) {
+    } else if (!vqp_fails_quietly(vqp)) {
         vqp->tx.lost = 0; /* the error of the endpoint says it */
     }
 
