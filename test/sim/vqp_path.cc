@@ -337,8 +337,9 @@ void vqp::trim(unsigned path)
 void vqp::check_trims()
 {
     for (unsigned i = 0; i < core.tx.paths.count; ++i) {
-        bool is_trimmed = paths[i].fo.trimmed &&
-                          (paths[i].fo.state != VQP_PATH_UP);
+        const vqp_failover_t &fo = paths[i].fo;
+        unsigned state  = (fo.state == VQP_PATH_SILENT) ? fo.resume : fo.state;
+        bool is_trimmed = fo.trimmed && (state > VQP_PATH_LEAVE); /* in this epoch */
 
         if (is_trimmed && !m_trimmed[i]) {
             trim(i);
