@@ -675,6 +675,18 @@ TEST_F(failover, a_rebuild_that_has_failed_may_be_tried_again_at_once) {
     revive();
 }
 
+/* Its queue pair would never be released */
+TEST_F(failover, nothing_is_rebuilt_of_a_vqp_that_has_failed) {
+    open();
+    die(0, msn(0));
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    vqp_path_rebuilt(&m_vqp, &path(), 0, 0);
+    vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
+    EXPECT_EQ(0, vqp_path_retry(&m_vqp, &path()));
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD));
+}
+
 TEST_F(failover, a_connect_that_fails_takes_the_path_down) {
     open();
     die(0, msn(0));

@@ -413,7 +413,7 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
 
 int vqp_path_retry(vqp_t *vqp, vqp_path_t *path)
 {
-    if ((path->fo.state != VQP_PATH_DOWN) || !path->fo.no_qp) {
+    if ((path->fo.state != VQP_PATH_DOWN) || !path->fo.no_qp || vqp_is_failed(vqp)) {
         return 0;
     }
 
