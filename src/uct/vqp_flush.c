@@ -1,8 +1,9 @@
 /* Flush and fence, of an endpoint and of the interface. */
-#include "core/data/lost.h"
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
 #include "uct/vqp_pending.h"
+
+#include "core/data/lost.h"
 
 #include <ucs/debug/log.h>
 

@@ -110,7 +110,8 @@ typedef struct uct_vqp_iface {
     uint64_t             rebuilt;      /* ns: begin of the time in which... */
     unsigned             rebuilds;     /* ...so many queue pairs were rebuilt */
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
-    uint64_t             warned_outage; /* and of an outage; 0: none */
+    uint64_t             warned_outage; /* of an outage, */
+    uint64_t             warned_lost;  /* and of atomics that may be lost; 0: none */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
     unsigned             num_deferred_wcs; /* completions polled by event_arm */
     unsigned             next_deferred_wc;

@@ -90,12 +90,14 @@ static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path, int is_fau
 static void uct_vqp_log_undecided(uct_vqp_t *vqp, const vqp_path_t *path)
 {
     uint64_t undecided = vqp->core.stats.undecided;
+    ucs_log_level_t level; /* ucs_log() evaluates it twice */
 
     if ((undecided != vqp->undecided) && !vqp_is_failed(&vqp->core)) {
-        ucs_warn("vqp %u: path %u (to iface 0x%" PRIx64 ") went down with atomics: the "
-                 "result of %" PRIu64 " is unknown, or whether they were executed",
-                 vqp->number, path->index, vqp->conn.peer_id,
-                 undecided - vqp->undecided);
+        level = uct_vqp_warn_level(&vqp->iface->warned_lost);
+        ucs_log(level, "vqp %u: path %u (to iface 0x%" PRIx64 ") went down with atomics: "
+                "the result of %" PRIu64 " is unknown, or whether they were executed",
+                vqp->number, path->index, vqp->conn.peer_id,
+                undecided - vqp->undecided);
     }
     vqp->undecided = undecided;
 }

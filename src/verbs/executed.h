@@ -11,7 +11,6 @@
  * all its receives have come back. Only of a device that counts them, see probe.h.
  *
  * @param [in]  first_psn  Of the peer, when it was connected.
- *
  * @param [in]  level      Log level of a failure.
  *
  * @return VQP_OK, or VQP_ERR_IO (logged): it is unknown.

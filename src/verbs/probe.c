@@ -9,7 +9,6 @@
 #include "verbs/mr.h"
 #include "verbs/post.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -67,7 +66,6 @@ typedef struct vqp_ib_probe {
     unsigned       sends;    /* completions of requests */
     unsigned       recvs;    /* completions of receives */
     int            may_fail; /* requests may fail, since the responder is in ERR */
-    int            is_cut;   /* ERR came while writes were under way */
 } vqp_ib_probe_t;
 
 /* ---- memory ---- */
@@ -195,8 +193,8 @@ static int vqp_ib_probe_wait(vqp_ib_probe_t *probe, unsigned sends, unsigned rec
             if ((wc.status != IBV_WC_SUCCESS) && !probe->may_fail) {
                 return 0;
             }
-            probe->sends  += wc.qp_num == probe->from.rc.qpn;
-            probe->recvs  += wc.qp_num != probe->from.rc.qpn;
+            probe->sends += wc.qp_num == probe->from.rc.qpn;
+            probe->recvs += wc.qp_num != probe->from.rc.qpn;
         }
     }
 
@@ -205,19 +203,30 @@ static int vqp_ib_probe_wait(vqp_ib_probe_t *probe, unsigned sends, unsigned rec
 
 /* ---- counting ---- */
 
-/* Does the device's number tell which requests were executed? Those that memory shows */
-static int vqp_ib_probe_counts(vqp_ib_probe_t *probe, uint32_t count)
+/* Requests that were executed, as memory shows */
+static int vqp_ib_probe_found(const vqp_ib_probe_t *probe)
+{
+    const volatile uint8_t *target = vqp_ib_probe_target(probe);
+
+    return target[probe->length - 1] + VQP_IB_PROBE_READS;
+}
+
+/* Has ERR come while writes were under way, if so many requests were executed? */
+static int vqp_ib_probe_is_cut(int found)
+{
+    return found < VQP_IB_PROBE_REST + VQP_IB_PROBE_BUSY;
+}
+
+/* Does the device's number tell which requests were executed? */
+static int vqp_ib_probe_counts(vqp_ib_probe_t *probe, int found, uint32_t count)
 {
     vqp_executed_t executed = {.source = VQP_SOURCE_PSN, .count = count};
-    const volatile uint8_t *target = vqp_ib_probe_target(probe);
-    int found                      = target[probe->length - 1] + VQP_IB_PROBE_READS;
-    int counted                    = vqp_trim_count(&probe->path, &executed);
+    int counted             = vqp_trim_count(&probe->path, &executed);
 
-    probe->is_cut = found < VQP_IB_PROBE_REST + VQP_IB_PROBE_BUSY;
     vqp_ib_debug("%s: %d of %u requests of %u bytes were executed%s, by its count of "
                  "%u packets %d", probe->to.dev_name, found, VQP_IB_PROBE_ALL,
-                 probe->length, probe->is_cut ? ", ERR came in the middle" : "", count,
-                 counted);
+                 probe->length, vqp_ib_probe_is_cut(found) ?
+                 ", ERR came in the middle" : "", count, counted);
     return found == counted;
 }
 
@@ -238,7 +247,7 @@ static int vqp_ib_probe_rest(vqp_ib_probe_t *probe)
 static vqp_ib_probe_result_t vqp_ib_probe_end(vqp_ib_probe_t *probe)
 {
     uint32_t count = 0, later = 0;
-    int is_exact;
+    int is_exact, found;
 
     probe->may_fail = 1;
     if ((vqp_ib_probe_writes(probe, VQP_IB_PROBE_BUSY) != VQP_OK) ||
@@ -256,12 +265,13 @@ static vqp_ib_probe_result_t vqp_ib_probe_end(vqp_ib_probe_t *probe)
 
     /* A device that can not be asked in ERR has answered */
     vqp_path_count_wrs(&probe->path);
-    if (!is_exact || !vqp_ib_probe_counts(probe, count) ||
-        !vqp_ib_probe_counts(probe, later)) {
+    found = vqp_ib_probe_found(probe);
+    if (!is_exact || !vqp_ib_probe_counts(probe, found, count) ||
+        !vqp_ib_probe_counts(probe, found, later)) {
         return VQP_IB_PROBE_WRONG;
     }
 
-    return probe->is_cut ? VQP_IB_PROBE_EXACT : VQP_IB_PROBE_GOOD;
+    return vqp_ib_probe_is_cut(found) ? VQP_IB_PROBE_EXACT : VQP_IB_PROBE_GOOD;
 }
 
 /* ---- queue pairs ---- */

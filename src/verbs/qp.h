@@ -88,7 +88,8 @@ vqp_status_t vqp_ib_qp_to_rts(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn);
 /** Any state -> ERR: every posted WR completes, with a flush error at the latest */
 vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp);
 
-/** Read the state and PSNs from the device (a system call). */
+/** Read the state and PSNs from the device (a system call). A failure is logged at
+ *  @a level. */
 vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info,
                              vqp_ib_log_level_t level);
 

@@ -10,9 +10,6 @@
 
 #include <string.h>
 
-#define VQP_WIRE_RAIL_LEN      32
-#define VQP_WIRE_PATH_LEN      8
-#define VQP_WIRE_INFO_LEN      48
 #define VQP_WIRE_PATH_DOWN_LEN 16
 #define VQP_WIRE_PATH_UP_LEN   16
 #define VQP_WIRE_24_BITS       0xffffffu

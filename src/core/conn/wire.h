@@ -86,6 +86,9 @@
 #define VQP_WIRE_MAGIC       0x43505156u /* "VQPC" */
 #define VQP_WIRE_VERSION     2
 #define VQP_WIRE_HEADER_LEN  56
+#define VQP_WIRE_INFO_LEN    48          /* without rails and paths */
+#define VQP_WIRE_RAIL_LEN    32
+#define VQP_WIRE_PATH_LEN    8
 #define VQP_WIRE_MAX_LEN     1024        /* no message is longer */
 #define VQP_WIRE_NUMBER_MAX  0x7fffffffu
 #define VQP_WIRE_MAX_WINDOW  4096        /* fsns */
@@ -251,7 +254,8 @@ static inline size_t vqp_wire_info_size(unsigned num_paths)
 /** Length of a REQ or REP with that many rails and paths. */
 static inline size_t vqp_wire_info_len(unsigned num_rails, unsigned num_paths)
 {
-    return VQP_WIRE_HEADER_LEN + 48 + (num_rails * 32) + (num_paths * 8);
+    return VQP_WIRE_HEADER_LEN + VQP_WIRE_INFO_LEN +
+           (num_rails * VQP_WIRE_RAIL_LEN) + (num_paths * VQP_WIRE_PATH_LEN);
 }
 
 /** Bytes of payload of an MTU enum value. */
