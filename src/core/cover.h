@@ -64,7 +64,7 @@
     _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
     _(SILENCE_WITHDRAWN, "a silent path has a completion before the peer gives it up") \
     _(SILENCE_OLD_ASK, "a question of the peer is of another epoch, or is withdrawn") \
-    _(PATH_SILENT, "a path is given up because it is silent") \
+    _(PATH_SILENT, "a path takes no frags, because it is silent") \
     _(PATH_REQUESTS_MOVE, "the peer is requested to move a path that is slow") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \

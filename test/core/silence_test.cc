@@ -231,17 +231,26 @@ TEST_F(silence, a_question_that_is_withdrawn_or_of_another_epoch_is_ignored) {
 
 /* ---- fetching atomics ---- */
 
-/* RC may still bring the result, which would be lost with the path */
-TEST_F(silence, peer_is_not_asked_while_a_result_is_under_way) {
-    uint64_t result;
-    int user;
-
-    open();
-    only(0, [&] { ASSERT_TRUE(fadd(&result, &user)); });
-    for (unsigned i = 0; i < 20; ++i) {
-        others_move(1);
+class silence_fetch : public silence {
+protected:
+    /* A fetch is under way on the first path, which is silent */
+    void fetch_falls_silent()
+    {
+        open();
+        only(0, [&] { ASSERT_TRUE(fadd(&result, &user)); });
+        for (unsigned i = 0; i < 20; ++i) {
+            others_move(1);
+        }
+        ASSERT_EQ(VQP_PATH_SILENT, state(0));
     }
-    EXPECT_EQ(VQP_PATH_SILENT, state(0));
+
+    uint64_t result = 0;
+    int      user   = 0;
+};
+
+/* RC may still bring the result, which would be lost with the path */
+TEST_F(silence_fetch, peer_is_not_asked_while_a_result_is_under_way) {
+    fetch_falls_silent();
     EXPECT_FALSE(path().up);
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
     *vqp_tx_amo_cell(&m_tx, &path(), path().head) = 42;
@@ -250,19 +259,22 @@ TEST_F(silence, peer_is_not_asked_while_a_result_is_under_way) {
     EXPECT_EQ(42u, result);
     others_move(1);
     EXPECT_EQ(VQP_PATH_UP, state(0));
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type); /* nothing is to be withdrawn */
 }
 
-TEST_F(silence, an_error_of_rc_ends_the_wait_for_a_result) {
-    uint64_t result;
-    int user;
-
-    open();
-    only(0, [&] { ASSERT_TRUE(fadd(&result, &user)); });
-    for (unsigned i = 0; i < 20; ++i) {
-        others_move(1);
-    }
+TEST_F(silence_fetch, an_error_of_rc_ends_the_wait_for_a_result) {
+    fetch_falls_silent();
     fail_send(0, path().head, VQP_ERR_TIMEOUT);
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
+/* It is the peer's fault then, and no answer */
+TEST_F(silence_fetch, a_path_that_the_peer_takes_down_unasked_is_not_agreed_on) {
+    fetch_falls_silent();
+    hear_down(0);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(0u, m_stats.silences);
+    EXPECT_EQ(0u, path().fo.is_suspect);
 }
 
 /* An atomic without a result is executed or not: the count decides */
@@ -275,10 +287,7 @@ TEST_F(silence, peer_is_asked_while_an_atomic_without_a_result_is_under_way) {
     EXPECT_EQ(ASK, next_message().flags);
 }
 
-TEST_F(silence, a_question_waits_while_an_own_result_is_under_way) {
-    uint64_t result;
-    int user;
-
+TEST_F(silence_fetch, a_question_waits_while_an_own_result_is_under_way) {
     open();
     only(0, [&] { ASSERT_TRUE(fadd(&result, &user)); });
     hear_down(ASK, 0, 0, {0, 1, 0});

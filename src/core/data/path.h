@@ -56,7 +56,7 @@ typedef struct vqp_budget {
 
 #define VQP_PATH_STATES(_) \
     _(UP, "it takes frags") \
-    _(SILENT, "it takes no frags: no completion comes, and the peer is asked to give it up") \
+    _(SILENT, "it takes no frags: no completion comes, and the peer may be asked to give it up") \
     _(LEAVE, "it works and is to be moved: it takes no frags, those in flight end") \
     _(QUIESCE, "its queue pair is in ERR: the last completions are polled") \
     _(DRAINED, "no completion will come; it waits for the peer's executed count") \

@@ -20,6 +20,12 @@ void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state);
 /** Send the message of the current state, and repeat it until it is answered. */
 void vqp_path_request(vqp_t *vqp, vqp_path_t *path);
 
+/** In SILENT: was the peer asked, or is it about to be? */
+static inline int vqp_path_has_asked(const vqp_path_t *path)
+{
+    return (path->fo.messages & VQP_PATH_MSG_REQUEST) || (path->fo.due != UINT64_MAX);
+}
+
 /** Answer a message of the peer, unless it is an answer itself, or a request that is to
  *  be sent has the same content. */
 static inline void vqp_path_answer(vqp_t *vqp, vqp_path_t *path,

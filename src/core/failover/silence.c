@@ -91,7 +91,7 @@ int vqp_silence_may_give_up(vqp_t *vqp, vqp_path_t *path)
     return 1;
 }
 
-/* Use the path no more, and ask the peer to give it up */
+/* Use the path no more, and ask the peer to give it up, if nothing is lost by that */
 static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_cover(PATH_SILENT);
@@ -111,16 +111,19 @@ static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
 static void vqp_silence_withdraw(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_failover_t *fo = &path->fo;
+    int is_asked       = vqp_path_has_asked(path);
 
-    vqp_cover(SILENCE_WITHDRAWN);
     fo->messages = 0;
     vqp_path_set_state(vqp, path, (vqp_path_state_t)fo->resume);
     fo->due = UINT64_MAX;
     if (fo->state == VQP_PATH_LEAVE) {
         vqp_path_request(vqp, path);
     }
-    fo->messages |= VQP_PATH_MSG_WITHDRAW;
-    vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
+    if (is_asked) {
+        vqp_cover(SILENCE_WITHDRAWN);
+        fo->messages |= VQP_PATH_MSG_WITHDRAW;
+        vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
+    }
     vqp_set_event(vqp, VQP_EVENT_RESUME); /* there is room again */
 }
 
