@@ -131,25 +131,36 @@ void world::send_byzantine(vqp &v)
     }
 }
 
-/* As if it were slow: nothing may fail for it, or be sent again */
-void world::move_path()
+/* Of any state, unlike any_vqp(); NULL if there is none */
+vqp *world::random_vqp(rng &random)
 {
     auto it = vqps.begin();
 
     if (vqps.empty()) {
+        return nullptr;
+    }
+
+    std::advance(it, random.below(vqps.size()));
+    return it->second;
+}
+
+/* As if it were slow: nothing may fail for it, or be sent again */
+void world::move_path()
+{
+    vqp *v = random_vqp(move);
+
+    if (v == nullptr) {
         return;
     }
-    std::advance(it, move.below(vqps.size()));
 
-    vqp &v           = *it->second;
-    vqp_path_t &path = v.paths[move.below(v.num_paths)];
+    vqp_path_t &path = v->paths[move.below(v->num_paths)];
 
-    if (v.is_connected() && v.core.failover.is_on &&
-        (v.core.state == VQP_STATE_LIVE) && (path.index < v.core.tx.paths.count) &&
+    if (v->is_connected() && v->core.failover.is_on &&
+        (v->core.state == VQP_STATE_LIVE) && (path.index < v->core.tx.paths.count) &&
         (path.fo.state == VQP_PATH_UP)) {
-        trace("%s: path %u is to be moved", v.name().c_str(), path.index);
-        vqp_path_request_move(&v.core, &path);
-        v.schedule();
+        trace("%s: path %u is to be moved", v->name().c_str(), path.index);
+        vqp_path_request_move(&v->core, &path);
+        v->schedule();
     }
 }
 
@@ -157,26 +168,24 @@ void world::move_path()
  * that is delayed for less than the retries of RC take */
 void world::narrow_path()
 {
-    auto it = vqps.begin();
+    vqp *v = random_vqp(narrow);
 
-    if (vqps.empty()) {
+    if (v == nullptr) {
         return;
     }
-    std::advance(it, narrow.below(vqps.size()));
 
-    vqp &v         = *it->second;
-    unsigned path  = (unsigned)narrow.below(v.num_paths);
+    unsigned path  = (unsigned)narrow.below(v->num_paths);
     uint64_t until = now + narrow.below(1500000000);
 
-    if (!v.is_connected() || !v.core.failover.is_on) {
+    if (!v->is_connected() || !v->core.failover.is_on) {
         return; /* the connection would fail */
     }
     if (base.outage < 4000000000 || base.gap_timeout > 0) {
         hard_fault();
     }
-    trace("%s: path %u drops full packets until %.3f us", v.name().c_str(), path,
+    trace("%s: path %u drops full packets until %.3f us", v->name().c_str(), path,
           (double)(until - 1000000000) * 1e-3);
-    v.narrow_until[path] = until;
+    v->narrow_until[path] = until;
 }
 
 void world::disturb(uint64_t which)

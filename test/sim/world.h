@@ -127,6 +127,7 @@ private:
     void plan_faults();
     void disturb(uint64_t which);
     vqp *any_vqp();
+    vqp *random_vqp(rng &random);
     void move_path();
     void narrow_path();
     void send_byzantine(vqp &v);

@@ -6,6 +6,23 @@
 #include "failover_fixture.h"
 
 namespace {
+ucs_status_t flush_once(const node &side)
+{
+    return uct_iface_flush(side.iface, UCT_FLUSH_FLAG_LOCAL, NULL);
+}
+
+/* Without a completion: repeated until nothing is under way */
+ucs_status_t flush_all(const node &side)
+{
+    ucs_status_t status = UCS_INPROGRESS;
+
+    EXPECT_TRUE(until([&] {
+        status = flush_once(side);
+        return status != UCS_INPROGRESS;
+    }));
+    return status;
+}
+
 class guarantee_test : public failover_fixture,
                        public ::testing::WithParamInterface<const char*> {
 protected:
@@ -86,8 +103,8 @@ protected:
         ucs_status_t status = is_lost ? UCS_ERR_IO_ERROR : UCS_OK;
 
         ASSERT_EQ(status, ab->flush());
-        ASSERT_EQ(status, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
-        ASSERT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+        ASSERT_EQ(status, flush_once(*a));
+        ASSERT_EQ(UCS_OK, flush_once(*a));
         flush();
     }
 
@@ -232,8 +249,25 @@ TEST_P(guarantee_atomic_test, an_add_that_was_not_executed_is_repeated_only_if_t
     add();
     flush_lost(!is_exact());
     EXPECT_EQ(is_exact() ? 1u : 0u, counter());
-    EXPECT_EQ(is_exact() ? 0u : 1u, log_capture::count("went down with atomics"));
     end(is_exact() ? 0 : 1);
+    EXPECT_EQ(is_exact() ? 0u : 1u, log_capture::count("went down with atomics"));
+}
+
+/* A port that fails takes down many paths: one line is enough for an administrator */
+TEST_P(guarantee_atomic_test, only_the_first_loss_is_a_warning)
+{
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    for (unsigned i = 0; i < 2; ++i) {
+        faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+        add();
+        flush_lost(!is_exact());
+        faults("");
+        put();
+        flush();
+    }
+    end(is_exact() ? 0 : 2);
+    EXPECT_EQ(is_exact() ? 0u : 1u, log_capture::count("went down with atomics"));
 }
 
 /* Flushes with a completion, which wait while the path fails */
@@ -256,21 +290,20 @@ TEST_P(guarantee_atomic_test, flushes_that_wait_report_a_lost_add)
 TEST_P(guarantee_atomic_test, a_lost_add_of_an_endpoint_that_was_destroyed_is_reported)
 {
     ucs_status_t status = is_exact() ? UCS_OK : UCS_ERR_IO_ERROR;
+    int qps             = count_qps();
 
     faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
     add();
     ASSERT_EQ(status, ab->flush());
     faults("");
     ab.reset();
-    (void)until([] { return false; }, 0.1); /* long enough to close the connection */
-    EXPECT_EQ(status, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
-    EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+    EXPECT_TRUE(until([&] { return count_qps() == qps - 2; }));
+    EXPECT_EQ(status, flush_once(*a));
+    EXPECT_EQ(UCS_OK, flush_once(*a));
 }
 
 TEST_P(guarantee_atomic_test, a_new_endpoint_reports_no_loss_of_an_older_one)
 {
-    ucs_status_t status = UCS_INPROGRESS;
-
     unsigned back = 0;
 
     a->on_am(2, [&](const char*, size_t) {
@@ -282,18 +315,35 @@ TEST_P(guarantee_atomic_test, a_new_endpoint_reports_no_loss_of_an_older_one)
     EXPECT_TRUE(until([&] { return back == 1; }));
     faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
     add();
-    EXPECT_TRUE(until([&] {
-        status = uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL);
-        return status != UCS_INPROGRESS;
-    }));
-    EXPECT_EQ(is_exact() ? UCS_OK : UCS_ERR_IO_ERROR, status);
+    EXPECT_EQ(is_exact() ? UCS_OK : UCS_ERR_IO_ERROR, flush_all(*a));
     faults("");
     ab.reset(); /* the connection stays: the peer uses it */
-    (void)until([] { return false; }, 0.1);
+    run_for(0.1); /* both sides have agreed on that */
     ab = std::make_unique<endpoint>(*a, *b);
     EXPECT_EQ(UCS_OK, ab->flush());
     put();
     EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+TEST_P(guarantee_atomic_test, a_loss_waits_until_no_connection_has_ops_in_flight)
+{
+    endpoint other(*a, *b);
+    uct_iov_t iov       = source->iov(0, length);
+    ucs_status_t status = is_exact() ? UCS_OK : UCS_ERR_IO_ERROR;
+
+    ASSERT_EQ(UCS_OK, other.retry([&] {
+        return uct_ep_am_short(other, 1, 0, NULL, 0);
+    }));
+    ASSERT_EQ(UCS_OK, other.flush());
+    faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
+    add();
+    ASSERT_EQ(status, ab->flush());
+    faults("");
+    ASSERT_GE(uct_ep_put_zcopy(other, &iov, 1, target->addr(), target->rkey(), NULL),
+              UCS_OK);
+    EXPECT_EQ(UCS_INPROGRESS, flush_once(*a));
+    EXPECT_EQ(status, flush_all(*a));
+    EXPECT_EQ(UCS_OK, flush_once(*a));
 }
 
 TEST_P(guarantee_atomic_test, a_flush_that_cancels_keeps_a_loss_for_the_interface)
@@ -305,22 +355,19 @@ TEST_P(guarantee_atomic_test, a_flush_that_cancels_keeps_a_loss_for_the_interfac
     ASSERT_EQ(status, ab->flush());
     faults("");
     (void)uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, NULL);
-    EXPECT_EQ(status, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
-    EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+    EXPECT_EQ(status, flush_once(*a));
+    EXPECT_EQ(UCS_OK, flush_once(*a));
 }
 
 /* UCP flushes several lanes at a time, and looks at the completions */
 TEST_P(guarantee_atomic_test, a_flush_with_a_completion_brings_a_loss_to_it)
 {
-    completion &comp    = kept_completion();
-    ucs_status_t status = UCS_INPROGRESS;
+    completion &comp = kept_completion();
+    ucs_status_t status;
 
     faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
     add();
-    EXPECT_TRUE(until([&] {
-        status = uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL);
-        return status != UCS_INPROGRESS;
-    }));
+    (void)flush_all(*a);
     faults("");
     status = uct_ep_flush(*ab, UCT_FLUSH_FLAG_LOCAL, &comp.super);
     if (is_exact()) {
@@ -338,9 +385,9 @@ TEST_P(guarantee_atomic_test, a_flush_with_a_completion_brings_a_loss_to_it)
 TEST_F(failover_fixture, a_lost_add_is_reported_although_its_endpoint_is_gone)
 {
     for (bool waits : {true, false}) {
-        completion &comp    = kept_completion();
-        ucs_status_t status = UCS_INPROGRESS;
+        completion &comp = kept_completion();
         log_capture log;
+        int qps;
 
         faults("call verb=query_qp count=all errno=EIO");
         open({{"NUM_PATHS", "1"}, {"FAILOVER", "auto"}});
@@ -349,6 +396,7 @@ TEST_F(failover_fixture, a_lost_add_is_reported_although_its_endpoint_is_gone)
         source = std::make_unique<memory>(*a, size);
         target = std::make_unique<memory>(*b, size);
         settle();
+        qps = count_qps();
         faults("wr nth=1 op=ATOMIC_FETCH_AND_ADD");
         ASSERT_EQ(UCS_OK, ab->retry([&] {
             return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1, target->addr(),
@@ -363,15 +411,11 @@ TEST_F(failover_fixture, a_lost_add_is_reported_although_its_endpoint_is_gone)
             EXPECT_TRUE(until([&] { return comp.calls == 1; }));
             EXPECT_EQ(UCS_ERR_IO_ERROR, comp.status);
         } else {
-            (void)until([] { return false; }, 0.1);
-            EXPECT_TRUE(until([&] {
-                status = uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL);
-                return status != UCS_INPROGRESS;
-            }));
-            EXPECT_EQ(UCS_ERR_IO_ERROR, status);
+            EXPECT_TRUE(until([&] { return count_qps() <= qps - 2; }));
+            EXPECT_EQ(UCS_ERR_IO_ERROR, flush_all(*a));
         }
         faults("");
-        EXPECT_EQ(UCS_OK, uct_iface_flush(a->iface, UCT_FLUSH_FLAG_LOCAL, NULL));
+        EXPECT_EQ(UCS_OK, flush_once(*a));
         close();
     }
 }
