@@ -66,6 +66,13 @@
     _(SILENCE_OLD_ASK, "a question of the peer is of another epoch, or is withdrawn") \
     _(PATH_SILENT, "a path takes no frags, because it is silent") \
     _(PATH_REQUESTS_MOVE, "the peer is requested to move a path that is slow") \
+    _(ADD_NEEDED, "a path that is off is needed") \
+    _(ADD_FAILED, "no queue pair could be created for a path that is off") \
+    _(ADD_REFUSES, "the same, when the peer adds it") \
+    _(ADD_REFUSED, "the peer does not add a path") \
+    _(DROP_REQUESTED, "the peer is requested to drop a path") \
+    _(DROP_IGNORED, "a path is not dropped, since no other one is UP") \
+    _(DROP_UNDONE, "the same, after the peer agreed: it is rebuilt") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \
     _(SLOW_AGAIN, "a path is slow again soon after it was moved") \

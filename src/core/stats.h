@@ -32,6 +32,8 @@
     _(hs_retransmits, "handshake messages that were repeated") \
     _(path_downs, "paths that were given up") \
     _(path_ups, "paths that came back") \
+    _(path_adds, "paths that were added while the connection was used") \
+    _(path_drops, "paths that were dropped, since they were not needed") \
     _(silences, "paths that were given up because they were silent") \
     _(moves, "paths that were moved to another flow because they were slow") \
     _(false_alarms, "silent paths whose next queue pair worked at once") \

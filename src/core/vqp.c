@@ -54,6 +54,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->tx.paths.next = config->first_path;
     vqp->recv_batch   = config->recv_batch;
     vqp->am_ids       = config->am_ids;
+    vqp->peer_rails   = (uint8_t)config->peer_rails;
     vqp->failover     = config->failover;
     vqp->gap.limit    = config->gap;
     vqp->gap.due      = UINT64_MAX;
@@ -132,6 +133,11 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
     if (vqp_unlikely(vqp->am_queued) && !vqp_batch_is_full(batch)) {
         vqp->am_queued = 0;
         vqp_rx_advertise_in_am(&vqp->rx, &vqp->tx, &vqp->am_credit);
+    }
+
+    if (vqp_unlikely(vqp->tx.paths.has_off && vqp->tx.limits.amo_needs) &&
+        vqp_tx_lacks_rail(&vqp->tx)) {
+        vqp_paths_turn_on(vqp);
     }
 
     if (vqp_unlikely(vqp->tx.slow & VQP_TX_QUIET) && (batch->count > 0)) {
@@ -446,7 +452,8 @@ static void vqp_check_gap(vqp_t *vqp, uint64_t now)
             vqp->gap.is_unseen = 1;
         }
         vqp->gap.base = vqp->rx.window.base;
-    } else if ((gap > vqp->gap.limit) && !(vqp->tx.slow & VQP_TX_REPLAY)) {
+    } else if ((gap > vqp->gap.limit) && vqp->tx.paths.settled &&
+               !(vqp->tx.slow & VQP_TX_REPLAY)) {
         vqp_cover(VQP_GAP);
         vqp->gap.failed = gap;
         vqp_fail(vqp, VQP_ERR_TIMEOUT);

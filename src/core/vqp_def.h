@@ -54,8 +54,9 @@ typedef enum {
                                then vqp_path_quiesced() */
     VQP_EVENT_PATH_COUNT,   /* all is back: find out what was executed; then
                                vqp_path_counted() */
+    VQP_EVENT_PATH_DESTROY, /* destroy its queue pair: the path is off */
     VQP_EVENT_PATH_REBUILD, /* destroy its queue pair, create another one; then
-                               vqp_path_rebuilt() */
+                               vqp_path_rebuilt(). It has none if the path is off */
     VQP_EVENT_PATH_CONNECT, /* connect it to path->fo.peer_*, post receives; then
                                vqp_path_connected() */
     VQP_EVENT_PATH_SEND     /* send what vqp_path_message() gives */
@@ -89,6 +90,9 @@ typedef struct vqp_config {
     uint32_t        num_am_ops;
     uint32_t        num_rma_ops;
     uint32_t        num_paths;  /* in use, of those given to vqp_init() */
+    uint32_t        num_connected; /* with failover: of these, that REQ and REP have. The
+                                   others are off: see failover.h */
+    uint32_t        peer_rails; /* that the peer has */
     uint32_t        first_path; /* the one that the search begins at */
     uint32_t        peer_first_fsn;
     uint32_t        recv_batch; /* receives that are posted again together */
@@ -165,6 +169,7 @@ typedef struct vqp {
                                   more */
         uint32_t quiet_looks;  /* looks in a row with all paths stalled, at most 6 */
     } silence;                 /* see silence.h */
+    uint8_t      peer_rails;   /* that the peer has */
     uint64_t     slow_next;    /* ns: no path is moved before, see slow.h */
     struct {
         uint64_t since;        /* ns: last sign of life of the peer, which is waited

@@ -299,6 +299,8 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.num_am_ops     = set->num_ops;
     config.num_rma_ops    = set->num_ops;
     config.num_paths      = num_paths;
+    config.num_connected  = num_paths;
+    config.peer_rails     = peer->num_rails;
     config.peer_first_fsn = peer->first_fsn;
     config.recv_batch     = set->rx_batch;
     config.am_ids         = UCT_AM_ID_MAX;

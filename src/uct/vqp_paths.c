@@ -218,6 +218,11 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
     case VQP_EVENT_PATH_COUNT:
         uct_vqp_count_path(vqp, path);
         break;
+    case VQP_EVENT_PATH_DESTROY:
+        UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+        uct_vqp_drop_qp(vqp, path->index);
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+        break;
     case VQP_EVENT_PATH_REBUILD:
         uct_vqp_rebuild_path(vqp, path);
         break;

@@ -24,6 +24,8 @@ protected:
                               DRAINED = VQP_WIRE_FLAG_DRAINED,
                               ANSWER = VQP_WIRE_FLAG_ANSWER;
 
+    unsigned m_num_connected = 0; /* paths of the handshake; 0: all */
+
     failkit() {
         m_depth                = 30; /* 64 entries: two epochs */
         m_failover.is_on       = 1;
@@ -51,7 +53,9 @@ protected:
         m_cfg.local_lkeys = m_lkeys;
         m_cfg.ring_rkeys  = m_rkeys;
         for (vqp_path_t &path : m_paths) {
-            path.recv_posted = (unresolved & (1u << path.index)) ? 0 : RECVS;
+            path.recv_posted = ((unresolved & (1u << path.index)) ||
+                                ((m_num_connected != 0) &&
+                                 (path.index >= m_num_connected))) ? 0 : RECVS;
             path.mtu_shift   = MTU_SHIFT;
             if (m_two_rails) {
                 path.rail = path.peer_rail = path.index & 1;
@@ -63,6 +67,8 @@ protected:
         config.num_am_ops     = m_num_ops;
         config.num_rma_ops    = m_num_ops;
         config.num_paths      = num_paths;
+        config.num_connected  = (m_num_connected != 0) ? m_num_connected : num_paths;
+        config.peer_rails     = 2;
         config.peer_first_fsn = PEER_FIRST;
         config.recv_batch     = 4;
         config.am_ids         = 8;

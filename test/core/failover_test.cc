@@ -128,6 +128,65 @@ TEST_F(failover, a_path_goes_down_and_comes_back) {
     EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
+/* ---- what the others do meanwhile ---- */
+
+TEST_F(failover, path_that_waits_for_its_rebuild_costs_the_others_nothing) {
+    open();
+    m_tx.slow = 0;
+    down();
+    EXPECT_NE(0u, m_tx.slow & VQP_TX_REPLAY);
+    EXPECT_FALSE(m_tx.paths.settled);
+    quiesce();
+    flush_recvs();
+    ASSERT_TRUE(counts());
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+    hear_down(DRAINED | HAVE);
+    (void)next();
+    EXPECT_EQ(0u, m_tx.slow);
+    EXPECT_EQ(1u, send_am(8).path->index);
+    EXPECT_FALSE(m_tx.paths.settled); /* its timer runs */
+    EXPECT_LE(vqp_next_timeout(&m_vqp), m_now);
+    timer();
+    rebuild();
+    (void)next();
+    EXPECT_EQ(0u, m_tx.slow);
+    hear_up(HAVE);
+    connected();
+    EXPECT_NE(0u, m_tx.slow & VQP_TX_REPLAY); /* for the probe */
+    probe();
+    (void)next();
+    EXPECT_EQ(0u, m_tx.slow);
+    EXPECT_TRUE(m_tx.paths.settled);
+}
+
+TEST_F(failover, ops_are_split_over_the_paths_that_take_frags) {
+    open(4);
+    EXPECT_EQ(4u, m_tx.paths.usable);
+    EXPECT_EQ(2u, m_tx.limits.path_shift);
+    EXPECT_EQ(1u << m_cfg.min_shift, m_tx.limits.one_frag);
+    down(0);
+    EXPECT_EQ(3u, m_tx.paths.usable);
+    EXPECT_EQ(2u, m_tx.limits.path_shift);
+    down(1);
+    EXPECT_EQ(1u, m_tx.limits.path_shift);
+    down(2);
+    EXPECT_EQ(1u, m_tx.paths.usable);
+    EXPECT_EQ(0u, m_tx.limits.path_shift);
+    EXPECT_EQ(1u << m_cfg.frag_shift, m_tx.limits.one_frag);
+    EXPECT_EQ(m_cfg.frag_shift, vqp_tx_frag_shift(&m_tx, 4ul << m_cfg.min_shift));
+    down(3);
+    EXPECT_EQ(1u, m_tx.paths.usable);
+}
+
+TEST_F(failover, with_one_path_left_nothing_is_to_be_chosen) {
+    m_cfg.sched = VQP_SCHED_LEFT;
+    open();
+    EXPECT_EQ(m_cfg.path_cap / 2, m_tx.limits.fast_cap);
+    down();
+    EXPECT_EQ(m_cfg.path_cap, m_tx.limits.fast_cap);
+    EXPECT_EQ(UINT64_MAX, m_tx.limits.fast_max);
+}
+
 /* ---- addresses that do not resolve ---- */
 
 TEST_F(failover, path_that_is_not_resolved_at_first_is_connected_later) {

@@ -220,6 +220,7 @@ TEST_F(replay, gathers_the_pieces_from_any_offset) {
 
     for (vqp_kind_t kind : {VQP_KIND_PUT, VQP_KIND_GET}) {
         open(2);
+        m_tx.cfg.frag_shift = 9; /* a single path splits, too */
         ext.resize(vqp_tx_iov_ext_count(&m_tx, 8));
         vqp_tx_set_iov_ext(&m_tx, ext.data(), 8);
         auto was = only(1, [&] {

@@ -46,6 +46,7 @@ vqp_wire_info_t make_info(unsigned num_rails, unsigned num_paths)
     info.scratch_addr = 0x500000;
     info.num_rails  = (uint8_t)num_rails;
     info.num_paths  = (uint8_t)num_paths;
+    info.max_paths  = (uint8_t)((num_paths < VQP_MAX_PATHS) ? num_paths + 1 : 0);
     for (unsigned i = 0; i < num_rails; ++i) {
         vqp_wire_rail_t &rail = info.rails[i];
         rail.ud_qpn           = 0xabcd00 + i;
@@ -108,6 +109,7 @@ void expect_same_info(const vqp_wire_info_t &a, const vqp_wire_info_t &b)
     EXPECT_EQ(a.max_reads, b.max_reads);
     ASSERT_EQ(a.num_rails, b.num_rails);
     ASSERT_EQ(a.num_paths, b.num_paths);
+    ASSERT_EQ(a.max_paths, b.max_paths);
     for (unsigned i = 0; i < a.num_rails; ++i) {
         EXPECT_EQ(0, memcmp(&a.rails[i], &b.rails[i], sizeof(a.rails[i])));
     }
@@ -209,6 +211,7 @@ TEST(wire, layout_is_little_endian_at_fixed_offsets)
     EXPECT_EQ(0xfe, data[80]);  /* first_fsn */
     EXPECT_EQ(2, data[89]);     /* num_rails */
     EXPECT_EQ(3, data[90]);     /* num_paths */
+    EXPECT_EQ(4, data[91]);     /* max_paths */
     EXPECT_EQ(0x50, data[98]);  /* scratch_addr */
     EXPECT_EQ(0xcd, data[105]); /* ud_qpn of rail 0 */
     EXPECT_EQ(1, data[112]);    /* gid of rail 0 */
@@ -321,6 +324,8 @@ TEST(wire, every_field_of_the_info_is_validated)
     BAD(info.rx_depth = 32769);
     BAD(info.num_rails = 0);
     BAD(info.num_paths = 0);
+    BAD(info.max_paths = (uint8_t)(info.num_paths - 1));
+    BAD(info.max_paths = VQP_MAX_PATHS + 1);
     BAD(info.rails[1].ud_qpn = 0);
     BAD(info.rails[1].ud_qpn = 1 << 24);
     BAD(info.rails[1].mtu = 0);

@@ -34,6 +34,8 @@ static void check_info(const vqp_wire_info_t &info)
     FUZZ_CHECK((info.rx_depth >= 1) && (info.rx_depth <= 32768));
     FUZZ_CHECK((info.num_rails >= 1) && (info.num_rails <= 4));
     FUZZ_CHECK((info.num_paths >= 1) && (info.num_paths <= 64));
+    FUZZ_CHECK((info.max_paths == 0) || ((info.max_paths >= info.num_paths) &&
+                                         (info.max_paths <= 64)));
 
     for (unsigned i = 0; i < info.num_rails; ++i) {
         const vqp_wire_rail_t &rail = info.rails[i];
@@ -86,7 +88,6 @@ static void clear_reserved(uint8_t *msg, unsigned type)
     switch (type) {
     case VQP_WIRE_REQ:
     case VQP_WIRE_REP:
-        msg[91] = 0;
         memset(msg + 94, 0, 2);
         break;
     case VQP_WIRE_PATH_DOWN:

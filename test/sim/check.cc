@@ -50,6 +50,22 @@ void world::check_rest()
     }
 }
 
+/* Both sides use the same paths, and have given up the same ones */
+void world::check_paths(vqp &v, vqp &peer)
+{
+    for (unsigned i = 0; i < v.core.tx.paths.count; ++i) {
+        bool is_up = v.paths[i].fo.state == VQP_PATH_UP;
+
+        if (is_up ? !v.path_qp(i).is_connected_to(peer.path_qp(i).qpn) :
+                    !vqp_path_is_off(&v.paths[i])) {
+            fail("paths", v.name() + ": path " + std::to_string(i) + " is " +
+                          vqp_path_state_name(v.paths[i].fo.state) + ", and " +
+                          vqp_path_state_name(peer.paths[i].fo.state) +
+                          " at the other end");
+        }
+    }
+}
+
 void world::check_agreement()
 {
     for (auto &one : nodes) {
@@ -71,11 +87,12 @@ void world::check_agreement()
                 fail("handshake", v->name() + " is " +
                                   vqp_conn_state_name(v->slot.conn.state) +
                                   ", and its peer is not LIVE too");
-            } else if ((peer->slot.conn.number != v->slot.conn.number) ||
-                       !v->path_qp(0).is_connected_to(peer->path_qp(0).qpn)) {
+            } else if (peer->slot.conn.number != v->slot.conn.number) {
                 fail("handshake", v->name() + " is paired with another one");
             } else if ((v->user == nullptr) && (peer->user == nullptr)) {
                 fail("handshake", v->name() + " is used by nobody");
+            } else {
+                check_paths(*v, *peer);
             }
         }
     }

@@ -227,14 +227,18 @@ void qp::snapshot(wr &w)
     gather(w, w.data.data());
 }
 
-/* Is all of it inside memory that the other side gave, by the right key? */
-void qp::check_remote(const wr &w, const vqp &target)
+/* Is all of it inside memory that the other side gave, by the right key? An address that
+ * was damaged on its way is not used */
+bool qp::check_remote(const wr &w, const vqp &target)
 {
-    if (!target.allows(w.raddr, w.length, w.rkey, m_owner.peer_rail(m_path)) &&
-        !w.from->tainted) {
+    bool is_allowed = target.allows(w.raddr, w.length, w.rkey,
+                                    m_owner.peer_rail(m_path));
+
+    if (!is_allowed && !w.from->tainted) {
         m_world.fail("memory", "access outside of remote memory, or by the "
                                "key of another rail");
     }
+    return is_allowed || !m_world.base.garble;
 }
 
 void qp::atomic(wr &w)
@@ -284,8 +288,7 @@ void qp::count(const wr &w)
 /* The frag arrives at the peer */
 void qp::execute(wr &w, qp &to, bool is_late)
 {
-    check_remote(w, to.m_owner);
-    if (m_world.failed()) {
+    if (!check_remote(w, to.m_owner) || m_world.failed()) {
         return;
     }
 

@@ -82,7 +82,7 @@ private:
     qp *peer();
     void schedule();
     void check_frag(const vqp_frag_t &frag);
-    void check_remote(const wr &w, const vqp &target);
+    bool check_remote(const wr &w, const vqp &target);
     void check_source(const wr &w);
     void count(const wr &w);
     void gather(const wr &w, char *to);

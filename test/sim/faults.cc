@@ -15,7 +15,7 @@ namespace {
 
 enum {
     KILL, POST_FAIL, FLAP, PARK, ABORT, BYZANTINE, CRASH, CALM, MOVE, STOP,
-    NARROW
+    NARROW, ADD, DROP
 };
 
 } /* namespace */
@@ -42,6 +42,12 @@ void world::plan_faults()
     }
     for (uint64_t i = 0; base.failover && (i < base.narrows); ++i) {
         at(now + narrow.below(base.fault_time), EV_FAULT, 0, NARROW);
+    }
+    for (uint64_t i = 0; base.failover && (i < base.adds); ++i) {
+        at(now + elastic.below(base.fault_time), EV_FAULT, 0, ADD);
+    }
+    for (uint64_t i = 0; base.failover && (i < base.drops); ++i) {
+        at(now + elastic.below(base.fault_time), EV_FAULT, 0, DROP);
     }
     /* what goes wrong at random ends some time, too */
     at(now + base.fault_time * 4 + 2000000000, EV_FAULT, 0, CALM);
@@ -164,6 +170,39 @@ void world::move_path()
     }
 }
 
+/* A path is added or dropped, as if the load had changed */
+void world::add_path()
+{
+    vqp *v = random_vqp(elastic);
+
+    if ((v == nullptr) || !v->is_connected()) {
+        return;
+    }
+
+    unsigned path = (unsigned)elastic.below(v->core.tx.paths.count);
+
+    if (vqp_path_add(&v->core, &v->paths[path])) {
+        trace("%s: path %u is to be added", v->name().c_str(), path);
+        v->schedule();
+    }
+}
+
+void world::drop_path()
+{
+    vqp *v = random_vqp(elastic);
+
+    if ((v == nullptr) || !v->is_connected() || !v->core.failover.is_on) {
+        return;
+    }
+
+    unsigned path = (unsigned)elastic.below(v->core.tx.paths.count);
+
+    if (vqp_path_drop(&v->core, &v->paths[path])) {
+        trace("%s: path %u is to be dropped", v->name().c_str(), path);
+        v->schedule();
+    }
+}
+
 /* The link of a path drops full packets. So the path fails with the first one, unless
  * that is delayed for less than the retries of RC take */
 void world::narrow_path()
@@ -201,6 +240,16 @@ void world::disturb(uint64_t which)
         if (!m_calm) {
             move_path();
         }
+        return;
+    }
+
+    if (which == ADD) {
+        add_path();
+        return;
+    }
+
+    if (which == DROP) {
+        drop_path();
         return;
     }
 

@@ -99,6 +99,8 @@ public:
     op *flush();
     /* An atomic without a user, of which the core does not know whether it was executed */
     void lost(const op *o);
+    /* The endpoint has ended: the next one is not told what this one has lost */
+    void forget_lost() { m_lost.clear(); }
     /* A flush had nothing to wait for */
     void check_lost_flushed(bool is_reported);
     /* The core has accepted a barrier of its own, which probes the peer */

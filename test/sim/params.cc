@@ -49,6 +49,9 @@ const named_config scenarios[] = {
      "a path that stays slow, whatever flow it is"},
     {"moves", "paths,kills=0,post_fails=0,moves=40,rma=60,amo=60",
      "paths that work and are moved while much is under way"},
+    {"elastic", "paths,kills=2,paths=4,first=1,adds=60,drops=60,rma=60,amo=30,"
+                "fault_time=200000000,think=500000",
+     "paths that are added and dropped while much is under way"},
     {"narrow", "paths,kills=2,narrows=30,fault_time=2000000000,think=5000000",
      "links that drop full packets only: path messages pass, and probes fail"},
     {"outage", "paths,outage=3000000,ud_loss=70,kills=30",

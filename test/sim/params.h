@@ -70,6 +70,9 @@ namespace sim {
     _(silence, "ns that a path may be silent while others are not; 0: for ever") \
     _(slow, "ns that a path may be much slower than others; 0: for ever") \
     _(moves, "times that a path is moved to another flow") \
+    _(first, "paths of the handshake, the others are added later; 0: all") \
+    _(adds, "times that a path is added") \
+    _(drops, "times that a path is dropped") \
     _(stops, "times that all processes stand still for up to 10 s") \
     _(busy, "percent of path messages that find the peer computing") \
     _(heap, "KiB of each node's memory for puts and gets") \

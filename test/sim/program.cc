@@ -190,8 +190,8 @@ void ep::fill_rma(const plan &p, vqp_op_t *core, op *user)
         core->amo.compare_add = (p.what == FADD) ? 1 : user->expected;
         core->amo.swap        = user->id;
         core->amo.result      = user->awaited ? &user->result : nullptr;
-        core->amo.rail        = m_vqp->core.tx.paths.list[user->id % m_vqp->core.tx.paths.count]
-                                        .peer_rail;
+        core->amo.rail        = (uint8_t)m_vqp->future_peer_rail(
+                (unsigned)(user->id % m_vqp->core.tx.paths.count));
         break;
     default:
         break;

@@ -61,7 +61,9 @@ void vqp::make_info()
     info.max_reads  = (uint8_t)p.reads;
     info.num_rails  = RAILS;
     info.scratch_addr = (uintptr_t)owner.scratch.data();
-    info.num_paths  = (uint8_t)num_paths;
+    info.num_paths  = (uint8_t)((p.failover && p.first) ?
+                                std::min<uint64_t>(p.first, num_paths) : num_paths);
+    info.max_paths  = (uint8_t)num_paths;
     for (unsigned i = 0; i < RAILS; ++i) {
         m_ring_rkeys[i]         = id * 16 + i;
         info.rails[i].ud_qpn    = owner.ud_qpn;
@@ -72,7 +74,7 @@ void vqp::make_info()
         info.rails[i].ring_rkey = m_ring_rkeys[i];
         info.rails[i].scratch_rkey = owner.scratch_rkeys[i];
     }
-    for (unsigned i = 0; i < num_paths; ++i) {
+    for (unsigned i = 0; i < info.num_paths; ++i) {
         info.paths[i].qpn  = m_qps[i]->qpn;
         info.paths[i].psn  = i;
         info.paths[i].rail = paths[i].rail;
@@ -81,9 +83,21 @@ void vqp::make_info()
 
 /* ---- connecting ---- */
 
+/* In use now or later */
+unsigned vqp::count_paths(const vqp_wire_info_t &peer) const
+{
+    return ((slot.conn.peer_features & VQP_WIRE_FEATURE_ELASTIC) && has_failover()) ?
+                   std::min<unsigned>(num_paths, peer.max_paths) :
+                   count_connected(peer);
+}
+
+unsigned vqp::count_connected(const vqp_wire_info_t &peer) const
+{
+    return std::min(info.num_paths, peer.num_paths);
+}
+
 void vqp::init_paths(const vqp_wire_info_t &peer)
 {
-    unsigned count   = std::min<unsigned>(num_paths, peer.num_paths);
     uint16_t entries = 1;
 
     /* what waits for a replay, and what is replayed, may meet on one path */
@@ -92,7 +106,7 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
     }
 
     m_amo_results.resize((size_t)entries * num_paths);
-    for (unsigned i = 0; i < count; ++i) {
+    for (unsigned i = 0; i < count_paths(peer); ++i) {
         vqp_path_t &path = paths[i];
 
         m_inflight[i].resize(entries);
@@ -101,7 +115,7 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
         path.depth     = (uint16_t)owner.p.depth;
         path.reads_max = (uint16_t)std::min<uint64_t>(owner.p.reads,
                                                       peer.max_reads);
-        path.peer_rail = peer.paths[i].rail;
+        path.peer_rail = (i < peer.num_paths) ? peer.paths[i].rail : 0;
         path.up        = 1;
         path.mtu_shift = MTU_SHIFT;
         path.head      = path.tail = FIRST_SLOT;
@@ -157,8 +171,10 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.num_am_ops     = (uint32_t)p.am_ops;
     cfg.rma_ops        = m_rma_ops.data();
     cfg.num_rma_ops    = (uint32_t)p.rma_ops;
-    cfg.num_paths      = std::min<unsigned>(num_paths, peer.num_paths);
-    cfg.first_path     = id % cfg.num_paths;
+    cfg.num_paths      = count_paths(peer);
+    cfg.num_connected  = count_connected(peer);
+    cfg.peer_rails     = peer.num_rails;
+    cfg.first_path     = id % cfg.num_connected;
     cfg.peer_first_fsn = peer.first_fsn;
     cfg.recv_batch     = (uint32_t)p.rx_batch;
     cfg.am_ids         = 32;
@@ -223,10 +239,10 @@ vqp_status_t vqp::connect(const vqp_wire_info_t &peer)
         return VQP_INPROGRESS;
     }
 
-    uint64_t unresolved = draw_unresolved();
+    uint64_t unresolved = draw_unresolved(count_connected(peer));
 
     init_core(peer, unresolved);
-    for (unsigned i = 0; i < core.tx.paths.count; ++i) {
+    for (unsigned i = 0; i < count_connected(peer); ++i) {
         if (unresolved & (1ul << i)) {
             m_qps[i]->is_unresolved = true;
         } else {
@@ -237,11 +253,11 @@ vqp_status_t vqp::connect(const vqp_wire_info_t &peer)
 }
 
 /* The paths whose addresses do not resolve */
-uint64_t vqp::draw_unresolved()
+uint64_t vqp::draw_unresolved(unsigned count)
 {
     uint64_t unresolved = 0;
 
-    for (unsigned i = 0; has_failover() && (i < num_paths); ++i) {
+    for (unsigned i = 0; has_failover() && (i < count); ++i) {
         if (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails)) {
             unresolved |= 1ul << i;
         }
@@ -508,6 +524,7 @@ void vqp::cancel_all()
 void vqp::closed()
 {
     sent->closing = false;
+    sent->forget_lost();
     if (is_failed()) {
         return;
     }

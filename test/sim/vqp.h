@@ -90,6 +90,11 @@ public:
     uint32_t any_qpn(unsigned path, uint32_t imm);
     qp &path_qp(unsigned path) { return *m_qps[path]; }
     unsigned peer_rail(unsigned path) const { return paths[path].peer_rail; }
+    /* The same, although the path may be off yet */
+    unsigned future_peer_rail(unsigned path) const
+    {
+        return (peer_info.paths[0].rail + path) % RAILS;
+    }
 
     conn_slot                 slot {};
     node                     &owner;
@@ -126,7 +131,9 @@ private:
     void init_paths(const vqp_wire_info_t &peer);
     void fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg);
     void init_core(const vqp_wire_info_t &peer, uint64_t unresolved);
-    uint64_t draw_unresolved();
+    uint64_t draw_unresolved(unsigned count);
+    unsigned count_paths(const vqp_wire_info_t &peer) const;
+    unsigned count_connected(const vqp_wire_info_t &peer) const;
     bool has_failover() const;
     void on_send(const cqe &c);
     void on_recv(const cqe &c);
@@ -142,6 +149,7 @@ private:
     bool handle_path_event(vqp_event_t event);
     void quiesce(vqp_path_t &path);
     void count(vqp_path_t &path);
+    void destroy(vqp_path_t &path);
     void rebuild(vqp_path_t &path);
     void reconnect(vqp_path_t &path);
     void connect_qp(unsigned path, uint32_t peer_qpn);

@@ -73,6 +73,14 @@ void vqp::count(vqp_path_t &path)
                      ((owner.w.base.source == 3) ? 0x400000 : 0));
 }
 
+void vqp::destroy(vqp_path_t &path)
+{
+    if (!vqp_path_is_off(&path) || !m_covers[path.index].empty()) {
+        owner.w.fail("slots", "a queue pair is destroyed that is in use");
+    }
+    m_qps[path.index]->to_error();
+}
+
 void vqp::rebuild(vqp_path_t &path)
 {
     unsigned i = path.index;
@@ -178,6 +186,9 @@ bool vqp::handle_path_event(vqp_event_t event)
     case VQP_EVENT_PATH_COUNT:
         count(path);
         check_trims();
+        break;
+    case VQP_EVENT_PATH_DESTROY:
+        destroy(path);
         break;
     case VQP_EVENT_PATH_REBUILD:
         rebuild(path);
@@ -316,6 +327,8 @@ void vqp::trim(unsigned path)
             c.owner->may_fail = true;
             sent->confirmed(c.owner);
             if (!is_executed && !c.owner->awaited) {
+                owner.w.trace("%s: path %u: op %zu may be lost", name().c_str(), path,
+                              (size_t)c.owner->index);
                 sent->lost(c.owner);
             }
         } else if (is_executed && (c.kind != VQP_KIND_GET)) {

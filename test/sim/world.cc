@@ -28,6 +28,7 @@ const char *kind_name(unsigned kind)
 world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     net(stream(seed, 2)), work(stream(seed, 3)), fault(stream(seed, 4)),
     move(stream(seed, 5)), stop(stream(seed, 6)), narrow(stream(seed, 7)),
+    elastic(stream(seed, 8)),
     ud(*this), m_seed(seed), m_config(config), m_trace(sink)
 {
     rng random = stream(seed, 1);
@@ -35,6 +36,10 @@ world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     base       = params::draw(random);
     base.stops   = stop.pick<uint64_t>({0, 0, 0, 3}); /* its own: seeds keep their meaning */
     base.narrows = narrow.pick<uint64_t>({0, 0, 0, 3});
+    base.first   = (base.garble > 0) ? 0 : /* both sides know the same features */
+                   elastic.pick<uint64_t>({0, 0, 1, 2});
+    base.adds    = elastic.pick<uint64_t>({0, 1, 10});
+    base.drops   = elastic.pick<uint64_t>({0, 1, 10});
     base.set(config);
     base.fit();
     m_is_hard = base.loses_messages();

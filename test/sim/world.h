@@ -88,7 +88,7 @@ public:
 
     params   base;
     uint64_t batches = 0; /* of all programs, to their end */
-    rng      net, work, fault, move, stop, narrow;
+    rng      net, work, fault, move, stop, narrow, elastic;
     uint64_t now = 1000000000;
     datagrams ud;
     std::vector<std::unique_ptr<node>> nodes;
@@ -130,6 +130,9 @@ private:
     vqp *random_vqp(rng &random);
     void move_path();
     void narrow_path();
+    void add_path();
+    void check_paths(vqp &v, vqp &peer);
+    void drop_path();
     void send_byzantine(vqp &v);
     void unpark(uint32_t vqp_id, unsigned path);
     void calm_down();

@@ -74,7 +74,9 @@ vqp_status_t vqp_wire_info_check(const vqp_wire_info_t *info)
     }
 
     if ((info->num_rails < 1) || (info->num_rails > VQP_MAX_RAILS) ||
-        (info->num_paths < 1) || (info->num_paths > VQP_MAX_PATHS)) {
+        (info->num_paths < 1) || (info->num_paths > VQP_MAX_PATHS) ||
+        (info->max_paths > VQP_MAX_PATHS) ||
+        ((info->max_paths != 0) && (info->max_paths < info->num_paths))) {
         return VQP_ERR_PROTOCOL;
     }
 
@@ -110,7 +112,7 @@ static void vqp_wire_put_info(uint8_t **pos, const vqp_wire_info_t *info)
     vqp_le_put(pos, info->max_reads, 1);
     vqp_le_put(pos, info->num_rails, 1);
     vqp_le_put(pos, info->num_paths, 1);
-    vqp_le_put(pos, 0, 1);
+    vqp_le_put(pos, info->max_paths, 1);
     vqp_le_put(pos, info->key_layout, 2);
     vqp_le_put(pos, 0, 2);
     vqp_le_put(pos, info->scratch_addr, 8);
@@ -153,7 +155,7 @@ static vqp_status_t vqp_wire_get_info(const uint8_t *pos, size_t len,
     info->max_reads  = (uint8_t)vqp_le_get(&pos, 1);
     info->num_rails  = (uint8_t)vqp_le_get(&pos, 1);
     info->num_paths  = (uint8_t)vqp_le_get(&pos, 1);
-    pos             += 1;
+    info->max_paths  = (uint8_t)vqp_le_get(&pos, 1);
     info->key_layout = (uint16_t)vqp_le_get(&pos, 2);
     pos             += 2;
     info->scratch_addr = vqp_le_get(&pos, 8);

@@ -35,7 +35,7 @@
  *   88  u8  max_reads      READs and atomics on each path that it serves
  *   89  u8  num_rails      1 .. VQP_MAX_RAILS
  *   90  u8  num_paths      1 .. VQP_MAX_PATHS
- *   91  u8  reserved
+ *   91  u8  max_paths      with ELASTIC: num_paths .. VQP_MAX_PATHS; zero: num_paths
  *   92  u16 key_layout     identifies the devices of its memory keys, and their
  *                          order; zero: one device
  *   94  u16 reserved
@@ -144,19 +144,26 @@ typedef enum {
 /* PATH_DOWN, with SILENT: the question of this number is withdrawn */
 #define VQP_WIRE_FLAG_WITHDRAWN    0x400
 
+/* PATH_DOWN: the sender does not rebuild the path. With LEAVING: it wants to use the path
+ * no more. With DRAINED, to a receiver that adds the path: it refuses */
+#define VQP_WIRE_FLAG_UNUSED       0x800
+
 /* Features; unknown ones are counted and ignored.
  * SPRAY: the sender notifies of a message when it has polled the completions of all its
  * frags. If it does not call progress, later messages may arrive first: a missing
  * immediate does not show that a path has failed.
  * FAILOVER: the sender gives up single paths, and rebuilds them.
+ * ELASTIC: the sender adds paths, up to max_paths, and drops them.
  * COUNTS: each device of the sender counts what it executes: a path may be given up
  * although it is unknown whether it works */
 #define VQP_WIRE_FEATURE_SPRAY     0x1u
 #define VQP_WIRE_FEATURE_FAILOVER  0x2u
 #define VQP_WIRE_FEATURE_COUNTS    0x4u
+#define VQP_WIRE_FEATURE_ELASTIC   0x8u
 #define VQP_WIRE_FEATURES_KNOWN    (VQP_WIRE_FEATURE_SPRAY | \
                                     VQP_WIRE_FEATURE_FAILOVER | \
-                                    VQP_WIRE_FEATURE_COUNTS)
+                                    VQP_WIRE_FEATURE_COUNTS | \
+                                    VQP_WIRE_FEATURE_ELASTIC)
 
 typedef enum {
     VQP_LINK_IB  = 1,
@@ -200,6 +207,7 @@ typedef struct vqp_wire_info {
     uint8_t         max_reads;  /* per path as responder; 0: serves none */
     uint8_t         num_rails;
     uint8_t         num_paths;
+    uint8_t         max_paths;  /* with those that may be added; 0: num_paths */
     uint16_t        key_layout; /* of its remote keys */
     vqp_wire_rail_t rails[VQP_MAX_RAILS];
     vqp_wire_path_t paths[VQP_MAX_PATHS]; /* the last member */

@@ -103,6 +103,7 @@ typedef enum {
 } vqp_mover_t;
 
 #define VQP_PATH_NONE UINT8_MAX
+#define VQP_RAIL_NONE UINT8_MAX /* not known yet */
 
 /** The failover of a path; not accessed by the fast path. */
 typedef struct vqp_failover {
@@ -132,6 +133,8 @@ typedef struct vqp_failover {
     uint8_t        has_progress;/* a completion came between the last two looks */
     uint8_t        no_qp;       /* in DOWN: the last rebuild has failed here */
     uint8_t        mover;       /* vqp_mover_t */
+    uint8_t        unused;      /* this side does not rebuild it: see failover.h */
+    uint8_t        added;       /* it was off before it was rebuilt */
     uint8_t        resume;      /* in SILENT: the state before */
     uint8_t        sent;        /* messages sent in this state, at most VQP_PATH_EARLY */
     uint16_t       failed;      /* slot behind the newest error completion */
@@ -194,7 +197,7 @@ typedef struct vqp_path {
     uint8_t          index;
     uint8_t          next;        /* index of the next path in turn */
     uint8_t          rail;        /* local rail */
-    uint8_t          peer_rail;
+    uint8_t          peer_rail;   /* VQP_RAIL_NONE until the peer has added the path */
     uint8_t          up;          /* it takes new frags */
     uint8_t          mtu_shift;   /* log2 of the bytes of a packet; 0 without
                                      failover, which alone counts packets */
@@ -235,6 +238,20 @@ static inline void vqp_path_note_fence(vqp_path_t *path, uint16_t slot)
 static inline int vqp_path_has_replay(const vqp_path_t *path)
 {
     return path->fo.replay != path->fo.replay_end;
+}
+
+/** Is the path off: without a queue pair, until either side adds it? See add.h. */
+static inline int vqp_path_is_off(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_DOWN) && path->fo.unused;
+}
+
+/** Does its state end by what progress does? That of the others ends by events, messages
+ *  and time. */
+static inline int vqp_path_needs_progress(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_SILENT) || (path->fo.state == VQP_PATH_LEAVE) ||
+           (path->fo.state == VQP_PATH_QUIESCE) || (path->fo.state == VQP_PATH_PROBE);
 }
 
 /** Is the path in LEAVE, with nothing in flight? */

@@ -224,12 +224,18 @@ void vqp_frag_add_fence(vqp_frag_t *frag)
 void vqp_tx_link_paths(vqp_tx_t *tx)
 {
     uint32_t i, j, next;
+    vqp_path_t *path;
 
+    tx->paths.settled = 1;
+    tx->paths.has_off = 0;
     for (i = 0; i < tx->paths.count; ++i) {
-        tx->paths.list[i].up = (tx->paths.list[i].fo.state == VQP_PATH_UP) &&
-                          !tx->paths.list[i].fo.parked &&
-                          !vqp_path_has_replay(&tx->paths.list[i]);
+        path               = &tx->paths.list[i];
+        path->up           = (path->fo.state == VQP_PATH_UP) && !path->fo.parked &&
+                             !vqp_path_has_replay(path);
+        tx->paths.has_off |= vqp_path_is_off(path);
+        tx->paths.settled &= (path->fo.state == VQP_PATH_UP) || vqp_path_is_off(path);
     }
+    vqp_tx_set_shares(tx);
 
     for (i = 0; i < tx->paths.count; ++i) {
         next = i;

@@ -85,25 +85,39 @@ static void vqp_tx_init_paths(vqp_tx_t *tx)
     }
 }
 
+void vqp_tx_set_shares(vqp_tx_t *tx)
+{
+    const vqp_tx_config_t *cfg = &tx->cfg;
+    unsigned usable            = 0;
+    int is_single;
+    uint32_t i;
+
+    for (i = 0; i < tx->paths.count; ++i) {
+        usable += tx->paths.list[i].up != 0;
+    }
+
+    tx->paths.usable = (uint8_t)vqp_max(usable, 1u);
+    is_single        = tx->paths.usable == 1;
+
+    /* While paths are symmetric and little is in flight, in turn is as good as
+     * any choice. Larger ops are measured, which reads the clock. With one path there
+     * is nothing to choose */
+    tx->limits.fast_cap = cfg->path_cap;
+    tx->limits.fast_max = UINT64_MAX;
+    if ((cfg->sched == VQP_SCHED_LEFT) && !is_single) {
+        tx->limits.fast_cap = cfg->path_cap / 2;
+        tx->limits.fast_max = VQP_RATE_SAMPLE;
+    }
+
+    tx->limits.one_frag   = 1u << (is_single ? cfg->frag_shift : cfg->min_shift);
+    tx->limits.path_shift = (uint8_t)(31 - __builtin_clz(2u * tx->paths.usable - 1));
+}
+
 static void vqp_tx_init_limits(vqp_tx_t *tx)
 {
     const vqp_tx_config_t *cfg = &tx->cfg;
 
-    /* While paths are symmetric and little is in flight, in turn is as good as
-     * any choice. Larger ops are measured, which reads the clock */
-    tx->slow            = cfg->no_fast ? VQP_TX_NO_FAST : 0;
-    tx->limits.fast_cap = cfg->path_cap;
-    tx->limits.fast_max = UINT64_MAX;
-    if (cfg->sched == VQP_SCHED_LEFT) {
-        tx->limits.fast_cap = cfg->path_cap / 2;
-        tx->limits.fast_max = VQP_RATE_SAMPLE;
-    }
-    tx->limits.one_frag = 1u << ((tx->paths.count == 1) ? cfg->frag_shift :
-                                                        cfg->min_shift);
-    while ((1u << tx->limits.path_shift) < tx->paths.count) {
-        ++tx->limits.path_shift;
-    }
-
+    tx->slow = cfg->no_fast ? VQP_TX_NO_FAST : 0;
     /* AMs without a CQE hold mirror space although the peer may have consumed
      * them: an eighth of the ring at most. A path that is full of other bytes is
      * refilled a quarter at a time. */
@@ -136,7 +150,9 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     }
 
     vqp_tx_init_limits(tx);
+    vqp_tx_set_shares(tx);
     vqp_tx_init_paths(tx);
+    tx->paths.settled = 1;
     vqp_assert(cfg->fsn_window > num_paths + VQP_CONTROL_RESERVE);
     vqp_assert((cfg->fsn_window <= VQP_FSN_WINDOW_MAX) &&
                ((uint64_t)cfg->ring_size * cfg->fsn_window <=

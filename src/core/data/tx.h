@@ -58,7 +58,8 @@ enum {
     VQP_TX_NOTIFY     = 1 << 1, /* sprayed AMs wait for their notify */
     VQP_TX_NOP        = 1 << 2, /* unsignaled frags have to be confirmed */
     VQP_TX_WITNESS    = 1 << 3, /* idle paths get a nop: do they work? */
-    VQP_TX_REPLAY     = 1 << 7, /* a path is not UP */
+    VQP_TX_REPLAY     = 1 << 7, /* a path is in a state that needs progress, or frags
+                                   wait for their replay */
     VQP_TX_WORK       = VQP_TX_CREDIT | VQP_TX_NOTIFY | VQP_TX_NOP |
                         VQP_TX_WITNESS | VQP_TX_REPLAY,
     VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the vqp has failed */
@@ -79,6 +80,9 @@ typedef struct vqp_tx {
         vqp_path_t *list;
         uint32_t    count;
         uint32_t    next;         /* in turn: where the search starts */
+        uint8_t     usable;       /* that take frags; 1 if none does */
+        uint8_t     settled;      /* none is about to go down or to come up */
+        uint8_t     has_off;      /* some are off, see failover.h */
     } paths;
 
     /* flow control: what the peer and the mirror have room for */
@@ -107,7 +111,7 @@ typedef struct vqp_tx {
         uint32_t    am_max_unsignaled; /* ring bytes between two CQEs of AMs */
         uint32_t    one_frag;     /* records up to this are one frag */
         uint32_t    am_frags;     /* most frags of an AM */
-        uint8_t     path_shift;   /* log2 of the number of paths, rounded up */
+        uint8_t     path_shift;   /* log2 of the usable paths, rounded up */
         uint8_t     amo_needs;    /* VQP_NEED_RAIL if paths go to several */
     } limits;
 
@@ -257,7 +261,7 @@ uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length);
 /** Fragment size for an op: within the limits, one or two frags per path. */
 static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
 {
-    return ((tx->paths.count == 1) || (length <= (1ul << tx->cfg.min_shift))) ?
+    return ((tx->paths.usable == 1) || (length <= (1ul << tx->cfg.min_shift))) ?
                    tx->cfg.frag_shift : vqp_tx_frag_shift_shared(tx, length);
 }
 
@@ -412,6 +416,9 @@ vqp_tx_accept_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
     tx->fence.am     = 0;
     ++tx->am.tail;
 }
+
+/** Adapt the limits to the paths that take frags. */
+void vqp_tx_set_shares(vqp_tx_t *tx);
 
 /** Immediates that a tail AM may take: one for each path it can use. */
 uint32_t vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op);

@@ -77,8 +77,8 @@ void vqp_alive_look(vqp_t *vqp, uint64_t now, int has_progress, int is_busy)
         vqp_alive_wait(vqp, now);
     } else if (!vqp->in_outage) {
         vqp->acked_at = 0; /* nothing is in flight */
-        if (!(vqp->tx.slow & VQP_TX_REPLAY)) {
-            vqp_alive_init(vqp); /* and all paths are UP */
+        if (vqp->tx.paths.settled) {
+            vqp_alive_init(vqp);
         }
     }
 }

@@ -57,15 +57,6 @@ static int vqp_path_is_linked(const vqp_path_t *path)
 
 /* ---- going down ---- */
 
-/* Repeat no request any more. One that is to be sent goes out as an answer: the peer may
- * still need it */
-static void vqp_path_stop_requests(vqp_path_t *path)
-{
-    if (path->fo.messages & VQP_PATH_MSG_REQUEST) {
-        path->fo.messages = VQP_PATH_MSG_ANSWER;
-    }
-}
-
 void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_failover_t *fo = &path->fo;
@@ -77,6 +68,7 @@ void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
 
     if (!fo->trimmed) {
         fo->trimmed           = 1;
+        vqp->tx.slow         |= VQP_TX_REPLAY;
         vqp->stats.undecided += vqp_tx_trim(&vqp->tx, path, &fo->peer, &unknown);
         if (vqp->failover.is_exact && (unknown != 0)) {
             vqp_cover(PATH_UNKNOWN);
@@ -91,6 +83,8 @@ void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
         vqp_path_set_state(vqp, path, VQP_PATH_DOWN);
         if (fo->peer_is_up) {
             vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
+        } else if (fo->unused) {
+            vqp_path_post(vqp, path, VQP_PATH_TODO_DESTROY);
         }
     }
 }
@@ -124,8 +118,7 @@ static void vqp_path_check_sends(vqp_path_t *path)
                            (path->fo.failed == path->fo.end);
 }
 
-static void
-vqp_path_count_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+void vqp_path_count_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 {
     ++vqp->stats.path_downs;
     ++path->fo.downs;
@@ -169,12 +162,13 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     vqp_path_end_silence(vqp, path, status);
     vqp_cover_if(fo->state == VQP_PATH_READY, PATH_DOWN_READY);
     vqp_cover_if(fo->state == VQP_PATH_PROBE, PATH_DOWN_PROBE);
-    if (!fo->unresolved) { /* else it was counted as down already */
+    fo->unused &= (fo->state == VQP_PATH_LEAVE) || !had_qp;
+    if (!fo->unresolved && (had_qp || !fo->unused)) { /* else it did not go down now */
         vqp_path_count_down(vqp, path, status);
     }
     fo->counted      = fo->peer_counted = fo->peer_has = fo->trimmed = 0;
     fo->quiesced     = fo->has_nop = fo->peer_is_up = fo->unresolved = 0;
-    fo->sends_back   = fo->is_destroyed = 0;
+    fo->sends_back   = fo->is_destroyed = fo->added = 0;
     fo->failed       = path->head;
     fo->end          = fo->posted = path->tail;
     fo->todo         = 0;
@@ -378,134 +372,14 @@ void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch)
     }
 }
 
-/* ---- coming up ---- */
-
-void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
-{
-    vqp_failover_t *fo = &path->fo;
-
-    if (fo->state != VQP_PATH_DOWN) {
-        return;
-    }
-
-    if (qpn == 0) {
-        vqp_cover(PATH_NOT_REBUILT);
-        fo->due   = 0;
-        fo->no_qp = 1;
-        return;
-    }
-
-    fo->no_qp = 0;
-    ++fo->epoch;
-    fo->qpn       = qpn;
-    fo->psn       = psn;
-    fo->wrs       = fo->packets = 0;
-    fo->wrs_seen  = path->tail;
-    fo->imms_sent = path->stats.imms;
-    fo->imms_came = path->stats.rx_cqes;
-    fo->peer_has  = 0;
-    path->ring_signaled = vqp->tx.fc.ring_local;
-    vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
-    vqp_path_request(vqp, path);
-    if (fo->peer_is_up) {
-        vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
-    }
-}
-
-int vqp_path_retry(vqp_t *vqp, vqp_path_t *path)
-{
-    if ((path->fo.state != VQP_PATH_DOWN) || !path->fo.no_qp || vqp_is_failed(vqp)) {
-        return 0;
-    }
-
-    vqp_cover(PATH_RETRIED);
-    vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
-    return 1;
-}
-
-void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path)
-{
-    if ((path->fo.state == VQP_PATH_READY) && path->fo.peer_has) {
-        path->fo.has_probe = 0;
-        path->fo.due       = UINT64_MAX; /* no message is repeated */
-        vqp_path_reset_silence(path);
-        vqp_path_stop_requests(path);
-        vqp_path_set_state(vqp, path, VQP_PATH_PROBE);
-    }
-}
-
-void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
-{
-    if (path->fo.state != VQP_PATH_CONNECT) {
-        return;
-    }
-
-    path->fo.unresolved = (status == VQP_INPROGRESS) ||
-                          (status == VQP_ERR_UNREACHABLE);
-    if (path->fo.unresolved) {
-        vqp_cover(PATH_UNRESOLVED);
-        return;
-    }
-
-    if (status != VQP_OK) {
-        vqp_cover(PATH_NOT_CONNECTED);
-        path->recv_posted = 0;
-        vqp_path_down(vqp, path, status);
-        return;
-    }
-
-    vqp_path_set_state(vqp, path, VQP_PATH_READY);
-    vqp_path_request(vqp, path);
-    vqp_path_go_probe(vqp, path);
-}
-
-void vqp_path_init(vqp_t *vqp, const vqp_config_t *config)
-{
-    vqp_failover_t *fo;
-    uint32_t i;
-
-    for (i = 0; i < vqp->tx.paths.count; ++i) {
-        fo             = &vqp->tx.paths.list[i].fo;
-        fo->qpn        = config->own_paths[i].qpn;
-        fo->psn        = config->own_paths[i].psn;
-        fo->peer_is_up = 1;
-        fo->peer_qpn   = config->peer_paths[i].qpn;
-        fo->peer_psn   = config->peer_paths[i].psn;
-        fo->peer_rail  = config->peer_paths[i].rail;
-        if (config->down & (1ul << i)) {
-            /* vqp_path_set_live() does the rest: this may not be progress's thread */
-            vqp_cover(PATH_UNRESOLVED_FIRST);
-            fo->state      = VQP_PATH_CONNECT;
-            fo->unresolved = 1;
-            fo->due        = UINT64_MAX;
-        }
-    }
-}
-
-void vqp_path_set_live(vqp_t *vqp)
-{
-    vqp_path_t *path;
-    uint32_t i;
-
-    for (i = 0; i < vqp->tx.paths.count; ++i) {
-        path = &vqp->tx.paths.list[i];
-        /* Paths that failed since they were connected are in CONNECT too */
-        if (path->fo.unresolved) {
-            vqp_path_count_down(vqp, path, VQP_ERR_UNREACHABLE);
-            vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
-            vqp_path_request(vqp, path);
-            vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
-        }
-    }
-}
-
 /* ---- events ---- */
 
 vqp_event_t vqp_path_next_event(vqp_t *vqp)
 {
     static const vqp_event_t events[] = {
         VQP_EVENT_PATH_STATE,   VQP_EVENT_PATH_QUIESCE, VQP_EVENT_PATH_COUNT,
-        VQP_EVENT_PATH_REBUILD, VQP_EVENT_PATH_CONNECT, VQP_EVENT_PATH_SEND
+        VQP_EVENT_PATH_DESTROY, VQP_EVENT_PATH_REBUILD, VQP_EVENT_PATH_CONNECT,
+        VQP_EVENT_PATH_SEND
     };
     vqp_path_t *path;
     uint32_t i;

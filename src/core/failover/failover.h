@@ -15,6 +15,11 @@
  *     PROBE     the peer has connected its own; a nop shows whether the path works
  *     UP        the completion of the nop has come
  *
+ * A path is off if it is DOWN and neither side rebuilds it by itself: it has no queue pair,
+ * no timer and no message. So are the paths beyond those of REQ and REP, and those that
+ * were dropped (move.h). Either side adds such a path: it rebuilds it. The peer does the
+ * same, or refuses by PATH_DOWN with UNUSED.
+ *
  * A request is repeated until its answer is known. Each request is answered by the
  * current message of the receiver, an answer never. So either side gets what it lacks
  * from a peer that lacks nothing.
@@ -31,9 +36,10 @@ enum {
     VQP_PATH_TODO_STATE   = 1 << 0,
     VQP_PATH_TODO_QUIESCE = 1 << 1,
     VQP_PATH_TODO_COUNT   = 1 << 2,
-    VQP_PATH_TODO_REBUILD = 1 << 3,
-    VQP_PATH_TODO_CONNECT = 1 << 4,
-    VQP_PATH_TODO_SEND    = 1 << 5
+    VQP_PATH_TODO_DESTROY = 1 << 3,
+    VQP_PATH_TODO_REBUILD = 1 << 4,
+    VQP_PATH_TODO_CONNECT = 1 << 5,
+    VQP_PATH_TODO_SEND    = 1 << 6
 };
 
 enum {
@@ -91,9 +97,18 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
 
 /**
  * In answer to PATH_REBUILD: there is a new queue pair, and path->qp_tag is that of it.
- * With @a qpn zero it could not be created: PATH_REBUILD comes again later.
+ * With @a qpn zero it could not be created: PATH_REBUILD comes again later, unless the path
+ * is off.
  */
 void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
+
+/** Try to add the path. It is off again if that fails, or if the peer refuses. @return 1, or
+ *  0 if the path is not off or the vqp is not LIVE. */
+int vqp_path_add(vqp_t *vqp, vqp_path_t *path);
+
+/** Paths that are off are needed: no other one works, or leads to a rail that an atomic
+ *  waits for. They are rebuilt like paths that have failed, as often as it takes. */
+void vqp_paths_turn_on(vqp_t *vqp);
 
 /** What made rebuilds fail may be over, such as a port that was down: try again now.
  *  @return 1 if the path waits for that, else 0. */

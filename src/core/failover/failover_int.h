@@ -20,6 +20,18 @@ void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state);
 /** Send the message of the current state, and repeat it until it is answered. */
 void vqp_path_request(vqp_t *vqp, vqp_path_t *path);
 
+/** Repeat no request any more. One that is to be sent goes out as an answer: the peer may
+ *  still need it. */
+static inline void vqp_path_stop_requests(vqp_path_t *path)
+{
+    if (path->fo.messages & VQP_PATH_MSG_REQUEST) {
+        path->fo.messages = VQP_PATH_MSG_ANSWER;
+    }
+}
+
+/** The path goes down with @a status. */
+void vqp_path_count_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
+
 /** In SILENT: was the peer asked, or is it about to be? */
 static inline int vqp_path_has_asked(const vqp_path_t *path)
 {
@@ -57,6 +69,9 @@ void vqp_path_nop_idle(vqp_t *vqp);
 /** In DRAINED, once the peer's count is known: end the executed frags. Enter DOWN once
  *  the peer has the local count too. May fail the vqp. */
 void vqp_path_agree(vqp_t *vqp, vqp_path_t *path);
+
+/** May the peer's end of the path be on its rail @a rail? It stays on the first one. */
+int vqp_path_fits_rail(const vqp_t *vqp, vqp_path_t *path, unsigned rail);
 
 /** Enter PROBE once both sides are connected. */
 void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path);

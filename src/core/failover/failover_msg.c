@@ -45,7 +45,8 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
                (fo->state == VQP_PATH_DRAINED) || (fo->state == VQP_PATH_DOWN)) {
         msg->type        = VQP_WIRE_PATH_DOWN;
         msg->flags      |= (fo->counted ? VQP_WIRE_FLAG_DRAINED : 0) |
-                           (fo->peer_counted ? VQP_WIRE_FLAG_HAVE_YOURS : 0);
+                           (fo->peer_counted ? VQP_WIRE_FLAG_HAVE_YOURS : 0) |
+                           (fo->unused ? VQP_WIRE_FLAG_UNUSED : 0);
         msg->down.path   = path->index;
         msg->down.source = fo->counted ? (uint8_t)fo->own.source : 0;
         msg->down.count  = fo->counted ? fo->own.count : 0;
@@ -115,6 +116,10 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
         return;
     }
 
+    if ((fo->state == VQP_PATH_CONNECT) && (msg->flags & VQP_WIRE_FLAG_UNUSED)) {
+        vqp_cover(ADD_REFUSED);
+        fo->unused = 1;
+    }
     vqp_cover_if(fo->state == VQP_PATH_UP, PATH_DOWN_BY_PEER);
     /* In LEAVE, a peer that knows that this side is drained ends the move, and no fault */
     vqp_path_down(vqp, path, ((fo->state == VQP_PATH_LEAVE) && fo->counted) ?
@@ -158,8 +163,8 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
     }
 
     if (!fo->peer_is_up) {
-        if (msg->up.rail != path->peer_rail) {
-            return; /* the rail of a path is fixed */
+        if (!vqp_path_fits_rail(vqp, path, msg->up.rail)) {
+            return;
         }
         fo->peer_is_up = 1;
         fo->peer_rail  = msg->up.rail;
@@ -269,13 +274,13 @@ uint64_t vqp_path_next_timeout(const vqp_t *vqp)
         return UINT64_MAX;
     }
 
-    if (!(vqp->tx.slow & VQP_TX_REPLAY)) {
+    if (vqp->tx.paths.settled) {
         return next; /* no path has a timer of its own */
     }
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         fo = &vqp->tx.paths.list[i].fo;
-        if (fo->state != VQP_PATH_UP) {
+        if ((fo->state != VQP_PATH_UP) && !vqp_path_is_off(&vqp->tx.paths.list[i])) {
             next = vqp_min(next, fo->due);
         }
     }
@@ -313,6 +318,10 @@ static void vqp_path_hold(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 {
     vqp_failover_t *fo = &path->fo;
+
+    if (vqp_path_is_off(path)) {
+        return;
+    }
 
     if (fo->state == VQP_PATH_DOWN) {
         if (fo->due == 0) {
@@ -406,6 +415,7 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
         vqp->outage_since = vqp->path_received = now;
         vqp->acked_at     = (vqp->acked_at == 0) ? now : vqp->acked_at;
         vqp_alive_wait(vqp, now);
+        vqp_paths_turn_on(vqp);
     } else if (now >= vqp_path_outage_end(vqp)) {
         vqp_cover(PATH_OUTAGE);
         vqp_fail(vqp, VQP_ERR_TIMEOUT);

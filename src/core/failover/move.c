@@ -15,7 +15,8 @@ void vqp_path_leaving_message(vqp_path_t *path, vqp_path_msg_t *msg)
     int is_empty = (path->fo.state == VQP_PATH_LEAVE) && path->fo.counted;
 
     msg->type   = VQP_WIRE_PATH_DOWN;
-    msg->flags |= VQP_WIRE_FLAG_LEAVING | (is_empty ? VQP_WIRE_FLAG_DRAINED : 0);
+    msg->flags |= VQP_WIRE_FLAG_LEAVING | (is_empty ? VQP_WIRE_FLAG_DRAINED : 0) |
+                  (path->fo.unused ? VQP_WIRE_FLAG_UNUSED : 0);
     msg->down   = (vqp_wire_path_down_t){.path = path->index};
     if (path->fo.mover == VQP_MOVER_REQUEST) {
         path->fo.mover = VQP_MOVER_OWN;
@@ -27,7 +28,8 @@ static void vqp_path_leave(vqp_t *vqp, vqp_path_t *path)
     vqp_failover_t *fo = &path->fo;
 
     vqp_cover(PATH_LEAVES);
-    ++vqp->stats.moves;
+    vqp->stats.moves      += !fo->unused;
+    vqp->stats.path_drops += fo->unused;
     if (fo->mover == VQP_MOVER_NONE) {
         fo->mover = VQP_MOVER_PEER;
     }
@@ -45,6 +47,52 @@ static void vqp_path_check_left(vqp_t *vqp, vqp_path_t *path)
     }
 }
 
+/* Is a path UP that this side wants to keep, other than @a path? */
+static int vqp_has_other_path(const vqp_t *vqp, const vqp_path_t *path)
+{
+    const vqp_path_t *other;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        other = &vqp->tx.paths.list[i];
+        if ((other != path) && (other->fo.state == VQP_PATH_UP) && !other->fo.unused) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+int vqp_path_drop(vqp_t *vqp, vqp_path_t *path)
+{
+    if ((path->fo.state != VQP_PATH_UP) || (path->fo.mover == VQP_MOVER_REQUEST) ||
+        (vqp->state != VQP_STATE_LIVE) || !vqp_has_other_path(vqp, path)) {
+        return 0;
+    }
+
+    vqp_cover(DROP_REQUESTED);
+    path->fo.unused = 1;
+    vqp_path_request_move(vqp, path);
+    return 1;
+}
+
+/* The peer wants to drop the path, which is UP, or agrees to do so. Is it to leave? */
+static int vqp_path_on_drop(vqp_t *vqp, vqp_path_t *path)
+{
+    int has_other = vqp_has_other_path(vqp, path);
+
+    if (path->fo.mover == VQP_MOVER_NONE) {
+        vqp_cover_if(!has_other, DROP_IGNORED);
+        path->fo.unused = (uint8_t)has_other;
+        return has_other;
+    }
+
+    /* The peer may be in LEAVE already, and wait for this side: at worst it is a move */
+    vqp_cover_if(path->fo.unused && !has_other, DROP_UNDONE);
+    path->fo.unused &= (uint8_t)has_other;
+    return 1;
+}
+
 void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg)
 {
     vqp_failover_t *fo = &path->fo;
@@ -54,6 +102,9 @@ void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg
     }
 
     if (fo->state == VQP_PATH_UP) {
+        if ((msg->flags & VQP_WIRE_FLAG_UNUSED) && !vqp_path_on_drop(vqp, path)) {
+            return;
+        }
         vqp_path_leave(vqp, path);
     }
     if ((fo->state == VQP_PATH_LEAVE) && (msg->flags & VQP_WIRE_FLAG_DRAINED)) {

@@ -12,6 +12,12 @@
  *
  * So a peer that computes does not keep the requesting side from using the path. The
  * side in LEAVE uses its other paths.
+ *
+ * A path is dropped by a move after which no side rebuilds it: LEAVING has UNUSED, too. The
+ * peer ignores that if it has no other path. Both sides may want different things at once.
+ * A path that only one of them has dropped is rebuilt by the other one. A side that has
+ * requested a drop and lacks another path by the time when the peer agrees rebuilds the
+ * path, too. So a path is always left.
  */
 #ifndef VQP_CORE_FAILOVER_MOVE_H
 #define VQP_CORE_FAILOVER_MOVE_H
@@ -20,6 +26,13 @@
 
 /** Request the peer to move the path, which is UP. The peer need not do so. */
 void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path);
+
+/**
+ * Request the peer to drop the path. The peer need not do so.
+ *
+ * @return 1, or 0 if the path is not UP, or no other one is.
+ */
+int vqp_path_drop(vqp_t *vqp, vqp_path_t *path);
 
 /** Handle the peer's PATH_DOWN with LEAVING, of the path's epoch. */
 void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg);

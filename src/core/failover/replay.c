@@ -314,6 +314,14 @@ static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     return control;
 }
 
+/* Does an AM that is being dispatched need an immediate of the path, which takes none? */
+static int vqp_replay_has_bits(const vqp_tx_t *tx, const vqp_path_t *path)
+{
+    return (path->fo.state != VQP_PATH_UP) &&
+           ((((tx->fence.paths * tx->fence.started) | tx->announce.tail_paths) >>
+             path->index) & 1);
+}
+
 int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit)
 {
     int control = 0;
@@ -327,13 +335,12 @@ int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit)
             control |= vqp_replay_path(tx, batch, path, credit);
         } else if (((path->fo.state >= VQP_PATH_DOWN) ||
                     vqp_path_has_left(path)) &&
-                   (((tx->fence.paths * tx->fence.started) |
-                     tx->announce.tail_paths) & (1ul << i)) &&
+                   vqp_replay_has_bits(tx, path) &&
                    ((to = vqp_replay_target(tx, path)) != NULL)) {
             vqp_replay_done(tx, path, to->index); /* all frags were executed */
         }
-        is_left |= vqp_path_has_replay(path) ||
-                   (path->fo.state != VQP_PATH_UP);
+        is_left |= vqp_path_has_replay(path) || vqp_path_needs_progress(path) ||
+                   vqp_replay_has_bits(tx, path);
     }
 
     if (!is_left) {

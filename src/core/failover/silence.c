@@ -98,7 +98,8 @@ static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
     path->fo.resume = path->fo.state;
     path->fo.due    = UINT64_MAX; /* until the question is sent */
     if (path->fo.mover == VQP_MOVER_REQUEST) {
-        path->fo.mover = VQP_MOVER_NONE; /* its rate says nothing now */
+        path->fo.mover  = VQP_MOVER_NONE; /* its rate says nothing now */
+        path->fo.unused = 0;
     }
     vqp_path_set_state(vqp, path, VQP_PATH_SILENT);
     if (vqp_silence_may_give_up(vqp, path)) {

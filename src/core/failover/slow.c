@@ -23,7 +23,7 @@ static void vqp_slow_measure(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 
 static int vqp_slow_is_sibling(const vqp_path_t *path, const vqp_path_t *other)
 {
-    return (path != other) && (path->rail == other->rail) &&
+    return (path != other) && !vqp_path_is_off(other) && (path->rail == other->rail) &&
            (path->peer_rail == other->peer_rail);
 }
 
@@ -113,7 +113,7 @@ void vqp_slow_look(vqp_t *vqp, uint64_t now, uint64_t elapsed)
 
     /* One move at a time: it changes the rates of the other paths, as a failure does */
     if ((vqp->failover.slow == 0) || (vqp->state != VQP_STATE_LIVE) ||
-        (vqp->tx.slow & VQP_TX_REPLAY)) {
+        !vqp->tx.paths.settled) {
         return;
     }
 
