@@ -71,7 +71,7 @@
     _(ADD_REFUSES, "the same, when the peer adds it") \
     _(ADD_REFUSED, "the peer does not add a path") \
     _(DROP_REQUESTED, "the peer is requested to drop a path") \
-    _(DROP_IGNORED, "a path is not dropped, since no other one is UP") \
+    _(DROP_IGNORED, "a path is not dropped, since too few others are UP") \
     _(DROP_UNDONE, "the same, after the peer agreed: it is rebuilt") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \

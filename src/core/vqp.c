@@ -55,6 +55,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->recv_batch   = config->recv_batch;
     vqp->am_ids       = config->am_ids;
     vqp->peer_rails   = (uint8_t)config->peer_rails;
+    vqp->min_paths    = (uint8_t)config->min_paths;
     vqp->failover     = config->failover;
     vqp->gap.limit    = config->gap;
     vqp->gap.due      = UINT64_MAX;

@@ -92,6 +92,8 @@ typedef struct vqp_config {
     uint32_t        num_paths;  /* in use, of those given to vqp_init() */
     uint32_t        num_connected; /* with failover: of these, that REQ and REP have. The
                                    others are off: see failover.h */
+    uint32_t        min_paths;  /* likewise: this side adds paths until so many are in use,
+                                   and drops none of them; 1 at least */
     uint32_t        peer_rails; /* that the peer has */
     uint32_t        first_path; /* the one that the search begins at */
     uint32_t        peer_first_fsn;
@@ -170,6 +172,7 @@ typedef struct vqp {
         uint32_t quiet_looks;  /* looks in a row with all paths stalled, at most 6 */
     } silence;                 /* see silence.h */
     uint8_t      peer_rails;   /* that the peer has */
+    uint8_t      min_paths;    /* that are to be in use */
     uint64_t     slow_next;    /* ns: no path is moved before, see slow.h */
     struct {
         uint64_t since;        /* ns: last sign of life of the peer, which is waited

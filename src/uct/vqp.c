@@ -90,7 +90,8 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
     info->rx_depth   = iface->set.recv_credit;
     info->max_reads  = UINT8_MAX;
     info->num_rails  = (uint8_t)iface->num_rails;
-    info->num_paths  = (uint8_t)vqp->core.num_paths;
+    info->num_paths  = (uint8_t)iface->set.min_paths;
+    info->max_paths  = (uint8_t)iface->set.num_paths;
     info->key_layout = uct_vqp_iface_md(iface)->key_layout;
 
     for (i = 0; i < iface->num_rails; ++i) {
@@ -109,7 +110,7 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
         memcpy(wire->gid, rail->gid.raw, sizeof(wire->gid));
     }
 
-    for (i = 0; i < vqp->core.num_paths; ++i) {
+    for (i = 0; i < info->num_paths; ++i) {
         info->paths[i].qpn  = vqp->ib_paths[i].rc.qpn;
         info->paths[i].psn  = (uint32_t)uct_vqp_random_next(&iface->random) &
                               0xffffff;
@@ -223,8 +224,12 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
     }
 
     for (num_qps = 0; num_qps < vqp->core.num_paths; ++num_qps) {
-        status = uct_vqp_create_qp(vqp, num_qps);
+        status = uct_vqp_init_path(vqp, num_qps);
+        if ((status == UCS_OK) && (num_qps < iface->set.min_paths)) {
+            status = uct_vqp_renew_qp(vqp, num_qps);
+        }
         if (status != UCS_OK) {
+            ++num_qps; /* it may have entries of a CQ */
             goto err_destroy_qps;
         }
     }

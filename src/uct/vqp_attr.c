@@ -30,6 +30,7 @@ static void uct_vqp_iface_init_frags(uct_vqp_iface_t *iface)
 
     set->max_shift  = (uint8_t)ucs_ilog2(max_msg);
     set->frag_shift = ucs_min(set->frag_shift, set->max_shift);
+    set->single_shift = ucs_min(set->single_shift, set->max_shift);
     set->min_shift  = ucs_min(set->min_shift, set->max_shift);
 }
 

@@ -105,7 +105,8 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
         .features        = ((iface->set.notify == VQP_NOTIFY_SPRAY) ?
                                     VQP_WIRE_FEATURE_SPRAY : 0) |
                            (iface->set.failover ?
-                                    VQP_WIRE_FEATURE_FAILOVER : 0) |
+                                    VQP_WIRE_FEATURE_FAILOVER |
+                                    VQP_WIRE_FEATURE_ELASTIC : 0) |
                            (uct_vqp_iface_counts(iface) ?
                                     VQP_WIRE_FEATURE_COUNTS : 0),
         .max_unproven    = UCT_VQP_CM_UNPROVEN,

@@ -135,6 +135,18 @@ static int uct_vqp_has_failover(const uct_vqp_t *vqp)
            (vqp->conn.peer_features & VQP_WIRE_FEATURE_FAILOVER);
 }
 
+/* Paths that the connection may have, and of these those that it begins with */
+static unsigned uct_vqp_count_paths(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
+                                    unsigned *num_connected)
+{
+    unsigned theirs = (peer->max_paths != 0) ? peer->max_paths : peer->num_paths;
+
+    *num_connected = ucs_min(vqp->local->num_paths, peer->num_paths);
+    return (uct_vqp_has_failover(vqp) &&
+            (vqp->conn.peer_features & VQP_WIRE_FEATURE_ELASTIC)) ?
+                   ucs_min(vqp->core.num_paths, theirs) : *num_connected;
+}
+
 vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
                                   const vqp_wire_path_t *peer)
 {
@@ -201,7 +213,7 @@ static void uct_vqp_log_notify(const uct_vqp_t *vqp, unsigned num_paths)
 
 /* Store the peer's rails and paths */
 static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
-                                      unsigned num_paths)
+                                      unsigned num_paths, unsigned num_connected)
 {
     uct_vqp_iface_t *iface = vqp->iface;
     const uct_vqp_rail_t *rail;
@@ -226,8 +238,12 @@ static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *pee
     for (i = 0; i < num_paths; ++i) {
         rail                    = &iface->rails[vqp->paths[i].rail];
         vqp->paths[i].reads_max = ucs_min(rail->max_reads, peer->max_reads);
-        vqp->paths[i].peer_rail = peer->paths[i].rail;
-        vqp->peer_rails        |= (uint8_t)UCS_BIT(peer->paths[i].rail);
+        if (i < num_connected) {
+            vqp->paths[i].peer_rail = peer->paths[i].rail;
+            vqp->peer_rails        |= (uint8_t)UCS_BIT(peer->paths[i].rail);
+        } else { /* it may lead to any of them */
+            vqp->peer_rails |= (uint8_t)UCS_MASK(peer->num_rails);
+        }
     }
 
     return UCS_OK;
@@ -235,7 +251,7 @@ static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *pee
 
 static void
 uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
-                       unsigned num_paths, vqp_tx_config_t *cfg)
+                       vqp_tx_config_t *cfg)
 {
     const uct_vqp_iface_t *iface  = vqp->iface;
     const uct_vqp_settings_t *set = &iface->set;
@@ -246,11 +262,13 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->fsn_window   = set->fsn_window;
     cfg->first_fsn    = vqp->local->first_fsn;
     cfg->path_cap     = set->path_bytes;
+    cfg->single_cap   = set->single_bytes;
+    cfg->single_shift = set->single_shift;
     cfg->signal_every = set->tx_moderation;
     cfg->inline_max   = (uint32_t)iface->inline_max;
     cfg->min_shift    = set->min_shift;
     cfg->max_shift    = set->max_shift;
-    cfg->frag_shift   = (num_paths == 1) ? set->max_shift : set->frag_shift;
+    cfg->frag_shift   = set->frag_shift;
     cfg->notify       = uct_vqp_notify(iface, peer);
     cfg->sched        = set->sched;
     cfg->order_all    = set->order_all;
@@ -285,7 +303,7 @@ static uint64_t uct_vqp_silence(const uct_vqp_t *vqp)
 }
 
 static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
-                              unsigned num_paths, uint64_t down)
+                              unsigned num_paths, unsigned num_connected, uint64_t down)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     vqp_config_t config;
@@ -293,13 +311,14 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
 
     memset(&config, 0, sizeof(config));
     uct_vqp_layout(set, &layout);
-    uct_vqp_fill_tx_config(vqp, peer, num_paths, &config.tx);
+    uct_vqp_fill_tx_config(vqp, peer, &config.tx);
     config.am_ops         = vqp->ops;
     config.rma_ops        = vqp->ops + set->num_ops;
     config.num_am_ops     = set->num_ops;
     config.num_rma_ops    = set->num_ops;
     config.num_paths      = num_paths;
-    config.num_connected  = num_paths;
+    config.num_connected  = num_connected;
+    config.min_paths      = set->min_paths;
     config.peer_rails     = peer->num_rails;
     config.peer_first_fsn = peer->first_fsn;
     config.recv_batch     = set->rx_batch;
@@ -326,7 +345,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.failover.slow_first  = UCT_VQP_SLOW_FIRST;
     config.failover.slow_max    = UCT_VQP_SLOW_MAX;
     /* connections start on different paths */
-    config.first_path     = vqp->number % num_paths;
+    config.first_path     = vqp->number % num_connected;
     vqp_connect(&vqp->core, &config);
 }
 
@@ -411,32 +430,39 @@ uct_vqp_connect_paths(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
 
 vqp_status_t uct_vqp_connect(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
 {
-    unsigned num_paths = ucs_min(vqp->core.num_paths, peer->num_paths);
+    unsigned num_connected;
+    unsigned num_paths = uct_vqp_count_paths(vqp, peer, &num_connected);
     vqp_status_t status;
     uint64_t down;
+    unsigned i;
 
     status = uct_vqp_check_peer(vqp, peer);
     if (status != VQP_OK) {
         return status;
     }
 
-    status = uct_vqp_find_unresolved(vqp, peer, num_paths, &down);
+    status = uct_vqp_find_unresolved(vqp, peer, num_connected, &down);
     if (status != VQP_OK) {
         return status;
     }
 
-    if (uct_vqp_init_peer(vqp, peer, num_paths) != UCS_OK) {
+    if (uct_vqp_init_peer(vqp, peer, num_paths, num_connected) != UCS_OK) {
         return VQP_ERR_NO_MEMORY;
     }
 
-    status = uct_vqp_connect_paths(vqp, peer, num_paths, &down);
+    status = uct_vqp_connect_paths(vqp, peer, num_connected, &down);
     if (status != VQP_OK) {
         return status;
     }
 
-    uct_vqp_init_core(vqp, peer, num_paths, down);
-    ucs_debug("vqp %u: connected to iface 0x%" PRIx64 " number %u, %u paths",
-              vqp->number, vqp->conn.peer_id, vqp->conn.number, num_paths);
+    for (i = num_connected; i < num_paths; ++i) {
+        uct_vqp_drop_qp(vqp, i); /* the peer begins with fewer paths */
+    }
+
+    uct_vqp_init_core(vqp, peer, num_paths, num_connected, down);
+    ucs_debug("vqp %u: connected to iface 0x%" PRIx64 " number %u, %u of %u paths",
+              vqp->number, vqp->conn.peer_id, vqp->conn.number, num_connected,
+              num_paths);
     uct_vqp_log_notify(vqp, num_paths);
     return VQP_OK;
 }

@@ -36,6 +36,14 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "sides.",
      UCT_VQP_OPTION(num_paths), UCS_CONFIG_TYPE_UINT},
 
+    {"MIN_PATHS", "auto",
+     "Number of paths that an endpoint begins with, and always has, 1 to\n"
+     "UCX_VQP_NUM_PATHS. The others get a queue pair when they are needed: all\n"
+     "paths in use have failed, or an atomic needs a rail that none of them leads\n"
+     "to. They are not added for their bandwidth yet.\n"
+     "Experimental. Needs UCX_VQP_FAILOVER. auto: UCX_VQP_NUM_PATHS.",
+     UCT_VQP_OPTION(min_paths), UCS_CONFIG_TYPE_ULUNITS},
+
     {"NOTIFY", "auto",
      "How the end of an active message of several frags is announced:\n"
      " - auto  : chosen for each message: dqplb if the message has no more frags\n"
@@ -72,21 +80,22 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(am_order), UCS_CONFIG_TYPE_ENUM(uct_vqp_am_order_names)},
 
     {"FRAG_SIZE", "64k",
-     "Largest frag in bytes, if an endpoint has several paths. Rounded down to a\n"
+     "Largest frag in bytes, while several paths are in use. Rounded down to a\n"
      "power of two. Larger frags need less CPU time per byte; smaller ones balance\n"
      "the load of the paths better.",
      UCT_VQP_OPTION(frag_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"MIN_FRAG", "16k",
      "Smallest frag in bytes: operations up to this size are not split. Rounded\n"
-     "down to a power of two.",
+     "down to a power of two. Not used while one path is in use: then only\n"
+     "operations are split that are larger than half of UCX_VQP_PATH_BYTES.",
      UCT_VQP_OPTION(min_frag), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"PATH_BYTES", "auto",
      "Bytes in flight at which a path takes no further frag. Bounds the time that\n"
      "a small message waits behind bulk data. Should exceed the bandwidth-delay\n"
      "product of one path. auto: 512 KiB divided by the number of paths, but at\n"
-     "least two frags; 1 MiB if there is a single path.",
+     "least two frags; 2 MiB while one path is in use.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "64k",
@@ -110,7 +119,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"TX_QUEUE_LEN", "auto",
      "Length of the send queue of each path, in work requests, 8 to 16384.\n"
-     "auto: 128 divided by the number of paths, at least 32, at most 64.",
+     "auto: 128 divided by UCX_VQP_MIN_PATHS, at least 32.",
      UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TX_CQ_MODERATION", "16",

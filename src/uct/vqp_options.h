@@ -12,6 +12,7 @@
 typedef struct uct_vqp_iface_config {
     uct_iface_config_t       super;
     unsigned                 num_paths;
+    unsigned long            min_paths;    /* or UCS_ULUNITS_AUTO */
     int                      notify;       /* vqp_notify_t */
     char                    *sched;
     int                      comp_order;   /* 1 = post */
@@ -61,6 +62,7 @@ extern ucs_config_field_t uct_vqp_iface_config_table[];
 /** Values that follow from the configuration, checked and rounded. */
 typedef struct uct_vqp_settings {
     uint32_t num_paths;
+    uint32_t min_paths;    /* of these, that an endpoint begins with */
     uint32_t ring_size;    /* power of two */
     uint32_t fsn_window;   /* power of two */
     uint32_t num_ops;      /* of each op ring, power of two */
@@ -75,6 +77,7 @@ typedef struct uct_vqp_settings {
     uint32_t am_max_hdr;
     uint8_t  min_shift;
     uint8_t  frag_shift;
+    uint8_t  single_shift; /* the same while one path is in use */
     uint8_t  max_shift;    /* of the longest message of all rails: the limit of the
                               device for the two above */
     uint8_t  notify;
@@ -94,6 +97,7 @@ typedef struct uct_vqp_settings {
     uint32_t num_labels;   /* 0: each path gets its own */
     uint32_t labels[VQP_MAX_PATHS]; /* of path i: labels[i % num_labels] */
     uint64_t path_bytes;
+    uint64_t single_bytes; /* the same while one path is in use */
     uint64_t connect_timeout; /* ns */
     uint64_t probe_interval;  /* ns, 0 = never */
     uint64_t gap_timeout;     /* ns, 0 = never */

@@ -121,7 +121,8 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
 
     uct_vqp_log_undecided(vqp, path);
 
-    if (is_fault || is_move || is_back) {
+    /* That a path is added or dropped is no news for the administrator */
+    if (is_fault || (is_move && !path->fo.unused) || (is_back && !path->fo.added)) {
         uct_vqp_diag_path(vqp, path, is_fault);
     }
     if (was_used && (old != VQP_PATH_LEAVE) && (new > VQP_PATH_SILENT)) {

@@ -12,11 +12,13 @@ void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
 
     for (i = 0; i < count; ++i) {
         path = &vqp->ib_paths[i];
-        if (path->rc.qp != NULL) { /* else it could not be renewed */
+        if (path->rc.qp != NULL) { /* else it is off, or could not be renewed */
             vqp_ib_qp_destroy(&path->rc);
         }
-        vqp_ib_cq_pool_release(&iface->rails[vqp->paths[i].rail].cqs,
-                               path->cq_index, slots);
+        if (path->has_cq) {
+            vqp_ib_cq_pool_release(&iface->rails[vqp->paths[i].rail].cqs,
+                                   path->cq_index, slots);
+        }
     }
 }
 
@@ -98,41 +100,50 @@ uct_vqp_pick_rail(const uct_vqp_iface_t *iface, unsigned index, unsigned *rail_p
     return UCS_OK;
 }
 
-ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index)
+/* The path keeps the entries until it is destroyed: completions of a queue pair that was
+ * destroyed may be polled later */
+static ucs_status_t uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
+    vqp_ib_path_t *ib      = &vqp->ib_paths[index];
+    unsigned cq_index;
+    vqp_status_t status;
+
+    if (ib->has_cq) {
+        return UCS_OK;
+    }
+
+    status = vqp_ib_cq_pool_reserve(&iface->rails[vqp->paths[index].rail].cqs, slots,
+                                    &cq_index);
+    if (status != VQP_OK) {
+        return uct_vqp_status(status);
+    }
+
+    uct_vqp_iface_add_cqs(iface);
+    ib->cq_index = (uint8_t)cq_index;
+    ib->has_cq   = 1;
+    return UCS_OK;
+}
+
+ucs_status_t uct_vqp_init_path(uct_vqp_t *vqp, unsigned index)
 {
     uct_vqp_iface_t *iface = vqp->iface;
     vqp_path_t *path       = &vqp->paths[index];
-    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
     unsigned rail_index    = 0;
-    uct_vqp_rail_t *rail;
     ucs_status_t status;
-    unsigned cq_index;
 
     status = uct_vqp_pick_rail(iface, index, &rail_index);
     if (status != UCS_OK) {
         return status;
     }
 
-    rail   = &iface->rails[rail_index];
-    status = uct_vqp_status(vqp_ib_cq_pool_reserve(&rail->cqs, slots,
-                                                   &cq_index));
-    if (status != UCS_OK) {
-        return status;
-    }
-
-    uct_vqp_iface_add_cqs(iface);
     path->index = (uint8_t)index;
     path->rail  = (uint8_t)rail_index;
     path->depth = (uint16_t)(iface->set.send_depth - 1); /* drain nop */
     path->mask  = (uint16_t)(iface->set.inflight - 1);
     path->up    = 1;
-    vqp->ib_paths[index].cq_index = (uint8_t)cq_index;
-    status = uct_vqp_init_qp(vqp, index);
-    if (status != UCS_OK) {
-        vqp_ib_cq_pool_release(&rail->cqs, cq_index, slots);
-    }
-
-    return status;
+    return UCS_OK;
 }
 
 void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
@@ -150,6 +161,9 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
 
 ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index)
 {
+    ucs_status_t status;
+
     uct_vqp_drop_qp(vqp, index);
-    return uct_vqp_init_qp(vqp, index);
+    status = uct_vqp_reserve_cq(vqp, index);
+    return (status == UCS_OK) ? uct_vqp_init_qp(vqp, index) : status;
 }

@@ -6,16 +6,17 @@
 
 #include "uct/vqp_def.h"
 
-/** Create the queue pair of a path, in INIT. @return UCS_OK, or an error (logged). */
-ucs_status_t uct_vqp_create_qp(uct_vqp_t *vqp, unsigned index);
+/** Choose the rail of a path, which has no queue pair yet. @return UCS_OK, or an error
+ *  (logged). */
+ucs_status_t uct_vqp_init_path(uct_vqp_t *vqp, unsigned index);
 
 /** Destroy the queue pair of a path, if there is one. Its completions are ignored from now
  *  on. Under the async block. */
 void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index);
 
 /**
- * Replace the queue pair of a path by a new one, in INIT, with a new qp_tag. All work
- * requests of the old one have come back. Under the async block.
+ * Create the queue pair of a path, in INIT, with a new qp_tag; an older one is destroyed.
+ * All work requests of the old one have come back. Under the async block.
  *
  * @return UCS_OK, or an error (logged): then the path has no queue pair.
  */

@@ -30,7 +30,7 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                   const uct_vqp_iface_config_t *config)
 {
     vqp_ib_cq_pool_params_t cq_params = {
-        .initial = iface->set.num_paths *
+        .initial = iface->set.min_paths *
                    (iface->set.send_depth + iface->set.recv_depth)
     };
     int gid_index = (config->gid_index == UCS_ULUNITS_AUTO) ?

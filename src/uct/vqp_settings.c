@@ -74,26 +74,45 @@ static uint8_t uct_vqp_rnr_code(double seconds)
     return 0;
 }
 
+/* While one path is in use: its ops are not split, but those that would fill it alone. Its
+ * wire must stay busy until one is confirmed. */
+#define UCT_VQP_SINGLE_BYTES (2 * UCS_MBYTE)
+
 /* For several paths: enough for 200 Gb/s x 20 us, and not more than a message may
- * wait behind on a path. One path needs more: its ops are not split, and its wire
- * must stay busy until one is confirmed. */
+ * wait behind on a path */
 static uint64_t uct_vqp_path_bytes(const uct_vqp_iface_config_t *config)
 {
     uint64_t frag = UCS_BIT(ucs_ilog2(config->frag_size));
 
-    return (config->num_paths == 1) ? UCS_MBYTE :
-           ucs_max(2 * frag, (512 * UCS_KBYTE) / config->num_paths);
+    return ucs_max(2 * frag, (512 * UCS_KBYTE) / config->num_paths);
+}
+
+static void uct_vqp_settings_path_bytes(uct_vqp_settings_t *set,
+                                        const uct_vqp_iface_config_t *config)
+{
+    int is_auto = config->path_bytes == UCS_MEMUNITS_AUTO;
+
+    set->path_bytes   = is_auto ? uct_vqp_path_bytes(config) : config->path_bytes;
+    set->single_bytes = is_auto ? UCT_VQP_SINGLE_BYTES : config->path_bytes;
+    set->single_shift = (uint8_t)ucs_max(ucs_ilog2(config->frag_size),
+                                         ucs_ilog2(ucs_min(set->single_bytes,
+                                                           UCS_GBYTE)) - 1);
+}
+
+static unsigned uct_vqp_min_paths(const uct_vqp_iface_config_t *config)
+{
+    return ((config->min_paths == UCS_ULUNITS_AUTO) || (config->failover == UCS_NO)) ?
+                   config->num_paths : (unsigned)config->min_paths;
 }
 
 /* Many small operations are spread over the paths, so that together their queues
  * hold what MAX_OPS accepts by default. See docs/memory.md for what they cost. */
 static size_t uct_vqp_send_depth(const uct_vqp_iface_config_t *config)
 {
-    unsigned num_paths = ucs_max(config->num_paths, 1);
+    unsigned num_paths = ucs_max(uct_vqp_min_paths(config), 1);
 
     return (config->tx_queue_len != UCS_ULUNITS_AUTO) ?
-                   config->tx_queue_len :
-                   ucs_min(ucs_max(128 / num_paths, 32), 64);
+                   config->tx_queue_len : ucs_max(128 / num_paths, 32);
 }
 
 /* Delayed credit must be recognized as old, see VQP_RING_WINDOW_MAX */
@@ -126,6 +145,10 @@ uct_vqp_settings_check_sizes(const uct_vqp_iface_config_t *config)
 
     UCT_VQP_CHECK(uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
                   "NUM_PATHS", config->num_paths, "must be from 1 to 64");
+    UCT_VQP_CHECK((config->min_paths == UCS_ULUNITS_AUTO) ||
+                  uct_vqp_in_range(config->min_paths, 1, config->num_paths),
+                  "MIN_PATHS", config->min_paths,
+                  "must be auto, or from 1 to UCX_VQP_NUM_PATHS");
     UCT_VQP_CHECK(uct_vqp_in_range(config->max_ops, 8, 4096),
                   "MAX_OPS", config->max_ops, "must be from 8 to 4096");
     UCT_VQP_CHECK(uct_vqp_in_range(send_depth, 8, 16384), "TX_QUEUE_LEN",
@@ -163,6 +186,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->send_depth = (uint32_t)uct_vqp_send_depth(config);
     set->failover   = config->failover != UCS_NO;
     set->exact      = config->failover != UCS_YES;
+    set->min_paths  = uct_vqp_min_paths(config);
     /* What waits for a replay, and what is replayed, may meet on one path */
     set->inflight   = ucs_roundup_pow2(set->send_depth) << set->failover;
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
@@ -170,8 +194,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->seg_size   = (uint32_t)config->seg_size;
     set->min_shift  = (uint8_t)ucs_ilog2(config->min_frag);
     set->frag_shift = (uint8_t)ucs_ilog2(config->frag_size);
-    set->path_bytes = (config->path_bytes != UCS_MEMUNITS_AUTO) ?
-                              config->path_bytes : uct_vqp_path_bytes(config);
+    uct_vqp_settings_path_bytes(set, config);
 
     /* Each path can receive all immediates of a window: after the loss of the other
      * paths, nothing waits for their receives; see vqp_tx_init */

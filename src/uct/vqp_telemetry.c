@@ -284,7 +284,8 @@ uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *rec
                       uct_vqp_rail_source(vqp->iface, path->rail));
     record->port = rail->port.num;
     record->qpn  = vqp->ib_paths[index].rc.qpn;
-    if (!vqp_is_connected(&vqp->core) || (index >= vqp->core.tx.paths.count)) {
+    if (!vqp_is_connected(&vqp->core) || (index >= vqp->core.tx.paths.count) ||
+        vqp_path_is_off(path)) {
         ucs_snprintf_safe(record->state, sizeof(record->state), "%s", "UNUSED");
         return;
     }

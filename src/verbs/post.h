@@ -17,6 +17,7 @@ typedef struct vqp_ib_path {
     struct ibv_qp *qp;       /* = rc.qp, here for the hot path */
     uint64_t       wrid;     /* of this queue pair, slot 0 */
     uint8_t        cq_index;
+    uint8_t        has_cq;   /* entries of that completion queue are reserved */
     uint8_t        chain;    /* while a batch is posted: 1 + index of the last WR */
     uint32_t       rq_psn;   /* first one of the peer */
     vqp_ib_qp_t    rc;

@@ -277,6 +277,20 @@ TEST_F(add, last_path_is_not_dropped) {
     EXPECT_FALSE(path().fo.unused);
 }
 
+TEST_F(add, side_that_wants_more_paths_adds_them_and_drops_none) {
+    m_num_connected = 1;
+    m_min_paths     = 2;
+    connect(3);
+    vqp_set_live(&m_vqp);
+    EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD, 2));
+    path(1).peer_rail = 0;
+    revive(1);
+    EXPECT_EQ(0, vqp_path_drop(&m_vqp, &path(1)));
+    hear_down(LEAVING | UNUSED, 1, 1);
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+}
+
 TEST_F(add, two_sides_do_not_drop_both_of_two_paths) {
     open();
     EXPECT_EQ(1, vqp_path_drop(&m_vqp, &path(1)));

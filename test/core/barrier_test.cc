@@ -228,7 +228,7 @@ TEST_F(barrier_op, has_the_control_that_it_waits_for_reclaimed) {
 TEST_F(barrier_op, waits_for_control_that_overtakes_its_messages) {
     start(2);
     m_paths[0].bytes = m_paths[1].bytes = 1; /* full, but for control */
-    m_tx.cfg.path_cap = m_tx.limits.fast_cap = 1;
+    m_tx.limits.path_cap = m_tx.limits.fast_cap = 1;
     am(8);
     barrier(&u[0]);
     want_credit();
@@ -236,7 +236,7 @@ TEST_F(barrier_op, waits_for_control_that_overtakes_its_messages) {
     ASSERT_EQ(1u, count(control, VQP_KIND_CREDIT));
     m_paths[0].bytes -= 1;
     m_paths[1].bytes -= 1;
-    m_tx.cfg.path_cap = m_tx.limits.fast_cap = UINT64_MAX;
+    m_tx.limits.path_cap = m_tx.limits.fast_cap = UINT64_MAX;
     auto frags = dispatch();
     ASSERT_EQ(1u, count(frags, VQP_KIND_AM));
     ASSERT_NE(control[0].path, frags[0].path);

@@ -60,7 +60,7 @@ TEST_F(dispatch, several_paths_get_power_of_two_frags) {
 
 TEST_F(dispatch, a_large_op_uses_all_paths_evenly) {
     start(7);
-    m_tx.cfg.frag_shift = 10;
+    m_tx.limits.frag_shift = 10;
     rma(VQP_KIND_PUT, 70 * 1024);
     auto frags = txkit::dispatch();
     EXPECT_EQ(70u, frags.size());
@@ -669,7 +669,7 @@ TEST_F(dispatch, a_path_is_refilled_a_quarter_at_a_time) {
 
 TEST_F(dispatch, an_op_asks_for_one_cqe_per_path_of_a_batch) {
     start(2);
-    m_tx.cfg.frag_shift = 8;
+    m_tx.limits.frag_shift = 8;
     rma(VQP_KIND_PUT, 256 * 8, &u[0]);
     auto frags = batch();
     ASSERT_EQ(8u, frags.size());
@@ -682,7 +682,7 @@ TEST_F(dispatch, an_op_asks_for_one_cqe_per_path_of_a_batch) {
 
 TEST_F(dispatch, a_frag_that_needs_no_cqe_keeps_its_other_flags) {
     start(1);
-    m_tx.cfg.frag_shift = 8;
+    m_tx.limits.frag_shift = 8;
     rma(VQP_KIND_GET, 8);
     vqp_tx_fence(&m_tx);
     rma(VQP_KIND_PUT, 512);
@@ -793,7 +793,7 @@ TEST_F(dispatch, the_last_read_credit_is_signaled) {
 TEST_F(dispatch, a_put_waits_for_room_and_goes_on_where_it_was) {
     m_depth = 6;
     start(2);
-    m_tx.cfg.frag_shift = 8;
+    m_tx.limits.frag_shift = 8;
     rma(VQP_KIND_PUT, 256 * 20, &u[0]);
     std::vector<vqp_frag_t> all, some = batch();
     EXPECT_EQ(8u, some.size());
@@ -809,7 +809,7 @@ TEST_F(dispatch, a_put_waits_for_room_and_goes_on_where_it_was) {
 TEST_F(dispatch, a_batch_is_never_exceeded) {
     m_depth = 200;
     start(1);
-    m_tx.cfg.frag_shift = 8;
+    m_tx.limits.frag_shift = 8;
     rma(VQP_KIND_PUT, 256 * 100);
     EXPECT_EQ((size_t)VQP_BATCH_MAX, batch().size());
     EXPECT_EQ(100u - VQP_BATCH_MAX, txkit::dispatch().size());
@@ -818,7 +818,7 @@ TEST_F(dispatch, a_batch_is_never_exceeded) {
 TEST_F(dispatch, a_message_overtakes_an_accepted_large_put) {
     m_cfg.path_cap = 1000;
     start(1);
-    m_tx.cfg.frag_shift = 10;
+    m_tx.limits.frag_shift = 10;
     rma(VQP_KIND_PUT, 1 << 20);
     auto frags = batch();
     EXPECT_EQ(1u, frags.size());
@@ -966,7 +966,7 @@ TEST_F(dispatch, without_a_fence_messages_do_not_wait_for_puts) {
 TEST_F(dispatch, a_fenced_message_waits_until_earlier_puts_are_dispatched) {
     m_cfg.path_cap = 1000;
     start(1);
-    m_tx.cfg.frag_shift = 10;
+    m_tx.limits.frag_shift = 10;
     rma(VQP_KIND_PUT, 4096);
     vqp_tx_fence(&m_tx);
     am(8);

@@ -25,6 +25,7 @@ protected:
                               ANSWER = VQP_WIRE_FLAG_ANSWER;
 
     unsigned m_num_connected = 0; /* paths of the handshake; 0: all */
+    unsigned m_min_paths     = 1;
 
     failkit() {
         m_depth                = 30; /* 64 entries: two epochs */
@@ -68,6 +69,7 @@ protected:
         config.num_rma_ops    = m_num_ops;
         config.num_paths      = num_paths;
         config.num_connected  = (m_num_connected != 0) ? m_num_connected : num_paths;
+        config.min_paths      = m_min_paths;
         config.peer_rails     = 2;
         config.peer_first_fsn = PEER_FIRST;
         config.recv_batch     = 4;

@@ -179,11 +179,18 @@ TEST_F(failover, ops_are_split_over_the_paths_that_take_frags) {
 }
 
 TEST_F(failover, with_one_path_left_nothing_is_to_be_chosen) {
-    m_cfg.sched = VQP_SCHED_LEFT;
+    m_cfg.sched        = VQP_SCHED_LEFT;
+    m_cfg.single_cap   = 8 * m_cfg.path_cap;
+    m_cfg.single_shift = (uint8_t)(m_cfg.frag_shift + 2);
     open();
+    EXPECT_EQ(m_cfg.path_cap, m_tx.limits.path_cap);
     EXPECT_EQ(m_cfg.path_cap / 2, m_tx.limits.fast_cap);
+    EXPECT_EQ(m_cfg.frag_shift, m_tx.limits.frag_shift);
     down();
-    EXPECT_EQ(m_cfg.path_cap, m_tx.limits.fast_cap);
+    EXPECT_EQ(m_cfg.single_cap, m_tx.limits.path_cap);
+    EXPECT_EQ(m_cfg.single_cap, m_tx.limits.fast_cap);
+    EXPECT_EQ(m_cfg.single_shift, m_tx.limits.frag_shift);
+    EXPECT_EQ(1u << m_cfg.single_shift, m_tx.limits.one_frag);
     EXPECT_EQ(UINT64_MAX, m_tx.limits.fast_max);
 }
 

@@ -162,7 +162,7 @@ TEST_F(tx, control_leaves_accepted_messages_their_numbers) {
     }
     m_paths[0].up = 1;
     m_paths[0].bytes = 1; /* full for data only */
-    m_tx.cfg.path_cap = m_tx.limits.fast_cap = 1;
+    m_tx.limits.path_cap = m_tx.limits.fast_cap = 1;
     for (unsigned i = 0; i < 5; ++i) {
         want_credit();
         dispatch();

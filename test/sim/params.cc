@@ -258,6 +258,7 @@ void params::fit()
     audit        = std::max<uint64_t>(audit, 1);
     batch        = std::max<uint64_t>(batch, 1);
     idle_peers   = std::max<uint64_t>(idle_peers, 1);
+    min_paths    = std::max<uint64_t>(min_paths, 1);
     unproven     = std::max<uint64_t>(unproven, 1);
     if (gap_timeout > 0) { /* no immediate is late by so much on its own */
         gap_timeout = std::max(gap_timeout, 40 * delay);

@@ -71,6 +71,7 @@ namespace sim {
     _(slow, "ns that a path may be much slower than others; 0: for ever") \
     _(moves, "times that a path is moved to another flow") \
     _(first, "paths of the handshake, the others are added later; 0: all") \
+    _(min_paths, "paths that a side wants at least") \
     _(adds, "times that a path is added") \
     _(drops, "times that a path is dropped") \
     _(stops, "times that all processes stand still for up to 10 s") \

@@ -130,6 +130,8 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.fsn_window   = (uint32_t)p.window;
     cfg.first_fsn    = info.first_fsn;
     cfg.path_cap     = p.cap;
+    cfg.single_cap   = 2 * p.cap;
+    cfg.single_shift = (uint8_t)(p.frag_shift + 1);
     cfg.signal_every = (uint32_t)p.signal_every;
     cfg.inline_max   = (uint32_t)p.inline_max;
     cfg.frag_shift   = (uint8_t)p.frag_shift;
@@ -173,6 +175,7 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.num_rma_ops    = (uint32_t)p.rma_ops;
     cfg.num_paths      = count_paths(peer);
     cfg.num_connected  = count_connected(peer);
+    cfg.min_paths      = (uint32_t)p.min_paths;
     cfg.peer_rails     = peer.num_rails;
     cfg.first_path     = id % cfg.num_connected;
     cfg.peer_first_fsn = peer.first_fsn;

@@ -140,6 +140,20 @@ TEST_F(attr_test, an_alignment_offset_without_an_alignment_is_refused)
     EXPECT_TRUE(log.has("offset without an alignment"));
 }
 
+TEST_F(attr_test, an_endpoint_begins_with_the_paths_that_it_may_have)
+{
+    open();
+    EXPECT_EQ(UCS_OK, open_with({}, {{"NUM_PATHS", "4"}, {"MIN_PATHS", "4"}}));
+    for (const std::string value : {"0", "5"}) {
+        log_capture log(UCS_LOG_LEVEL_ERROR);
+
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+                  open_with({}, {{"NUM_PATHS", "4"}, {"MIN_PATHS", value}}));
+        EXPECT_EQ("UCX_VQP_MIN_PATHS=" + value + ": must be auto, or from 1 to "
+                  "UCX_VQP_NUM_PATHS\n", log.text());
+    }
+}
+
 TEST_F(attr_test, a_removed_scheduler_is_refused)
 {
     open();

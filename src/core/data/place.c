@@ -13,7 +13,7 @@ unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
     /* Without a budget (the frag is out of the reserve) the path may continue for
      * a while. The bytes are few then, or the path is full */
     if (is_covered || (unsignaled >= tx->cfg.signal_every) ||
-        (path->bytes >= tx->cfg.path_cap) ||
+        (path->bytes >= tx->limits.path_cap) ||
         (vqp_path_outstanding(path) + VQP_CONTROL_RESERVE >= path->depth) ||
         (length >= tx->limits.max_unsignaled)) {
         path->signaled = path->tail;
@@ -57,7 +57,7 @@ vqp_path_t *vqp_tx_find_path(vqp_tx_t *tx, const vqp_want_t *want)
 static vqp_path_t *
 vqp_tx_find_for(vqp_tx_t *tx, const vqp_op_t *op, uint32_t length)
 {
-    vqp_want_t want = {.cap    = tx->cfg.path_cap,
+    vqp_want_t want = {.cap    = tx->limits.path_cap,
                        .left   = op->length - op->offset,
                        .length = length,
                        .now    = tx->clock.now,

@@ -54,12 +54,12 @@ void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
 
     vqp_path_count(path); /* at least once in a round of tail */
     if (!path->up || (slots >= path->depth) ||
-        (path->bytes >= tx->cfg.path_cap)) {
+        (path->bytes >= tx->limits.path_cap)) {
         vqp_path_stop(path);
         return;
     }
 
-    bytes              = tx->cfg.path_cap - path->bytes;
+    bytes              = tx->limits.path_cap - path->bytes;
     path->budget.bytes = (uint32_t)vqp_min(bytes,
                                            (uint64_t)tx->limits.max_unsignaled);
     path->budget.frags = vqp_min(signal_in, path->depth - slots);
@@ -99,17 +99,26 @@ void vqp_tx_set_shares(vqp_tx_t *tx)
     tx->paths.usable = (uint8_t)vqp_max(usable, 1u);
     is_single        = tx->paths.usable == 1;
 
+    tx->limits.path_cap   = (is_single && (cfg->single_cap != 0)) ?
+                                    cfg->single_cap : cfg->path_cap;
+    tx->limits.frag_shift = (is_single && (cfg->single_shift != 0)) ?
+                                    cfg->single_shift : cfg->frag_shift;
+
     /* While paths are symmetric and little is in flight, in turn is as good as
      * any choice. Larger ops are measured, which reads the clock. With one path there
      * is nothing to choose */
-    tx->limits.fast_cap = cfg->path_cap;
+    tx->limits.fast_cap = tx->limits.path_cap;
     tx->limits.fast_max = UINT64_MAX;
     if ((cfg->sched == VQP_SCHED_LEFT) && !is_single) {
-        tx->limits.fast_cap = cfg->path_cap / 2;
+        tx->limits.fast_cap = tx->limits.path_cap / 2;
         tx->limits.fast_max = VQP_RATE_SAMPLE;
     }
 
-    tx->limits.one_frag   = 1u << (is_single ? cfg->frag_shift : cfg->min_shift);
+    tx->limits.one_frag   = 1u << (is_single ? tx->limits.frag_shift : cfg->min_shift);
+    /* A path that is full is refilled a quarter at a time */
+    tx->limits.max_unsignaled =
+            (uint32_t)vqp_max(1ul, vqp_min(tx->limits.path_cap / 4,
+                                           VQP_TX_MAX_UNSIGNALED));
     tx->limits.path_shift = (uint8_t)(31 - __builtin_clz(2u * tx->paths.usable - 1));
 }
 
@@ -119,14 +128,10 @@ static void vqp_tx_init_limits(vqp_tx_t *tx)
 
     tx->slow = cfg->no_fast ? VQP_TX_NO_FAST : 0;
     /* AMs without a CQE hold mirror space although the peer may have consumed
-     * them: an eighth of the ring at most. A path that is full of other bytes is
-     * refilled a quarter at a time. */
+     * them: an eighth of the ring at most. */
     tx->limits.am_frags          = vqp_tx_am_frags_max(cfg->fsn_window,
                                                        tx->paths.count);
     tx->limits.am_max_unsignaled = cfg->ring_size / 8;
-    tx->limits.max_unsignaled    =
-            (uint32_t)vqp_max(1ul, vqp_min(cfg->path_cap / 4,
-                                           VQP_TX_MAX_UNSIGNALED));
 }
 
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
@@ -229,7 +234,7 @@ uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length)
     int shift = 63 - __builtin_clzl(length) - (int)tx->limits.path_shift;
 
     return (shift <= tx->cfg.min_shift)  ? tx->cfg.min_shift :
-           (shift >= tx->cfg.frag_shift) ? tx->cfg.frag_shift :
+           (shift >= tx->limits.frag_shift) ? tx->limits.frag_shift :
                                            (uint8_t)shift;
 }
 

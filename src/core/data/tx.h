@@ -32,6 +32,10 @@ typedef struct vqp_tx_config {
     uint8_t         max_shift;     /* log2 of the largest one that the devices
                                       take, at least frag_shift */
     uint8_t         min_shift;     /* log2 of the smallest */
+    uint8_t         single_shift;  /* frag_shift while one path takes frags: splitting
+                                      gains nothing then, but keeps the path busy; 0: as
+                                      otherwise */
+    uint64_t        single_cap;    /* path_cap then; 0: likewise */
     uint8_t         notify;        /* vqp_notify_t */
     uint8_t         sched;         /* vqp_sched_t */
     uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
@@ -103,6 +107,7 @@ typedef struct vqp_tx {
     } fc;
 
     struct {
+        uint64_t    path_cap;     /* bytes in flight at which a path is full */
         uint64_t    fast_cap;     /* bytes in flight from which on a path is not
                                      chosen in turn, and not by the fast path */
         uint64_t    fast_max;     /* bytes of an op from which on the fast path is
@@ -111,6 +116,7 @@ typedef struct vqp_tx {
         uint32_t    am_max_unsignaled; /* ring bytes between two CQEs of AMs */
         uint32_t    one_frag;     /* records up to this are one frag */
         uint32_t    am_frags;     /* most frags of an AM */
+        uint8_t     frag_shift;   /* log2 of the largest frag */
         uint8_t     path_shift;   /* log2 of the usable paths, rounded up */
         uint8_t     amo_needs;    /* VQP_NEED_RAIL if paths go to several */
     } limits;
@@ -262,7 +268,7 @@ uint8_t vqp_tx_frag_shift_shared(const vqp_tx_t *tx, uint64_t length);
 static inline uint8_t vqp_tx_frag_shift(const vqp_tx_t *tx, uint64_t length)
 {
     return ((tx->paths.usable == 1) || (length <= (1ul << tx->cfg.min_shift))) ?
-                   tx->cfg.frag_shift : vqp_tx_frag_shift_shared(tx, length);
+                   tx->limits.frag_shift : vqp_tx_frag_shift_shared(tx, length);
 }
 
 /**

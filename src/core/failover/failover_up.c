@@ -173,6 +173,9 @@ void vqp_path_set_live(vqp_t *vqp)
             vqp_path_request(vqp, path);
             vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
         }
+        if (i < vqp->min_paths) { /* the peer has begun with fewer */
+            (void)vqp_path_add(vqp, path);
+        }
     }
 }
 

@@ -47,26 +47,26 @@ static void vqp_path_check_left(vqp_t *vqp, vqp_path_t *path)
     }
 }
 
-/* Is a path UP that this side wants to keep, other than @a path? */
-static int vqp_has_other_path(const vqp_t *vqp, const vqp_path_t *path)
+/* Would enough paths that this side wants to keep be UP without @a path? */
+static int vqp_has_enough_without(const vqp_t *vqp, const vqp_path_t *path)
 {
+    unsigned count = 0;
     const vqp_path_t *other;
     uint32_t i;
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        other = &vqp->tx.paths.list[i];
-        if ((other != path) && (other->fo.state == VQP_PATH_UP) && !other->fo.unused) {
-            return 1;
-        }
+        other  = &vqp->tx.paths.list[i];
+        count += (other != path) && (other->fo.state == VQP_PATH_UP) &&
+                 !other->fo.unused;
     }
 
-    return 0;
+    return count >= vqp->min_paths;
 }
 
 int vqp_path_drop(vqp_t *vqp, vqp_path_t *path)
 {
     if ((path->fo.state != VQP_PATH_UP) || (path->fo.mover == VQP_MOVER_REQUEST) ||
-        (vqp->state != VQP_STATE_LIVE) || !vqp_has_other_path(vqp, path)) {
+        (vqp->state != VQP_STATE_LIVE) || !vqp_has_enough_without(vqp, path)) {
         return 0;
     }
 
@@ -79,17 +79,17 @@ int vqp_path_drop(vqp_t *vqp, vqp_path_t *path)
 /* The peer wants to drop the path, which is UP, or agrees to do so. Is it to leave? */
 static int vqp_path_on_drop(vqp_t *vqp, vqp_path_t *path)
 {
-    int has_other = vqp_has_other_path(vqp, path);
+    int is_enough = vqp_has_enough_without(vqp, path);
 
     if (path->fo.mover == VQP_MOVER_NONE) {
-        vqp_cover_if(!has_other, DROP_IGNORED);
-        path->fo.unused = (uint8_t)has_other;
-        return has_other;
+        vqp_cover_if(!is_enough, DROP_IGNORED);
+        path->fo.unused = (uint8_t)is_enough;
+        return is_enough;
     }
 
     /* The peer may be in LEAVE already, and wait for this side: at worst it is a move */
-    vqp_cover_if(path->fo.unused && !has_other, DROP_UNDONE);
-    path->fo.unused &= (uint8_t)has_other;
+    vqp_cover_if(path->fo.unused && !is_enough, DROP_UNDONE);
+    path->fo.unused &= (uint8_t)is_enough;
     return 1;
 }
 

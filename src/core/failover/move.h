@@ -14,10 +14,10 @@
  * side in LEAVE uses its other paths.
  *
  * A path is dropped by a move after which no side rebuilds it: LEAVING has UNUSED, too. The
- * peer ignores that if it has no other path. Both sides may want different things at once.
- * A path that only one of them has dropped is rebuilt by the other one. A side that has
- * requested a drop and lacks another path by the time when the peer agrees rebuilds the
- * path, too. So a path is always left.
+ * peer ignores that if it would have fewer than its min_paths. Both sides may want
+ * different things at once. A path that only one of them has dropped is rebuilt by the
+ * other one. A side that has requested a drop and has too few other paths by the time when
+ * the peer agrees rebuilds the path, too. So a path is always left.
  */
 #ifndef VQP_CORE_FAILOVER_MOVE_H
 #define VQP_CORE_FAILOVER_MOVE_H
@@ -30,7 +30,7 @@ void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path);
 /**
  * Request the peer to drop the path. The peer need not do so.
  *
- * @return 1, or 0 if the path is not UP, or no other one is.
+ * @return 1, or 0 if the path is not UP, or fewer than min_paths others are.
  */
 int vqp_path_drop(vqp_t *vqp, vqp_path_t *path);
 

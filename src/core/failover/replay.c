@@ -206,7 +206,7 @@ static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to,
                   (entry->kind == VQP_KIND_CSWAP);
 
     return (vqp_path_outstanding(to) + VQP_CONTROL_RESERVE < to->depth) &&
-           ((to->bytes < tx->cfg.path_cap) ||
+           ((to->bytes < tx->limits.path_cap) ||
             (vqp_path_outstanding(to) == 0)) &&
            (!is_read || (to->reads < to->reads_max)) &&
            (!vqp_path_has_replay(to) ||

@@ -1,0 +1,128 @@
+/*
+ * Endpoints that begin with fewer paths than they may have (UCX_VQP_MIN_PATHS), and get the
+ * others when they need them.
+ */
+#include "failover_fixture.h"
+
+namespace {
+
+class elastic : public bonded_failover_fixture {
+protected:
+    static constexpr int control = 4; /* queue pairs: one for each rail of each side */
+
+    void TearDown() override
+    {
+        bonded_failover_fixture::TearDown();
+        if (vqp_fabric() != NULL) {
+            vqp_fabric()->device("fab0", 1);
+        }
+    }
+
+    static options of(unsigned min_paths, options more = {})
+    {
+        more["NUM_PATHS"] = "4";
+        more["MIN_PATHS"] = std::to_string(min_paths);
+        return more;
+    }
+
+    void start_with(const options &mine, const options &peers)
+    {
+        options config = mine;
+
+        config["STATS_FILE"] = stats.name;
+        a      = std::make_unique<node>("bond0", config);
+        b      = std::make_unique<node>("bond0", peers);
+        b->on_am(settle_id, [this](const char *, size_t) {
+            ++settled;
+            return UCS_OK;
+        });
+        ab     = std::make_unique<endpoint>(*a, *b);
+        source = std::make_unique<memory>(*a, size);
+        target = std::make_unique<memory>(*b, size);
+        settle();
+    }
+
+    void exchange()
+    {
+        for (size_t length : {8ul, 5000ul, (size_t)size}) {
+            put(length);
+        }
+        messages(100);
+    }
+
+    void put(size_t length)
+    {
+        uct_iov_t iov = source->iov(0, length);
+
+        source->fill((unsigned)length);
+        ASSERT_GE(ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(), NULL);
+        }), UCS_OK);
+        ASSERT_EQ(UCS_OK, ab->flush());
+        EXPECT_EQ(0, memcmp(source->data, target->data, length));
+    }
+
+    uint64_t counted(const char *counter)
+    {
+        EXPECT_EQ(0u, a->errors + b->errors);
+        close();
+        return stats_sum(stats.name, counter);
+    }
+};
+
+TEST_F(elastic, endpoint_begins_with_one_queue_pair)
+{
+    start_with(of(1), of(1));
+    EXPECT_EQ(control + 2, count_qps());
+    exchange();
+    adds(100);
+    EXPECT_EQ(control + 2, count_qps());
+    EXPECT_EQ(0u, counted("path_adds"));
+}
+
+TEST_F(elastic, endpoint_begins_with_what_is_asked_for)
+{
+    start_with(of(3), of(3));
+    EXPECT_EQ(control + 2 * 3, count_qps());
+    exchange();
+    EXPECT_EQ(0u, counted("path_adds"));
+}
+
+TEST_F(elastic, device_that_dies_is_replaced_by_another)
+{
+    log_capture log(UCS_LOG_LEVEL_ERROR);
+
+    start_with(of(1), of(1));
+    exchange();
+    ASSERT_EQ(0, vqp_fabric()->device("fab0", 0));
+    exchange();
+    EXPECT_LT(0u, counted("path_adds"));
+    EXPECT_LT(0u, stats_sum(stats.name, "path_downs"));
+}
+
+TEST_F(elastic, side_that_wants_more_paths_gets_them)
+{
+    start_with(of(4), of(1));
+    EXPECT_TRUE(until([&] { return count_qps() == control + 2 * 4; })) << count_qps();
+    exchange();
+    EXPECT_EQ(3u, counted("path_adds"));
+}
+
+TEST_F(elastic, peer_that_wants_more_paths_gets_them)
+{
+    start_with(of(1), of(4));
+    EXPECT_TRUE(until([&] { return count_qps() == control + 2 * 4; })) << count_qps();
+    exchange();
+    EXPECT_EQ(3u, counted("path_adds"));
+}
+
+TEST_F(elastic, side_without_failover_keeps_the_paths_of_the_handshake)
+{
+    start_with(of(4, {{"FAILOVER", "n"}}), of(1));
+    EXPECT_EQ(control + 4 + 1, count_qps());
+    exchange();
+    EXPECT_EQ(control + 4 + 1, count_qps());
+    EXPECT_EQ(0u, counted("path_adds"));
+}
+
+} /* namespace */
