@@ -54,6 +54,11 @@ uct "more than 2 GiB" -- large.get_of_3e9_bytes
 # Flows that take links by their labels
 uct "a slow link" --devices 2 --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 \
     -o LINKS=8 -o PATH_RATE=8000 -o PORT_RATE=1000000 -- 'slow_flow.*'
+for links in 1 4; do
+    uct "as many paths as links, $links" --devices 2 --mode timed -o CLOCK=virtual \
+        -o DELAY=2us -o JITTER=0 -o LINKS=$links -o PATH_RATE=8000 -o PORT_RATE=1000000 \
+        -- 'elastic_flow.*'
+done
 
 # Paths that fall silent, with that clock. Timers of sleepers go by the machine's
 uct "silent paths" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \

@@ -73,6 +73,10 @@
     _(DROP_REQUESTED, "the peer is requested to drop a path") \
     _(DROP_IGNORED, "a path is not dropped, since too few others are UP") \
     _(DROP_UNDONE, "the same, after the peer agreed: it is rebuilt") \
+    _(ELASTIC_TRIAL, "a path is added to find out whether it pays") \
+    _(ELASTIC_PAYS, "it does") \
+    _(ELASTIC_PAYS_NOT, "it does not") \
+    _(ELASTIC_IDLE, "a path is dropped since none is used") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \
     _(SLOW_AGAIN, "a path is slow again soon after it was moved") \

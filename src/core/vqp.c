@@ -4,6 +4,7 @@
 #include "core/failover/alive.h"
 #include "core/data/control.h"
 #include "core/data/lost.h"
+#include "core/failover/elastic.h"
 #include "core/failover/move.h"
 #include "core/failover/failover_int.h"
 #include "core/failover/replay.h"
@@ -64,6 +65,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->idle.due     = (config->probe == 0) ? UINT64_MAX : 0;
     vqp_silence_init(vqp);
     vqp_alive_init(vqp);
+    vqp_elastic_init(vqp);
     if (vqp->failover.is_on) {
         vqp_path_init(vqp, config);
     }
@@ -143,6 +145,7 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
 
     if (vqp_unlikely(vqp->tx.slow & VQP_TX_QUIET) && (batch->count > 0)) {
         vqp_silence_start(vqp);
+        vqp_elastic_start(vqp);
     }
 
     return batch->count;

@@ -80,7 +80,15 @@ typedef struct vqp_failover_config {
     uint64_t slow_first;  /* between two moves, of one path or of two; that of one path
                              doubles if it is slow again soon */
     uint64_t slow_max;
+    uint64_t elastic;     /* for which the rate of all paths is measured, to find out whether
+                             one more pays; 0: none is added for that */
 } vqp_failover_config_t;
+
+typedef enum {
+    VQP_ELASTIC_STEADY,
+    VQP_ELASTIC_ADDING, /* a path is being added */
+    VQP_ELASTIC_TRIAL   /* it is UP: does it pay? */
+} vqp_elastic_state_t;
 
 /** What vqp_connect() needs beside the sender's configuration. */
 typedef struct vqp_config {
@@ -186,6 +194,23 @@ typedef struct vqp {
         uint8_t  expedited;    /* and the next ping was moved forward */
         uint8_t  is_dead;      /* the vqp has failed because the peer is dead */
     } alive;                   /* see alive.h */
+    struct {
+        uint64_t due;          /* ns: next look; UINT64_MAX: none */
+        uint64_t looked;       /* ns: last look */
+        uint64_t confirmed;    /* bytes confirmed until then */
+        uint64_t full;         /* ns of the measurement */
+        uint64_t bytes;        /* confirmed in these */
+        uint64_t rate;         /* without the path on trial: bytes in 2^20 ns */
+        uint64_t next;         /* ns: no trial before */
+        uint64_t wait;         /* ns from the last of some trials until then */
+        uint8_t  state;        /* vqp_elastic_state_t */
+        uint8_t  was_full;     /* the paths were full at the last look */
+        uint8_t  used;         /* frags were confirmed since the last look for idle paths */
+        uint8_t  path;         /* on trial */
+        uint8_t  num;          /* paths that took frags before */
+        uint8_t  tries;        /* trials in a row that have failed */
+        uint8_t  wanted;       /* paths that have paid for themselves */
+    } elastic;                 /* see elastic.h */
     vqp_failover_config_t failover;
     vqp_stats_t  stats;
 } vqp_t;

@@ -14,6 +14,7 @@
 #define UCT_VQP_PATH_HOLD_MAX  (500ull * 1000 * 1000)
 #define UCT_VQP_SLOW_FIRST     (50ull * 1000 * 1000)
 #define UCT_VQP_SLOW_MAX       (60ull * 1000 * 1000 * 1000)
+#define UCT_VQP_ELASTIC        (2ull * 1000 * 1000)
 #define UCT_VQP_PATH_TIMEOUT   (2ull * 1000 * 1000) /* PATH_TIMEOUT=auto */
 
 /* Do both sides' parameters fit? Logs what does not. */
@@ -344,6 +345,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.failover.slow        = set->slow_path;
     config.failover.slow_first  = UCT_VQP_SLOW_FIRST;
     config.failover.slow_max    = UCT_VQP_SLOW_MAX;
+    config.failover.elastic     = (set->min_paths < num_paths) ? UCT_VQP_ELASTIC : 0;
     /* connections start on different paths */
     config.first_path     = vqp->number % num_connected;
     vqp_connect(&vqp->core, &config);

@@ -38,10 +38,10 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"MIN_PATHS", "auto",
      "Number of paths that an endpoint begins with, and always has, 1 to\n"
-     "UCX_VQP_NUM_PATHS. The others get a queue pair when they are needed: all\n"
-     "paths in use have failed, or an atomic needs a rail that none of them leads\n"
-     "to. They are not added for their bandwidth yet.\n"
-     "Experimental. Needs UCX_VQP_FAILOVER. auto: UCX_VQP_NUM_PATHS.",
+     "UCX_VQP_NUM_PATHS. Others are added, and dropped, while it is used: when\n"
+     "those in use are full and one more raises the bandwidth, when all have\n"
+     "failed, or when an atomic needs a rail that none of them leads to.\n"
+     "Experimental if it is less. Needs UCX_VQP_FAILOVER. auto: UCX_VQP_NUM_PATHS.",
      UCT_VQP_OPTION(min_paths), UCS_CONFIG_TYPE_ULUNITS},
 
     {"NOTIFY", "auto",

@@ -72,6 +72,7 @@ namespace sim {
     _(moves, "times that a path is moved to another flow") \
     _(first, "paths of the handshake, the others are added later; 0: all") \
     _(min_paths, "paths that a side wants at least") \
+    _(elastic, "ns of a measurement that shows whether a path pays; 0: none is tried") \
     _(adds, "times that a path is added") \
     _(drops, "times that a path is dropped") \
     _(stops, "times that all processes stand still for up to 10 s") \

@@ -200,6 +200,7 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.failover.slow        = owner.w.base.slow;
     cfg.failover.slow_first  = 10 * owner.w.base.slow;
     cfg.failover.slow_max    = 1000 * owner.w.base.slow;
+    cfg.failover.elastic     = owner.w.base.elastic;
     vqp_connect(&core, &cfg);
     sent->next_fsn = tx.fc.fsn_next;
     m_iov_ext.resize(vqp_tx_iov_ext_count(&tx, MAX_IOV));

@@ -40,6 +40,7 @@ world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
                    elastic.pick<uint64_t>({0, 0, 1, 2});
     base.adds    = elastic.pick<uint64_t>({0, 1, 10});
     base.drops   = elastic.pick<uint64_t>({0, 1, 10});
+    base.elastic   = elastic.pick<uint64_t>({0, 20000, 1000000});
     base.min_paths = elastic.pick<uint64_t>({1, 1, 1, 2});
     base.set(config);
     base.fit();

@@ -2,7 +2,7 @@
  * Endpoints that begin with fewer paths than they may have (UCX_VQP_MIN_PATHS), and get the
  * others when they need them.
  */
-#include "failover_fixture.h"
+#include "flow_fixture.h"
 
 namespace {
 
@@ -123,6 +123,49 @@ TEST_F(elastic, side_without_failover_keeps_the_paths_of_the_handshake)
     exchange();
     EXPECT_EQ(control + 4 + 1, count_qps());
     EXPECT_EQ(0u, counted("path_adds"));
+}
+
+/* A path is added where it pays, and no other one is left */
+class elastic_flow : public flow_fixture {
+protected:
+    static constexpr unsigned num_paths = 4;
+
+    /* Puts until trials have shown how many links there are */
+    void stream_over(unsigned want)
+    {
+        unsigned links_used = 0;
+
+        start({{"NUM_PATHS", std::to_string(num_paths)}, {"MIN_PATHS", "1"}});
+        prepare();
+        EXPECT_TRUE(stream([&] {
+            std::multiset<unsigned> all = links();
+
+            links_used = (unsigned)std::set<unsigned>(all.begin(), all.end()).size();
+            return links_used >= want;
+        }, 5));
+        EXPECT_FALSE(stream([] { return false; }, 0.2)); /* trials of the last ones */
+        std::multiset<unsigned> all = links();
+        EXPECT_LE(want, std::set<unsigned>(all.begin(), all.end()).size());
+        finish();
+        EXPECT_EQ(0u, stats_sum(stats.name, "replayed"));
+        EXPECT_EQ(0u, stats_sum(stats.name, "silences"));
+    }
+};
+
+TEST_F(elastic_flow, uses_all_links)
+{
+    stream_over(std::min(num_paths, (unsigned)atoi(getenv("VQP_FABRIC_LINKS"))));
+    EXPECT_LT(0u, stats_sum(stats.name, "path_adds"));
+}
+
+TEST_F(elastic_flow, ends_trials_on_a_link_that_is_full)
+{
+    if (atoi(getenv("VQP_FABRIC_LINKS")) > 1) {
+        GTEST_SKIP() << "is for a single link";
+    }
+    stream_over(1);
+    EXPECT_LT(0u, stats_sum(stats.name, "path_adds"));
+    EXPECT_EQ(stats_sum(stats.name, "path_adds"), stats_sum(stats.name, "path_drops"));
 }
 
 } /* namespace */

@@ -2,6 +2,7 @@
 #include "core/failover/failover_int.h"
 
 #include "core/failover/alive.h"
+#include "core/failover/elastic.h"
 #include "core/failover/end.h"
 #include "core/failover/move.h"
 #include "core/failover/replay.h"
@@ -265,7 +266,7 @@ static uint64_t vqp_path_outage_end(const vqp_t *vqp)
 
 uint64_t vqp_path_next_timeout(const vqp_t *vqp)
 {
-    uint64_t next = vqp_min(vqp->silence.due, vqp->alive.due);
+    uint64_t next = vqp_min(vqp_min(vqp->silence.due, vqp->alive.due), vqp->elastic.due);
     const vqp_failover_t *fo;
     uint32_t i;
 
@@ -400,6 +401,7 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
 
     vqp_path_skip_time(vqp, now);
     vqp_silence_look(vqp, now, is_drained);
+    vqp_elastic_look(vqp, now, is_drained);
     vqp_path_count_outage(vqp, now);
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         if (vqp->tx.paths.list[i].fo.state != VQP_PATH_UP) {

@@ -47,7 +47,7 @@ static void vqp_path_check_left(vqp_t *vqp, vqp_path_t *path)
     }
 }
 
-/* Would enough paths that this side wants to keep be UP without @a path? */
+/* Would as many paths as this side wants be UP without @a path? */
 static int vqp_has_enough_without(const vqp_t *vqp, const vqp_path_t *path)
 {
     unsigned count = 0;
@@ -60,7 +60,7 @@ static int vqp_has_enough_without(const vqp_t *vqp, const vqp_path_t *path)
                  !other->fo.unused;
     }
 
-    return count >= vqp->min_paths;
+    return count >= vqp->elastic.wanted;
 }
 
 int vqp_path_drop(vqp_t *vqp, vqp_path_t *path)

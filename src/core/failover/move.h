@@ -14,7 +14,7 @@
  * side in LEAVE uses its other paths.
  *
  * A path is dropped by a move after which no side rebuilds it: LEAVING has UNUSED, too. The
- * peer ignores that if it would have fewer than its min_paths. Both sides may want
+ * peer ignores that if it wants more than would be left. Both sides may want
  * different things at once. A path that only one of them has dropped is rebuilt by the
  * other one. A side that has requested a drop and has too few other paths by the time when
  * the peer agrees rebuilds the path, too. So a path is always left.
@@ -30,7 +30,7 @@ void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path);
 /**
  * Request the peer to drop the path. The peer need not do so.
  *
- * @return 1, or 0 if the path is not UP, or fewer than min_paths others are.
+ * @return 1, or 0 if the path is not UP, or too few others are.
  */
 int vqp_path_drop(vqp_t *vqp, vqp_path_t *path);
 

@@ -1,0 +1,244 @@
+/* The number of paths, see elastic.h. Pure: libc only. */
+#include "core/failover/elastic.h"
+
+#include "core/failover/move.h"
+
+#define VQP_ELASTIC_LOOKS 4u           /* in a measurement, at least */
+#define VQP_ELASTIC_GAIN  6ul          /* a path is kept if the rate of n others rises by more
+                                          than 1/6n: a sixth of a fair share */
+#define VQP_ELASTIC_TRIES 16u          /* flow labels that are tried one after the other... */
+#define VQP_ELASTIC_WAIT  1000000000ul /* ...until the next trial waits that long, ns... */
+#define VQP_ELASTIC_MAX   64000000000ul /* ...and twice as long each time, up to that */
+#define VQP_ELASTIC_IDLE  10000000000ul /* ns without a frag until a path is dropped */
+#define VQP_ELASTIC_DROPS 100000000ul  /* ns between two drops of idle paths */
+
+void vqp_elastic_init(vqp_t *vqp)
+{
+    vqp->elastic.due    = UINT64_MAX;
+    vqp->elastic.wait   = VQP_ELASTIC_WAIT;
+    vqp->elastic.wanted = vqp->min_paths;
+}
+
+/* ---- measuring ---- */
+
+static uint64_t vqp_elastic_confirmed(const vqp_t *vqp)
+{
+    uint64_t bytes = 0;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        bytes += vqp->tx.paths.list[i].stats.bytes - vqp->tx.paths.list[i].bytes;
+    }
+
+    return bytes;
+}
+
+/* Are the paths full? Operations wait for room, or each path has as much in flight as keeps
+ * it busy when there are several */
+static int vqp_elastic_is_full(const vqp_t *vqp)
+{
+    const vqp_path_t *path;
+    uint32_t i;
+
+    if ((vqp->tx.rma.post != vqp->tx.rma.tail) || (vqp->tx.am.post != vqp->tx.am.tail)) {
+        return 1;
+    }
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if (path->up && (path->bytes < vqp->tx.cfg.path_cap / 2)) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+static uint64_t vqp_elastic_step(const vqp_t *vqp)
+{
+    return vqp_max(vqp->failover.elastic / VQP_ELASTIC_LOOKS, 1ul);
+}
+
+static void vqp_elastic_restart(vqp_t *vqp)
+{
+    vqp->elastic.full = vqp->elastic.bytes = 0;
+}
+
+/* Count the time since the last look, and its bytes, if the paths were full. @return 1 if
+ * the measurement is complete */
+static int vqp_elastic_measure(vqp_t *vqp, uint64_t now, int is_drained)
+{
+    uint64_t confirmed = vqp_elastic_confirmed(vqp);
+    uint64_t elapsed   = now - vqp->elastic.looked;
+    int is_full        = vqp_elastic_is_full(vqp);
+
+    if (is_full && vqp->elastic.was_full && is_drained &&
+        (elapsed <= VQP_ELASTIC_LOOKS * vqp_elastic_step(vqp))) {
+        vqp->elastic.full  += elapsed;
+        vqp->elastic.bytes += confirmed - vqp->elastic.confirmed;
+    }
+
+    vqp->elastic.used     += confirmed != vqp->elastic.confirmed;
+    vqp->elastic.confirmed = confirmed;
+    vqp->elastic.looked    = now;
+    vqp->elastic.was_full  = (uint8_t)is_full;
+    return vqp->elastic.full >= vqp->failover.elastic;
+}
+
+/* Bytes in 2^20 ns */
+static uint64_t vqp_elastic_rate(const vqp_t *vqp)
+{
+    return (vqp->elastic.bytes << 20) / vqp_max(vqp->elastic.full, 1ul);
+}
+
+/* ---- trials ---- */
+
+static vqp_path_t *vqp_elastic_path(vqp_t *vqp)
+{
+    return &vqp->tx.paths.list[vqp->elastic.path];
+}
+
+static void vqp_elastic_go(vqp_t *vqp, vqp_elastic_state_t state)
+{
+    vqp->elastic.state = (uint8_t)state;
+    vqp_elastic_restart(vqp);
+}
+
+/* The path on trial is gone, or has not paid: when is the next trial? */
+static void vqp_elastic_failed(vqp_t *vqp, uint64_t now)
+{
+    if (++vqp->elastic.tries >= VQP_ELASTIC_TRIES) {
+        vqp->elastic.next  = now + vqp->elastic.wait;
+        vqp->elastic.wait  = vqp_min(2 * vqp->elastic.wait, VQP_ELASTIC_MAX);
+        vqp->elastic.tries = VQP_ELASTIC_TRIES - 1; /* one at a time from now on */
+    }
+    vqp_elastic_go(vqp, VQP_ELASTIC_STEADY);
+}
+
+static void vqp_elastic_begin(vqp_t *vqp)
+{
+    uint64_t rate = vqp_elastic_rate(vqp);
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        if (vqp_path_add(vqp, &vqp->tx.paths.list[i])) {
+            vqp_cover(ELASTIC_TRIAL);
+            vqp->elastic.path = (uint8_t)i;
+            vqp->elastic.rate = rate;
+            vqp->elastic.num  = vqp->tx.paths.usable;
+            vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
+            return;
+        }
+    }
+}
+
+static void vqp_elastic_judge(vqp_t *vqp, uint64_t now)
+{
+    uint64_t gain = VQP_ELASTIC_GAIN * vqp->elastic.num;
+
+    if (gain * vqp_elastic_rate(vqp) > (gain + 1) * vqp->elastic.rate) {
+        vqp_cover(ELASTIC_PAYS);
+        vqp->elastic.wanted = vqp_max(vqp->elastic.wanted,
+                                      (uint8_t)(vqp->elastic.num + 1));
+        vqp->elastic.tries  = 0;
+        vqp->elastic.wait   = VQP_ELASTIC_WAIT;
+        vqp_elastic_go(vqp, VQP_ELASTIC_STEADY);
+        return;
+    }
+
+    vqp_cover(ELASTIC_PAYS_NOT);
+    (void)vqp_path_drop(vqp, vqp_elastic_path(vqp));
+    vqp_elastic_failed(vqp, now);
+}
+
+/* ---- looks ---- */
+
+/* Was no path used for long? Then request to drop one path after the other, once each: the
+ * peer may need them */
+static void vqp_elastic_idle(vqp_t *vqp, uint64_t now)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    if (vqp->elastic.used) {
+        vqp->elastic.used = 0;
+        vqp->elastic.due  = now + VQP_ELASTIC_IDLE;
+        return;
+    }
+
+    vqp->elastic.due    = UINT64_MAX;
+    vqp->elastic.wanted = vqp->min_paths;
+    for (i = vqp->tx.paths.count; i > 0; --i) {
+        path = &vqp->tx.paths.list[i - 1];
+        if (!path->fo.unused && vqp_path_drop(vqp, path)) {
+            vqp_cover(ELASTIC_IDLE);
+            vqp->elastic.due = now + VQP_ELASTIC_DROPS;
+            return;
+        }
+    }
+}
+
+/* There is traffic after a time without: what was requested then is no wish any more */
+static void vqp_elastic_keep(vqp_t *vqp)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path             = &vqp->tx.paths.list[i];
+        path->fo.unused &= path->fo.state != VQP_PATH_UP;
+    }
+}
+
+static void vqp_elastic_steady(vqp_t *vqp, uint64_t now, int is_measured)
+{
+    if (!vqp->tx.paths.settled) { /* failures change the rate */
+        vqp_elastic_restart(vqp);
+    } else if (is_measured && (now >= vqp->elastic.next) && vqp->tx.paths.has_off) {
+        vqp_elastic_begin(vqp);
+    } else if (is_measured) {
+        vqp_elastic_restart(vqp);
+    }
+}
+
+void vqp_elastic_look(vqp_t *vqp, uint64_t now, int is_drained)
+{
+    int is_measured;
+    int is_up;
+
+    if (now < vqp->elastic.due) {
+        return;
+    }
+
+    if (vqp->tx.slow & VQP_TX_QUIET) {
+        vqp_elastic_idle(vqp, now);
+        return;
+    }
+
+    if (!vqp->elastic.used) {
+        vqp_elastic_keep(vqp);
+    }
+    is_measured      = vqp_elastic_measure(vqp, now, is_drained);
+    vqp->elastic.due = now + vqp_elastic_step(vqp);
+    is_up            = vqp_elastic_path(vqp)->fo.state == VQP_PATH_UP;
+    switch (vqp->elastic.state) {
+    case VQP_ELASTIC_ADDING:
+        if (is_up) {
+            vqp_elastic_go(vqp, VQP_ELASTIC_TRIAL);
+            vqp->elastic.was_full = 0; /* the next interval does not count */
+        } else if (vqp_path_is_off(vqp_elastic_path(vqp))) {
+            vqp_elastic_failed(vqp, now);
+        }
+        break;
+    case VQP_ELASTIC_TRIAL:
+        if (!is_up) {
+            vqp_elastic_failed(vqp, now);
+        } else if (is_measured) {
+            vqp_elastic_judge(vqp, now);
+        }
+        break;
+    default:
+        vqp_elastic_steady(vqp, now, is_measured);
+        break;
+    }
+}

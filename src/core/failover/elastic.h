@@ -1,0 +1,42 @@
+/*
+ * How many paths an endpoint uses: a trial shows whether one more pays. Part of the
+ * failover; all times in ns. Pure: libc only.
+ *
+ * While the paths are full, the rate of all of them together is measured. A path is added
+ * then. It is kept if the rate has risen: there is another link, or another
+ * resource for each queue pair. If not, its flow shares a link with another one. It is dropped,
+ * and added again with another flow label a few times; after that at growing intervals.
+ * Paths that are not used for long are dropped.
+ *
+ *     STEADY    measure; add a path if a trial is due
+ *     ADDING    the path is not UP yet
+ *     TRIAL     it is UP: measure, and keep or drop it
+ *
+ * Each side judges what it sends. It drops paths beyond the number that has paid for itself,
+ * and agrees to drop those; so a path stays while one side needs it.
+ */
+#ifndef VQP_CORE_FAILOVER_ELASTIC_H
+#define VQP_CORE_FAILOVER_ELASTIC_H
+
+#include "core/vqp_def.h"
+
+/** Initialize for a vqp without frags in flight: no look is due. */
+void vqp_elastic_init(vqp_t *vqp);
+
+/** The first frag was posted while none was in flight: look from now on, if the rule is on. */
+static inline void vqp_elastic_start(vqp_t *vqp)
+{
+    if (vqp->failover.elastic != 0) {
+        vqp->elastic.due = 0;
+    }
+}
+
+/**
+ * Look at the paths if a look is due: measure, and add or drop a path.
+ *
+ * @param [in] is_drained  All completions that had arrived were handled. If not, the time
+ *                         since the last look does not count.
+ */
+void vqp_elastic_look(vqp_t *vqp, uint64_t now, int is_drained);
+
+#endif

@@ -1,0 +1,214 @@
+/* How many paths an endpoint uses: elastic.h. The links are the test's. */
+#include "failkit.h"
+
+extern "C" {
+#include "core/failover/elastic.h"
+}
+
+namespace {
+
+class elastic : public failkit {
+protected:
+    static constexpr uint64_t MS = 1000000, PERIOD = 2 * MS, STEP = PERIOD / 4;
+    static constexpr unsigned LEAVING = VQP_WIRE_FLAG_LEAVING,
+                              UNUSED = VQP_WIRE_FLAG_UNUSED;
+
+    elastic() {
+        m_num_connected    = 1;
+        m_now              = 100 * MS;
+        m_failover.elastic = PERIOD;
+        m_failover.outage  = 5000 * MS;
+        m_failover.silence = 1000 * MS; /* its looks find the time without traffic */
+        m_cfg.path_cap     = 4096;
+    }
+
+    /* Puts that wait while each path confirms what its link carries in that time, which
+     * the test gives as frags of 1 KiB for each step and path */
+    void load(uint64_t time, const std::vector<unsigned> &frags) {
+        for (uint64_t end = m_now + time; m_now < end; ) {
+            for (unsigned i = 0; i < frags.size(); ++i) {
+                for (unsigned n = 0; n < frags[i]; ++n) {
+                    fill();
+                    if (vqp_path_outstanding(&m_paths[i]) > 0) {
+                        vqp_on_send(&m_vqp, &m_paths[i], m_paths[i].head);
+                        (void)done();
+                    }
+                }
+            }
+            m_now += STEP;
+            fill();
+            timer();
+        }
+    }
+
+    /* The same until a path is to be added */
+    bool try_path(unsigned i, const std::vector<unsigned> &frags) {
+        for (unsigned n = 0; n < 20; ++n) {
+            load(STEP, frags);
+            if (event(VQP_EVENT_PATH_REBUILD, i)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    void fill() {
+        while (rma(VQP_KIND_PUT, 1024)) {
+        }
+        (void)next();
+    }
+
+    void drain_all() {
+        for (unsigned round = 0; round < 100; ++round) {
+            for (unsigned i = 0; i < m_paths.size(); ++i) {
+                if (vqp_path_outstanding(&m_paths[i]) > 0) {
+                    confirm_all(i);
+                }
+            }
+            (void)done();
+            (void)next();
+        }
+    }
+
+    /* A path is added, and comes up */
+    void come_up(unsigned i, const std::vector<unsigned> &frags) {
+        ASSERT_TRUE(try_path(i, frags)) << i;
+        m_paths[i].peer_rail = 0;
+        reach_probe(i);
+        (void)next();
+        confirm_all(i);
+        (void)next();
+        ASSERT_EQ(VQP_PATH_UP, state(i));
+    }
+
+    bool is_trial(unsigned i) { return event(VQP_EVENT_PATH_REBUILD, i); }
+
+    bool is_dropped(unsigned i) {
+        return (m_paths[i].fo.unused != 0) && (m_paths[i].fo.mover != VQP_MOVER_NONE);
+    }
+};
+
+TEST_F(elastic, no_path_is_added_while_the_first_one_is_not_full) {
+    open(4);
+    for (unsigned i = 0; i < 100; ++i) {
+        EXPECT_TRUE(rma(VQP_KIND_PUT, 64));
+        (void)next();
+        m_now += STEP;
+        timer();
+        confirm_all(0);
+        (void)done();
+    }
+    EXPECT_FALSE(is_trial(1));
+}
+
+TEST_F(elastic, no_path_is_added_without_the_rule) {
+    m_failover.elastic = 0;
+    open(4);
+    load(20 * MS, {2});
+    EXPECT_FALSE(is_trial(1));
+}
+
+TEST_F(elastic, path_that_raises_the_rate_is_kept) {
+    open(4);
+    come_up(1, {2});
+    load(4 * MS, {2, 2});
+    EXPECT_EQ(2u, m_vqp.elastic.wanted);
+    EXPECT_FALSE(is_dropped(1));
+    come_up(2, {2, 2});
+    load(4 * MS, {2, 2, 2});
+    EXPECT_EQ(3u, m_vqp.elastic.wanted);
+}
+
+TEST_F(elastic, path_that_shares_a_link_is_dropped_and_tried_again) {
+    open(2);
+    come_up(1, {4});
+    load(4 * MS, {2, 2});
+    EXPECT_EQ(1u, m_vqp.elastic.wanted);
+    EXPECT_TRUE(is_dropped(1));
+    EXPECT_EQ(LEAVING | UNUSED, next_message(1).flags);
+}
+
+TEST_F(elastic, small_gain_of_an_unequal_link_counts) {
+    open(2);
+    come_up(1, {8});
+    load(4 * MS, {8, 2});
+    EXPECT_EQ(2u, m_vqp.elastic.wanted);
+}
+
+TEST_F(elastic, path_that_the_peer_refuses_is_tried_later) {
+    open(2);
+    for (unsigned i = 0; (i < 100) && (m_vqp.elastic.next == 0); ++i) {
+        EXPECT_TRUE(try_path(1, {4})) << i;
+        vqp_path_rebuilt(&m_vqp, &path(1), 0, 0); /* as well: this side can not */
+        load(STEP, {4});
+    }
+    EXPECT_GT(m_vqp.elastic.next, m_now + 900 * MS);
+    load(10 * MS, {4});
+    EXPECT_FALSE(is_trial(1));
+    m_now = m_vqp.elastic.next;
+    EXPECT_TRUE(try_path(1, {4}));
+    vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+    load(1 * MS, {4});
+    EXPECT_GT(m_vqp.elastic.next, m_now + 1900 * MS); /* and later each time */
+}
+
+TEST_F(elastic, path_on_trial_that_fails_ends_the_trial) {
+    open(2);
+    come_up(1, {4});
+    load(STEP, {2, 2});
+    ASSERT_EQ(VQP_ELASTIC_TRIAL, m_vqp.elastic.state);
+    vqp_path_down(&m_vqp, &path(1), VQP_ERR_TIMEOUT);
+    load(1 * MS, {4});
+    EXPECT_EQ(VQP_ELASTIC_STEADY, m_vqp.elastic.state);
+    EXPECT_EQ(1u, m_vqp.elastic.wanted);
+}
+
+TEST_F(elastic, nothing_is_measured_while_completions_wait) {
+    open(2);
+    for (unsigned i = 0; i < 40; ++i) {
+        fill();
+        m_now += STEP;
+        vqp_on_time(&m_vqp, m_now, 0);
+    }
+    EXPECT_FALSE(is_trial(1));
+}
+
+TEST_F(elastic, paths_that_are_not_used_for_long_are_dropped_once_each) {
+    m_num_connected = 3;
+    open(3);
+    m_vqp.elastic.wanted = 3;
+    load(4 * MS, {2, 2, 2});
+    drain_all();
+    for (unsigned i = 0; i < 100; ++i) { /* it is quiet */
+        m_now += 10 * MS;
+        timer();
+    }
+    EXPECT_FALSE(is_dropped(2));
+    m_now += 10000 * MS;
+    timer();
+    EXPECT_TRUE(is_dropped(2));
+    EXPECT_FALSE(is_dropped(1));
+    EXPECT_EQ(1u, m_vqp.elastic.wanted);
+    m_now += 100 * MS;
+    timer();
+    EXPECT_TRUE(is_dropped(1));
+    EXPECT_FALSE(is_dropped(0)); /* the last one */
+    m_now += 100 * MS;
+    timer();
+    EXPECT_EQ(UINT64_MAX, m_vqp.elastic.due);
+    load(4 * MS, {2, 2, 2}); /* the peer has not agreed */
+    EXPECT_FALSE(path(1).fo.unused);
+}
+
+TEST_F(elastic, path_that_pays_here_is_not_dropped_for_the_peer) {
+    m_num_connected = 2;
+    open(2);
+    m_vqp.elastic.wanted = 2;
+    hear_down(LEAVING | UNUSED, 0, 1);
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+    m_vqp.elastic.wanted = 1;
+    hear_down(LEAVING | UNUSED, 0, 1);
+    EXPECT_EQ(VQP_PATH_LEAVE, state(1));
+}
+
+} /* namespace */
