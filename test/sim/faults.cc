@@ -171,23 +171,7 @@ void world::move_path()
 }
 
 /* A path is added or dropped, as if the load had changed */
-void world::add_path()
-{
-    vqp *v = random_vqp(elastic);
-
-    if ((v == nullptr) || !v->is_connected()) {
-        return;
-    }
-
-    unsigned path = (unsigned)elastic.below(v->core.tx.paths.count);
-
-    if (vqp_path_add(&v->core, &v->paths[path])) {
-        trace("%s: path %u is to be added", v->name().c_str(), path);
-        v->schedule();
-    }
-}
-
-void world::drop_path()
+void world::change_path(bool is_add)
 {
     vqp *v = random_vqp(elastic);
 
@@ -195,10 +179,11 @@ void world::drop_path()
         return;
     }
 
-    unsigned path = (unsigned)elastic.below(v->core.tx.paths.count);
+    vqp_path_t &path = v->paths[elastic.below(v->core.tx.paths.count)];
 
-    if (vqp_path_drop(&v->core, &v->paths[path])) {
-        trace("%s: path %u is to be dropped", v->name().c_str(), path);
+    if (is_add ? vqp_path_add(&v->core, &path) : vqp_path_drop(&v->core, &path)) {
+        trace("%s: path %u is to be %s", v->name().c_str(), path.index,
+              is_add ? "added" : "dropped");
         v->schedule();
     }
 }
@@ -243,13 +228,8 @@ void world::disturb(uint64_t which)
         return;
     }
 
-    if (which == ADD) {
-        add_path();
-        return;
-    }
-
-    if (which == DROP) {
-        drop_path();
+    if ((which == ADD) || (which == DROP)) {
+        change_path(which == ADD);
         return;
     }
 

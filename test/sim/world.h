@@ -130,9 +130,8 @@ private:
     vqp *random_vqp(rng &random);
     void move_path();
     void narrow_path();
-    void add_path();
+    void change_path(bool is_add);
     void check_paths(vqp &v, vqp &peer);
-    void drop_path();
     void send_byzantine(vqp &v);
     void unpark(uint32_t vqp_id, unsigned path);
     void calm_down();

@@ -36,12 +36,7 @@ protected:
             ++received;
             return UCS_OK;
         });
-        for (node *each : {a.get(), b.get()}) {
-            each->on_am(settle_id, [this](const char *, size_t) {
-                ++settled;
-                return UCS_OK;
-            });
-        }
+        listen();
         ab     = std::make_unique<endpoint>(*a, *b);
         source = std::make_unique<memory>(*a, size);
         target = std::make_unique<memory>(*b, size);

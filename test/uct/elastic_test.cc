@@ -32,10 +32,7 @@ protected:
         config["STATS_FILE"] = stats.name;
         a      = std::make_unique<node>("bond0", config);
         b      = std::make_unique<node>("bond0", peers);
-        b->on_am(settle_id, [this](const char *, size_t) {
-            ++settled;
-            return UCS_OK;
-        });
+        listen();
         ab     = std::make_unique<endpoint>(*a, *b);
         source = std::make_unique<memory>(*a, size);
         target = std::make_unique<memory>(*b, size);

@@ -597,13 +597,18 @@ void uct_test::open(const options &config)
 {
     a  = std::make_unique<node>(0, config);
     b  = std::make_unique<node>(1, config);
+    listen();
+    ab = std::make_unique<endpoint>(*a, *b);
+}
+
+void uct_test::listen()
+{
     for (node *each : {a.get(), b.get()}) {
         each->on_am(settle_id, [this](const char *, size_t) {
             ++settled;
             return UCS_OK;
         });
     }
-    ab = std::make_unique<endpoint>(*a, *b);
 }
 
 void uct_test::connect_back()

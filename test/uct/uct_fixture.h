@@ -301,6 +301,9 @@ protected:
     void open(const options &config = {});
     void connect_back(); /* b to a */
 
+    /* Both take the messages of settle() */
+    void listen();
+
     /* Wait until a message has come through and is acknowledged */
     void settle();
 

@@ -143,7 +143,6 @@ typedef enum {
 #define VQP_WIRE_FLAG_SILENT       0x200
 /* PATH_DOWN, with SILENT: the question of this number is withdrawn */
 #define VQP_WIRE_FLAG_WITHDRAWN    0x400
-
 /* PATH_DOWN: the sender does not rebuild the path. With LEAVING: it wants to use the path
  * no more. With DRAINED, to a receiver that adds the path: it refuses */
 #define VQP_WIRE_FLAG_UNUSED       0x800
@@ -153,9 +152,9 @@ typedef enum {
  * frags. If it does not call progress, later messages may arrive first: a missing
  * immediate does not show that a path has failed.
  * FAILOVER: the sender gives up single paths, and rebuilds them.
- * ELASTIC: the sender adds paths, up to max_paths, and drops them.
  * COUNTS: each device of the sender counts what it executes: a path may be given up
- * although it is unknown whether it works */
+ * although it is unknown whether it works.
+ * ELASTIC: the sender adds paths, up to max_paths, and drops them */
 #define VQP_WIRE_FEATURE_SPRAY     0x1u
 #define VQP_WIRE_FEATURE_FAILOVER  0x2u
 #define VQP_WIRE_FEATURE_COUNTS    0x4u

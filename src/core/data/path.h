@@ -240,10 +240,16 @@ static inline int vqp_path_has_replay(const vqp_path_t *path)
     return path->fo.replay != path->fo.replay_end;
 }
 
-/** Is the path off: without a queue pair, until either side adds it? See add.h. */
+/** Is the path off: without a queue pair, until either side adds it? See failover.h. */
 static inline int vqp_path_is_off(const vqp_path_t *path)
 {
     return (path->fo.state == VQP_PATH_DOWN) && path->fo.unused;
+}
+
+/** Is it neither about to go down nor to come up? */
+static inline int vqp_path_is_settled(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_UP) || vqp_path_is_off(path);
 }
 
 /** Does its state end by what progress does? That of the others ends by events, messages

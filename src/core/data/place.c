@@ -233,7 +233,7 @@ void vqp_tx_link_paths(vqp_tx_t *tx)
         path->up           = (path->fo.state == VQP_PATH_UP) && !path->fo.parked &&
                              !vqp_path_has_replay(path);
         tx->paths.has_off |= vqp_path_is_off(path);
-        tx->paths.settled &= (path->fo.state == VQP_PATH_UP) || vqp_path_is_off(path);
+        tx->paths.settled &= vqp_path_is_settled(path);
     }
     vqp_tx_set_shares(tx);
 

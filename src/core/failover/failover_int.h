@@ -70,9 +70,6 @@ void vqp_path_nop_idle(vqp_t *vqp);
  *  the peer has the local count too. May fail the vqp. */
 void vqp_path_agree(vqp_t *vqp, vqp_path_t *path);
 
-/** May the peer's end of the path be on its rail @a rail? It stays on the first one. */
-int vqp_path_fits_rail(const vqp_t *vqp, vqp_path_t *path, unsigned rail);
-
 /** Enter PROBE once both sides are connected. */
 void vqp_path_go_probe(vqp_t *vqp, vqp_path_t *path);
 

@@ -143,6 +143,17 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
     vqp_path_answer(vqp, path, msg);
 }
 
+/* The peer's end of the path stays on the rail that it is first on. @return 0 if it can not
+ * be on @a rail */
+static int vqp_path_take_rail(const vqp_t *vqp, vqp_path_t *path, unsigned rail)
+{
+    if ((path->peer_rail == VQP_RAIL_NONE) && (rail < vqp->peer_rails)) {
+        path->peer_rail = (uint8_t)rail;
+    }
+
+    return path->peer_rail == rail;
+}
+
 static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
                            const vqp_path_msg_t *msg)
 {
@@ -164,7 +175,7 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
     }
 
     if (!fo->peer_is_up) {
-        if (!vqp_path_fits_rail(vqp, path, msg->up.rail)) {
+        if (!vqp_path_take_rail(vqp, path, msg->up.rail)) {
             return;
         }
         fo->peer_is_up = 1;
@@ -267,7 +278,7 @@ static uint64_t vqp_path_outage_end(const vqp_t *vqp)
 uint64_t vqp_path_next_timeout(const vqp_t *vqp)
 {
     uint64_t next = vqp_min(vqp_min(vqp->silence.due, vqp->alive.due), vqp->elastic.due);
-    const vqp_failover_t *fo;
+    const vqp_path_t *path;
     uint32_t i;
 
     if (!vqp->failover.is_on || !vqp_is_connected(vqp) || vqp_is_failed(vqp) ||
@@ -280,9 +291,9 @@ uint64_t vqp_path_next_timeout(const vqp_t *vqp)
     }
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        fo = &vqp->tx.paths.list[i].fo;
-        if ((fo->state != VQP_PATH_UP) && !vqp_path_is_off(&vqp->tx.paths.list[i])) {
-            next = vqp_min(next, fo->due);
+        path = &vqp->tx.paths.list[i];
+        if (!vqp_path_is_settled(path)) {
+            next = vqp_min(next, path->fo.due);
         }
     }
 
@@ -319,10 +330,6 @@ static void vqp_path_hold(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 {
     vqp_failover_t *fo = &path->fo;
-
-    if (vqp_path_is_off(path)) {
-        return;
-    }
 
     if (fo->state == VQP_PATH_DOWN) {
         if (fo->due == 0) {
@@ -404,7 +411,7 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
     vqp_elastic_look(vqp, now, is_drained);
     vqp_path_count_outage(vqp, now);
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        if (vqp->tx.paths.list[i].fo.state != VQP_PATH_UP) {
+        if (!vqp_path_is_settled(&vqp->tx.paths.list[i])) {
             vqp_path_on_timer(vqp, &vqp->tx.paths.list[i], now);
         }
     }

@@ -210,12 +210,3 @@ void vqp_paths_turn_on(vqp_t *vqp)
 
     vqp_tx_link_paths(&vqp->tx);
 }
-
-int vqp_path_fits_rail(const vqp_t *vqp, vqp_path_t *path, unsigned rail)
-{
-    if ((path->peer_rail == VQP_RAIL_NONE) && (rail < vqp->peer_rails)) {
-        path->peer_rail = (uint8_t)rail;
-    }
-
-    return path->peer_rail == rail;
-}
