@@ -152,6 +152,13 @@ TEST_F(elastic, path_that_the_peer_refuses_is_tried_later) {
     EXPECT_GT(m_vqp.elastic.next, m_now + 1900 * MS); /* and later each time */
 }
 
+TEST_F(elastic, path_that_can_not_be_added_keeps_no_other_from_being_tried) {
+    open(3);
+    ASSERT_TRUE(try_path(1, {4}));
+    vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+    EXPECT_TRUE(try_path(2, {4}));
+}
+
 TEST_F(elastic, path_on_trial_that_fails_ends_the_trial) {
     open(2);
     come_up(1, {4});
@@ -198,6 +205,24 @@ TEST_F(elastic, paths_that_are_not_used_for_long_are_dropped_once_each) {
     EXPECT_EQ(UINT64_MAX, m_vqp.elastic.due);
     load(4 * MS, {2, 2, 2}); /* the peer has not agreed */
     EXPECT_FALSE(path(1).fo.unused);
+}
+
+TEST_F(elastic, path_that_was_used_until_now_is_not_dropped) {
+    for (unsigned looks : {255, 256, 257}) {
+        m_num_connected = 2;
+        m_now           = 100 * MS;
+        open(2);
+        m_vqp.elastic.wanted = 2;
+        load(looks * STEP, {2, 2});
+        drain_all();
+        while (!(m_tx.slow & VQP_TX_QUIET)) {
+            m_now += 10 * MS;
+            timer();
+        }
+        m_now += 10 * MS;
+        timer();
+        EXPECT_FALSE(is_dropped(1)) << looks;
+    }
 }
 
 TEST_F(elastic, path_that_pays_here_is_not_dropped_for_the_peer) {

@@ -78,7 +78,7 @@ static int vqp_elastic_measure(vqp_t *vqp, uint64_t now, int is_drained)
         vqp->elastic.bytes += confirmed - vqp->elastic.confirmed;
     }
 
-    vqp->elastic.used     += confirmed != vqp->elastic.confirmed;
+    vqp->elastic.used     |= confirmed != vqp->elastic.confirmed;
     vqp->elastic.confirmed = confirmed;
     vqp->elastic.looked    = now;
     vqp->elastic.was_full  = (uint8_t)is_full;
@@ -115,16 +115,18 @@ static void vqp_elastic_failed(vqp_t *vqp, uint64_t now)
     vqp_elastic_go(vqp, VQP_ELASTIC_STEADY);
 }
 
+/* Try the paths in turn: that of the last trial may be on a rail that does not work */
 static void vqp_elastic_begin(vqp_t *vqp)
 {
-    uint64_t rate = vqp_elastic_rate(vqp);
+    uint32_t path = vqp->elastic.path;
     uint32_t i;
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        if (vqp_path_add(vqp, &vqp->tx.paths.list[i])) {
+        path = (path + 1 == vqp->tx.paths.count) ? 0 : path + 1;
+        if (vqp_path_add(vqp, &vqp->tx.paths.list[path])) {
             vqp_cover(ELASTIC_TRIAL);
-            vqp->elastic.path = (uint8_t)i;
-            vqp->elastic.rate = rate;
+            vqp->elastic.path = (uint8_t)path;
+            vqp->elastic.rate = vqp_elastic_rate(vqp);
             vqp->elastic.num  = vqp->tx.paths.usable;
             vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
             return;

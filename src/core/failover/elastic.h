@@ -4,9 +4,9 @@
  *
  * While the paths are full, the rate of all of them together is measured. A path is added
  * then. It is kept if the rate has risen: there is another link, or another
- * resource for each queue pair. If not, its flow shares a link with another one. It is dropped,
- * and added again with another flow label a few times; after that at growing intervals.
- * Paths that are not used for long are dropped.
+ * resource for each queue pair. If not, its flow shares a link with another one: it is
+ * dropped, and the next path is tried, with another flow label; after some tries at growing
+ * intervals. Paths that are not used for long are dropped.
  *
  *     STEADY    measure; add a path if a trial is due
  *     ADDING    the path is not UP yet
