@@ -71,13 +71,15 @@
     _(ADD_REFUSES, "the same, when the peer adds it") \
     _(ADD_REFUSED, "the peer does not add a path") \
     _(DROP_REQUESTED, "the peer is requested to drop a path") \
-    _(DROP_IGNORED, "a path is not dropped, since too few others are UP") \
+    _(DROP_IGNORED, "a path is not dropped: too few others are UP, or one is on trial") \
     _(DROP_UNDONE, "the same, after the peer agreed: it is rebuilt") \
     _(ELASTIC_TRIAL, "a path is added to find out whether it pays") \
     _(ELASTIC_PAYS, "it does") \
     _(ELASTIC_PAYS_NOT, "it does not") \
+    _(ELASTIC_VOID, "another path fails during the trial") \
     _(ELASTIC_IDLE, "a path is dropped since none is used") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
+    _(PATH_WAS_ASKED, "the peer has asked for a move before the path was UP here") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \
     _(SLOW_AGAIN, "a path is slow again soon after it was moved") \
     _(SILENCE_RESULT, "a path is not given up for its silence: a result is under way") \

@@ -198,6 +198,8 @@ typedef struct vqp {
         uint64_t due;          /* ns: next look; UINT64_MAX: none */
         uint64_t looked;       /* ns: last look */
         uint64_t confirmed;    /* bytes confirmed until then */
+        uint64_t frags;        /* of operations, posted until then */
+        uint64_t used;         /* ns: the look that has found the last one; 0: no look yet */
         uint64_t full;         /* ns of the measurement */
         uint64_t bytes;        /* confirmed in these */
         uint64_t rate;         /* without the path on trial: bytes in 2^20 ns */
@@ -205,7 +207,7 @@ typedef struct vqp {
         uint64_t wait;         /* ns from the last of some trials until then */
         uint8_t  state;        /* vqp_elastic_state_t */
         uint8_t  was_full;     /* the paths were full at the last look */
-        uint8_t  used;         /* frags were confirmed since the last look for idle paths */
+        uint8_t  requested;    /* to drop paths, as none was used */
         uint8_t  path;         /* on trial */
         uint8_t  num;          /* paths that took frags before */
         uint8_t  tries;        /* trials in a row that have failed */

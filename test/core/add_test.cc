@@ -268,6 +268,22 @@ TEST_F(add, path_that_was_dropped_is_added_by_the_peer) {
     EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT, 1));
 }
 
+/* The peer, where it is UP first, asks once */
+TEST_F(add, path_that_is_to_be_dropped_before_it_is_up_is_dropped_then) {
+    open();
+    hear_down(LEAVING | UNUSED, 0, 1);
+    leave();
+    hear_up(0, 1, 1);
+    reach_probe(1);
+    (void)next();
+    hear_down(LEAVING | UNUSED, 1, 1);
+    EXPECT_EQ(VQP_PATH_PROBE, state(1));
+    confirm_all(1);
+    (void)next();
+    EXPECT_EQ(VQP_PATH_LEAVE, state(1));
+    EXPECT_TRUE(path(1).fo.unused);
+}
+
 TEST_F(add, last_path_is_not_dropped) {
     open_one();
     EXPECT_EQ(0, vqp_path_drop(&m_vqp, &path()));

@@ -3,6 +3,7 @@
 
 extern "C" {
 #include "core/failover/elastic.h"
+#include "core/failover/failover_int.h"
 }
 
 namespace {
@@ -68,6 +69,15 @@ protected:
             (void)done();
             (void)next();
         }
+    }
+
+    void pass_until_quiet() {
+        while (!(m_tx.slow & VQP_TX_QUIET)) {
+            m_now += 10 * MS;
+            timer();
+        }
+        m_now += 10 * MS;
+        timer();
     }
 
     /* A path is added, and comes up */
@@ -215,14 +225,42 @@ TEST_F(elastic, path_that_was_used_until_now_is_not_dropped) {
         m_vqp.elastic.wanted = 2;
         load(looks * STEP, {2, 2});
         drain_all();
-        while (!(m_tx.slow & VQP_TX_QUIET)) {
-            m_now += 10 * MS;
-            timer();
-        }
-        m_now += 10 * MS;
-        timer();
+        pass_until_quiet();
         EXPECT_FALSE(is_dropped(1)) << looks;
     }
+}
+
+TEST_F(elastic, bursts_between_two_looks_are_use) {
+    m_num_connected = 2;
+    open(2);
+    m_vqp.elastic.wanted = 2;
+    for (unsigned burst = 0; burst < 100; ++burst) {
+        ASSERT_TRUE(rma(VQP_KIND_PUT, 64));
+        (void)next();
+        drain_all(); /* before the first look */
+        pass_until_quiet();
+        m_now += 1000 * MS;
+        timer();
+        ASSERT_FALSE(is_dropped(0) || is_dropped(1)) << burst;
+    }
+    EXPECT_EQ(2u, m_vqp.elastic.wanted);
+}
+
+TEST_F(elastic, frags_without_an_operation_are_no_use) {
+    m_num_connected = 2;
+    open(2);
+    for (unsigned i = 0; i < 100; ++i) { /* the peer's path on trial comes and goes */
+        vqp_path_nop_idle(&m_vqp);
+        (void)next();
+        m_now += STEP / 2;
+        timer();
+        drain_all();
+        pass_until_quiet();
+        ASSERT_FALSE(is_dropped(0) || is_dropped(1)) << i;
+    }
+    m_now += 10000 * MS;
+    timer();
+    EXPECT_TRUE(is_dropped(1));
 }
 
 TEST_F(elastic, path_that_pays_here_is_not_dropped_for_the_peer) {
@@ -234,6 +272,30 @@ TEST_F(elastic, path_that_pays_here_is_not_dropped_for_the_peer) {
     m_vqp.elastic.wanted = 1;
     hear_down(LEAVING | UNUSED, 0, 1);
     EXPECT_EQ(VQP_PATH_LEAVE, state(1));
+}
+
+TEST_F(elastic, path_is_not_dropped_for_the_peer_during_a_trial) {
+    m_num_connected = 2;
+    open(3);
+    m_vqp.elastic.wanted = 2;
+    come_up(2, {2, 2});
+    hear_down(LEAVING | UNUSED, 0, 1);
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+    load(4 * MS, {2, 2, 0});
+    EXPECT_TRUE(is_dropped(2));
+    EXPECT_FALSE(is_dropped(1));
+}
+
+TEST_F(elastic, trial_during_which_another_path_fails_shows_nothing) {
+    m_num_connected = 2;
+    open(3);
+    m_vqp.elastic.wanted = 2;
+    come_up(2, {2, 2});
+    vqp_path_down(&m_vqp, &path(1), VQP_ERR_TIMEOUT);
+    load(4 * MS, {2, 0, 2});
+    EXPECT_EQ(2u, m_vqp.elastic.wanted);
+    EXPECT_EQ(0u, m_vqp.elastic.tries);
+    EXPECT_FALSE(is_dropped(2)); /* two are wanted */
 }
 
 } /* namespace */

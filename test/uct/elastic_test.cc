@@ -127,8 +127,8 @@ class elastic_flow : public flow_fixture {
 protected:
     static constexpr unsigned num_paths = 4;
 
-    /* Puts until trials have shown how many links there are */
-    void stream_over(unsigned want)
+    /* Puts until trials have shown how many links there are. @a most paths are left */
+    void stream_over(unsigned want, unsigned most = num_paths)
     {
         unsigned links_used = 0;
 
@@ -143,15 +143,21 @@ protected:
         EXPECT_FALSE(stream([] { return false; }, 0.2)); /* trials of the last ones */
         std::multiset<unsigned> all = links();
         EXPECT_LE(want, std::set<unsigned>(all.begin(), all.end()).size());
+        /* The last trial remains, for which there is no traffic now */
+        EXPECT_TRUE(until([&] { return links().size() <= most; }, 1)) << links().size();
         finish();
         EXPECT_EQ(0u, stats_sum(stats.name, "replayed"));
         EXPECT_EQ(0u, stats_sum(stats.name, "silences"));
     }
 };
 
-TEST_F(elastic_flow, uses_all_links)
+/* All but one: a label takes the last one of four with a chance of 1/4 only, and sixteen of
+ * them in a row may miss it */
+TEST_F(elastic_flow, uses_links)
 {
-    stream_over(std::min(num_paths, (unsigned)atoi(getenv("VQP_FABRIC_LINKS"))));
+    unsigned num_links = (unsigned)atoi(getenv("VQP_FABRIC_LINKS"));
+
+    stream_over(std::max(1u, std::min(num_paths, num_links) - 1));
     EXPECT_LT(0u, stats_sum(stats.name, "path_adds"));
 }
 
@@ -160,9 +166,9 @@ TEST_F(elastic_flow, ends_trials_on_a_link_that_is_full)
     if (atoi(getenv("VQP_FABRIC_LINKS")) > 1) {
         GTEST_SKIP() << "is for a single link";
     }
-    stream_over(1);
+    stream_over(1, 2);
     EXPECT_LT(0u, stats_sum(stats.name, "path_adds"));
-    EXPECT_EQ(stats_sum(stats.name, "path_adds"), stats_sum(stats.name, "path_drops"));
+    EXPECT_LT(0u, stats_sum(stats.name, "path_drops"));
 }
 
 } /* namespace */

@@ -102,6 +102,13 @@ typedef enum {
     VQP_MOVER_PEER
 } vqp_mover_t;
 
+/** What the peer, where the path was UP first, has asked for, see move.h. */
+typedef enum {
+    VQP_PATH_ASKED_NOTHING,
+    VQP_PATH_ASKED_MOVE,
+    VQP_PATH_ASKED_DROP
+} vqp_path_asked_t;
+
 #define VQP_PATH_NONE UINT8_MAX
 #define VQP_RAIL_NONE UINT8_MAX /* not known yet */
 
@@ -133,6 +140,7 @@ typedef struct vqp_failover {
     uint8_t        has_progress;/* a completion came between the last two looks */
     uint8_t        no_qp;       /* in DOWN: the last rebuild has failed here */
     uint8_t        mover;       /* vqp_mover_t */
+    uint8_t        asked;       /* until the path is UP: vqp_path_asked_t */
     uint8_t        unused;      /* this side does not rebuild it: see failover.h */
     uint8_t        added;       /* it was off before it was rebuilt */
     uint8_t        resume;      /* in SILENT: the state before */

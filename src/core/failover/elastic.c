@@ -78,7 +78,6 @@ static int vqp_elastic_measure(vqp_t *vqp, uint64_t now, int is_drained)
         vqp->elastic.bytes += confirmed - vqp->elastic.confirmed;
     }
 
-    vqp->elastic.used     |= confirmed != vqp->elastic.confirmed;
     vqp->elastic.confirmed = confirmed;
     vqp->elastic.looked    = now;
     vqp->elastic.was_full  = (uint8_t)is_full;
@@ -127,7 +126,7 @@ static void vqp_elastic_begin(vqp_t *vqp)
             vqp_cover(ELASTIC_TRIAL);
             vqp->elastic.path = (uint8_t)path;
             vqp->elastic.rate = vqp_elastic_rate(vqp);
-            vqp->elastic.num  = vqp->tx.paths.usable;
+            vqp->elastic.num  = (uint8_t)vqp_paths_kept(vqp, NULL);
             vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
             return;
         }
@@ -155,6 +154,30 @@ static void vqp_elastic_judge(vqp_t *vqp, uint64_t now)
 
 /* ---- looks ---- */
 
+/* Were operations posted since the last look? What was requested without traffic is no wish
+ * any more then. Frags without an operation, as those that empty a path, are no use */
+static void vqp_elastic_note_use(vqp_t *vqp, uint64_t now)
+{
+    uint64_t frags = 0;
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        frags += vqp->tx.paths.list[i].stats.frags;
+    }
+    if ((frags == vqp->elastic.frags) && (vqp->elastic.used != 0)) {
+        return;
+    }
+
+    vqp->elastic.frags = frags;
+    vqp->elastic.used  = now;
+    for (i = 0; (i < vqp->tx.paths.count) && vqp->elastic.requested; ++i) {
+        path             = &vqp->tx.paths.list[i];
+        path->fo.unused &= path->fo.state != VQP_PATH_UP;
+    }
+    vqp->elastic.requested = 0;
+}
+
 /* Was no path used for long? Then request to drop one path after the other, once each: the
  * peer may need them */
 static void vqp_elastic_idle(vqp_t *vqp, uint64_t now)
@@ -162,9 +185,8 @@ static void vqp_elastic_idle(vqp_t *vqp, uint64_t now)
     vqp_path_t *path;
     uint32_t i;
 
-    if (vqp->elastic.used) {
-        vqp->elastic.used = 0;
-        vqp->elastic.due  = now + VQP_ELASTIC_IDLE;
+    if (now - vqp->elastic.used < VQP_ELASTIC_IDLE) {
+        vqp->elastic.due = vqp->elastic.used + VQP_ELASTIC_IDLE;
         return;
     }
 
@@ -174,21 +196,10 @@ static void vqp_elastic_idle(vqp_t *vqp, uint64_t now)
         path = &vqp->tx.paths.list[i - 1];
         if (!path->fo.unused && vqp_path_drop(vqp, path)) {
             vqp_cover(ELASTIC_IDLE);
-            vqp->elastic.due = now + VQP_ELASTIC_DROPS;
+            vqp->elastic.requested = 1;
+            vqp->elastic.due       = now + VQP_ELASTIC_DROPS;
             return;
         }
-    }
-}
-
-/* There is traffic after a time without: what was requested then is no wish any more */
-static void vqp_elastic_keep(vqp_t *vqp)
-{
-    vqp_path_t *path;
-    uint32_t i;
-
-    for (i = 0; i < vqp->tx.paths.count; ++i) {
-        path             = &vqp->tx.paths.list[i];
-        path->fo.unused &= path->fo.state != VQP_PATH_UP;
     }
 }
 
@@ -212,14 +223,12 @@ void vqp_elastic_look(vqp_t *vqp, uint64_t now, int is_drained)
         return;
     }
 
+    vqp_elastic_note_use(vqp, now);
     if (vqp->tx.slow & VQP_TX_QUIET) {
         vqp_elastic_idle(vqp, now);
         return;
     }
 
-    if (!vqp->elastic.used) {
-        vqp_elastic_keep(vqp);
-    }
     is_measured      = vqp_elastic_measure(vqp, now, is_drained);
     vqp->elastic.due = now + vqp_elastic_step(vqp);
     is_up            = vqp_elastic_path(vqp)->fo.state == VQP_PATH_UP;
@@ -235,6 +244,10 @@ void vqp_elastic_look(vqp_t *vqp, uint64_t now, int is_drained)
     case VQP_ELASTIC_TRIAL:
         if (!is_up) {
             vqp_elastic_failed(vqp, now);
+        } else if (vqp->tx.paths.usable <= vqp->elastic.num) {
+            vqp_cover(ELASTIC_VOID); /* another path is not UP any more */
+            (void)vqp_path_drop(vqp, vqp_elastic_path(vqp));
+            vqp_elastic_go(vqp, VQP_ELASTIC_STEADY);
         } else if (is_measured) {
             vqp_elastic_judge(vqp, now);
         }

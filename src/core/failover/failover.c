@@ -168,7 +168,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     }
     fo->counted      = fo->peer_counted = fo->peer_has = fo->trimmed = 0;
     fo->quiesced     = fo->has_nop = fo->peer_is_up = fo->unresolved = 0;
-    fo->sends_back   = fo->is_destroyed = fo->added = 0;
+    fo->sends_back   = fo->is_destroyed = fo->added = fo->asked = 0;
     fo->failed       = path->head;
     fo->end          = fo->posted = path->tail;
     fo->todo         = 0;

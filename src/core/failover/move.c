@@ -47,20 +47,24 @@ static void vqp_path_check_left(vqp_t *vqp, vqp_path_t *path)
     }
 }
 
-/* Would as many paths as this side wants be UP without @a path? */
-static int vqp_has_enough_without(const vqp_t *vqp, const vqp_path_t *path)
+unsigned vqp_paths_kept(const vqp_t *vqp, const vqp_path_t *except)
 {
     unsigned count = 0;
-    const vqp_path_t *other;
+    const vqp_path_t *path;
     uint32_t i;
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        other  = &vqp->tx.paths.list[i];
-        count += (other != path) && (other->fo.state == VQP_PATH_UP) &&
-                 !other->fo.unused;
+        path   = &vqp->tx.paths.list[i];
+        count += (path != except) && (path->fo.state == VQP_PATH_UP) && !path->fo.unused;
     }
 
-    return count >= vqp->elastic.wanted;
+    return count;
+}
+
+/* Would as many paths as this side wants be UP without @a path? */
+static int vqp_has_enough_without(const vqp_t *vqp, const vqp_path_t *path)
+{
+    return vqp_paths_kept(vqp, path) >= vqp->elastic.wanted;
 }
 
 int vqp_path_drop(vqp_t *vqp, vqp_path_t *path)
@@ -76,12 +80,14 @@ int vqp_path_drop(vqp_t *vqp, vqp_path_t *path)
     return 1;
 }
 
-/* The peer wants to drop the path, which is UP, or agrees to do so. Is it to leave? */
+/* The peer wants to drop the path, which is UP, or agrees to do so. Is it to leave? Not
+ * while another one is on trial: the rate without it would be that of fewer paths */
 static int vqp_path_on_drop(vqp_t *vqp, vqp_path_t *path)
 {
     int is_enough = vqp_has_enough_without(vqp, path);
 
     if (path->fo.mover == VQP_MOVER_NONE) {
+        is_enough = is_enough && (vqp->elastic.state == VQP_ELASTIC_STEADY);
         vqp_cover_if(!is_enough, DROP_IGNORED);
         path->fo.unused = (uint8_t)is_enough;
         return is_enough;
@@ -93,25 +99,50 @@ static int vqp_path_on_drop(vqp_t *vqp, vqp_path_t *path)
     return 1;
 }
 
+/* The peer wants that the path, which is UP, is dropped or moved */
+static void vqp_path_on_request(vqp_t *vqp, vqp_path_t *path, int is_drop)
+{
+    if (!is_drop || vqp_path_on_drop(vqp, path)) {
+        vqp_path_leave(vqp, path);
+    }
+}
+
 void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg)
 {
     vqp_failover_t *fo = &path->fo;
+    int is_drop        = (msg->flags & VQP_WIRE_FLAG_UNUSED) != 0;
 
-    if ((fo->state > VQP_PATH_DOWN) || (vqp->state == VQP_STATE_PEER_CLOSED)) {
-        return; /* the peer repeats it from LEAVE; from UP it was a request */
+    if (vqp->state == VQP_STATE_PEER_CLOSED) {
+        return;
+    }
+    if (fo->state > VQP_PATH_DOWN) { /* the peer has been UP for long, and asks once */
+        fo->asked = is_drop ? VQP_PATH_ASKED_DROP : VQP_PATH_ASKED_MOVE;
+        return;
     }
 
     if (fo->state == VQP_PATH_UP) {
-        if ((msg->flags & VQP_WIRE_FLAG_UNUSED) && !vqp_path_on_drop(vqp, path)) {
+        vqp_path_on_request(vqp, path, is_drop);
+        if (fo->state == VQP_PATH_UP) {
             return;
         }
-        vqp_path_leave(vqp, path);
     }
     if ((fo->state == VQP_PATH_LEAVE) && (msg->flags & VQP_WIRE_FLAG_DRAINED)) {
         fo->peer_counted = 1;
         vqp_path_check_left(vqp, path);
     }
     vqp_path_answer(vqp, path, msg);
+}
+
+/* The path has become UP */
+static void vqp_path_was_asked(vqp_t *vqp, vqp_path_t *path)
+{
+    int is_drop = path->fo.asked == VQP_PATH_ASKED_DROP;
+
+    vqp_cover(PATH_WAS_ASKED);
+    path->fo.asked = VQP_PATH_ASKED_NOTHING;
+    if (vqp->state != VQP_STATE_PEER_CLOSED) {
+        vqp_path_on_request(vqp, path, is_drop);
+    }
 }
 
 /* In LEAVE: wait until nothing is in flight, then send DRAINED */
@@ -128,11 +159,16 @@ static void vqp_path_empty(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 
 void vqp_paths_leave(vqp_t *vqp, vqp_batch_t *batch)
 {
+    vqp_path_t *path;
     uint32_t i;
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        if (vqp->tx.paths.list[i].fo.state == VQP_PATH_LEAVE) {
-            vqp_path_empty(vqp, batch, &vqp->tx.paths.list[i]);
+        path = &vqp->tx.paths.list[i];
+        if ((path->fo.state == VQP_PATH_UP) && (path->fo.asked != VQP_PATH_ASKED_NOTHING)) {
+            vqp_path_was_asked(vqp, path);
+        }
+        if (path->fo.state == VQP_PATH_LEAVE) {
+            vqp_path_empty(vqp, batch, path);
         }
     }
 }

@@ -4,7 +4,8 @@
  *
  * The path goes down when nothing is in flight on either side. So nothing is replayed,
  * and no atomic loses its result. The requesting side sends PATH_DOWN with LEAVING once,
- * and goes on using the path. The peer enters LEAVE and answers when it calls progress:
+ * and goes on using the path. The peer enters LEAVE and answers when it calls progress, and
+ * has the path UP, too:
  *
  *     LEAVE     takes no frags; sends PATH_DOWN with LEAVING, and with DRAINED too once
  *               nothing of its own is in flight
@@ -34,7 +35,12 @@ void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path);
  */
 int vqp_path_drop(vqp_t *vqp, vqp_path_t *path);
 
-/** Handle the peer's PATH_DOWN with LEAVING, of the path's epoch. */
+/** @return Number of paths but @a except that are UP, and that this side does not want to
+ *          drop. */
+unsigned vqp_paths_kept(const vqp_t *vqp, const vqp_path_t *except);
+
+/** Handle the peer's PATH_DOWN with LEAVING, of the path's epoch. If the path is not UP on
+ *  this side yet, vqp_paths_leave() does. */
 void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg);
 
 /** Fill in type, body and further flags of the message of a path that is in LEAVE, or
@@ -42,7 +48,8 @@ void vqp_path_on_leaving(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg
 void vqp_path_leaving_message(vqp_path_t *path, vqp_path_msg_t *msg);
 
 /** Of each path in LEAVE: add the nop to @a batch that brings its last completion, or
- *  send DRAINED once it is empty. */
+ *  send DRAINED once it is empty. Of a path that has become UP: do what the peer has asked
+ *  for until then. Call after vqp_path_drain(). */
 void vqp_paths_leave(vqp_t *vqp, vqp_batch_t *batch);
 
 #endif
