@@ -268,20 +268,52 @@ TEST_F(add, path_that_was_dropped_is_added_by_the_peer) {
     EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT, 1));
 }
 
-/* The peer, where it is UP first, asks once */
-TEST_F(add, path_that_is_to_be_dropped_before_it_is_up_is_dropped_then) {
-    open();
-    hear_down(LEAVING | UNUSED, 0, 1);
-    leave();
-    hear_up(0, 1, 1);
-    reach_probe(1);
-    (void)next();
-    hear_down(LEAVING | UNUSED, 1, 1);
-    EXPECT_EQ(VQP_PATH_PROBE, state(1));
-    confirm_all(1);
-    (void)next();
+/* The peer, where a path is UP first, asks once that it is dropped or moved */
+class asked_early : public add {
+protected:
+    void ask(unsigned flags) {
+        open();
+        hear_down(LEAVING | UNUSED, 0, 1);
+        leave();
+        hear_up(0, 1, 1);
+        reach_probe(1);
+        (void)next();
+        hear_down(flags, 1, 1);
+        EXPECT_EQ(VQP_PATH_PROBE, state(1));
+    }
+
+    void confirm_probe() {
+        confirm_all(1);
+        (void)next();
+    }
+};
+
+TEST_F(asked_early, path_is_dropped_when_it_is_up) {
+    ask(LEAVING | UNUSED);
+    confirm_probe();
     EXPECT_EQ(VQP_PATH_LEAVE, state(1));
     EXPECT_TRUE(path(1).fo.unused);
+}
+
+TEST_F(asked_early, path_is_moved_when_it_is_up) {
+    ask(LEAVING);
+    confirm_probe();
+    EXPECT_EQ(VQP_PATH_LEAVE, state(1));
+    EXPECT_FALSE(path(1).fo.unused);
+}
+
+TEST_F(asked_early, path_that_this_side_wants_is_kept) {
+    ask(LEAVING | UNUSED);
+    m_vqp.elastic.wanted = 2;
+    confirm_probe();
+    EXPECT_EQ(VQP_PATH_UP, state(1));
+    EXPECT_FALSE(path(1).fo.unused);
+}
+
+TEST_F(asked_early, request_ends_with_the_queue_pair) {
+    ask(LEAVING);
+    vqp_path_down(&m_vqp, &path(1), VQP_ERR_TIMEOUT);
+    EXPECT_EQ(VQP_PATH_ASKED_NOTHING, path(1).fo.asked);
 }
 
 TEST_F(add, last_path_is_not_dropped) {
