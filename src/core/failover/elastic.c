@@ -9,7 +9,7 @@
 #define VQP_ELASTIC_TRIES 16u          /* flow labels that are tried one after the other... */
 #define VQP_ELASTIC_WAIT  1000000000ul /* ...until the next trial waits that long, ns... */
 #define VQP_ELASTIC_MAX   64000000000ul /* ...and twice as long each time, up to that */
-#define VQP_ELASTIC_IDLE  10000000000ul /* ns without a frag until a path is dropped */
+#define VQP_ELASTIC_IDLE  10000000000ul /* ns without an operation until a path is dropped */
 #define VQP_ELASTIC_DROPS 100000000ul  /* ns between two drops of idle paths */
 
 void vqp_elastic_init(vqp_t *vqp)
