@@ -7,6 +7,7 @@
 
 #define UCT_VQP_WARN_INTERVAL 10000000000ul /* ns between two warnings of an interface of
                                                the same kind, at least */
+#define UCT_VQP_OUTAGE_NEWS 500000000ul /* ns until an outage is reported, at most */
 
 /* The level of a line that says what users should know. A port that fails takes down the
  * paths of many endpoints: one of them is a warning */
@@ -134,10 +135,19 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     path->fo.logged = path->fo.state;
 }
 
+/* Does an outage last for long? That the only path in use fails and is rebuilt at once is
+ * no news */
+static int uct_vqp_is_long_outage(const uct_vqp_t *vqp)
+{
+    return vqp->core.in_outage &&
+           (uct_vqp_now() - vqp->core.all_down >=
+            ucs_min(UCT_VQP_OUTAGE_NEWS, vqp->core.failover.outage / 4));
+}
+
 void uct_vqp_log_outage(uct_vqp_t *vqp)
 {
-    if (vqp->core.in_outage && (vqp->outage_at == 0)) {
-        vqp->outage_at    = uct_vqp_now();
+    if ((vqp->outage_at == 0) && uct_vqp_is_long_outage(vqp)) {
+        vqp->outage_at    = vqp->core.all_down;
         vqp->outage_level = (uint8_t)uct_vqp_warn_level(&vqp->iface->warned_outage);
         ucs_log((ucs_log_level_t)vqp->outage_level,
                 "vqp %u: no path to iface 0x%" PRIx64 " is up. The endpoint fails if "

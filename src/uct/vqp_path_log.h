@@ -11,7 +11,7 @@
 /** VQP_EVENT_PATH_STATE: log the change, and set path->fo.logged. The worker's thread. */
 void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path);
 
-/** Log that an outage has begun, or is over, if that is new. The worker's thread. */
+/** Log that an outage lasts for long, or is over, if that is new. The worker's thread. */
 void uct_vqp_log_outage(uct_vqp_t *vqp);
 
 #endif
