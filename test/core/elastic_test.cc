@@ -162,6 +162,33 @@ TEST_F(elastic, path_that_the_peer_refuses_is_tried_later) {
     EXPECT_GT(m_vqp.elastic.next, m_now + 1900 * MS); /* and later each time */
 }
 
+/* With little in flight one path may do. Trials then say nothing about a greater load */
+TEST_F(elastic, trials_with_little_in_flight_put_off_none_with_more) {
+    m_cfg.path_cap = 8192;
+    open(2);
+    for (unsigned i = 0; (i < 200) && (m_vqp.elastic.next == 0); ++i) {
+        while (path(0).bytes < 4096) {
+            ASSERT_TRUE(rma(VQP_KIND_PUT, 1024));
+            (void)next();
+        }
+        m_now += STEP;
+        timer();
+        if (is_trial(1)) {
+            vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+        }
+        vqp_on_send(&m_vqp, &m_paths[0], m_paths[0].head);
+        (void)done();
+    }
+    ASSERT_GT(m_vqp.elastic.next, m_now + 900 * MS);
+    for (unsigned i = 0; i < 16; ++i) {
+        EXPECT_TRUE(try_path(1, {4})) << i;
+        vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+        load(STEP, {4});
+    }
+    EXPECT_FALSE(try_path(1, {4}));
+    EXPECT_EQ(m_vqp.elastic.wait, 2000 * MS);
+}
+
 TEST_F(elastic, path_that_can_not_be_added_keeps_no_other_from_being_tried) {
     open(3);
     ASSERT_TRUE(try_path(1, {4}));

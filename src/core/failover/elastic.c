@@ -6,37 +6,48 @@
 #define VQP_ELASTIC_LOOKS 4u           /* in a measurement, at least */
 #define VQP_ELASTIC_GAIN  6ul          /* a path is kept if the rate of n others rises by more
                                           than 1/6n: a sixth of a fair share */
+#define VQP_ELASTIC_BUSY  65536ul      /* bytes in flight that may keep a path busy, at most:
+                                          where they do not, a trial shows it */
 #define VQP_ELASTIC_TRIES 16u          /* flow labels that are tried one after the other... */
 #define VQP_ELASTIC_WAIT  1000000000ul /* ...until the next trial waits that long, ns... */
 #define VQP_ELASTIC_MAX   64000000000ul /* ...and twice as long each time, up to that */
 #define VQP_ELASTIC_IDLE  10000000000ul /* ns without an operation until a path is dropped */
 #define VQP_ELASTIC_DROPS 100000000ul  /* ns between two drops of idle paths */
 
+static void vqp_elastic_restart(vqp_t *vqp)
+{
+    vqp->elastic.full = vqp->elastic.bytes = 0;
+    vqp->elastic.load = UINT64_MAX;
+}
+
 void vqp_elastic_init(vqp_t *vqp)
 {
     vqp->elastic.due    = UINT64_MAX;
     vqp->elastic.wait   = VQP_ELASTIC_WAIT;
     vqp->elastic.wanted = vqp->min_paths;
+    vqp_elastic_restart(vqp);
 }
 
 /* ---- measuring ---- */
 
-static uint64_t vqp_elastic_confirmed(const vqp_t *vqp)
+/* Add up what is in flight, and what is confirmed */
+static void vqp_elastic_count(const vqp_t *vqp, uint64_t *in_flight, uint64_t *confirmed)
 {
-    uint64_t bytes = 0;
     uint32_t i;
 
+    *in_flight = *confirmed = 0;
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        bytes += vqp->tx.paths.list[i].stats.bytes - vqp->tx.paths.list[i].bytes;
+        *in_flight += vqp->tx.paths.list[i].bytes;
+        *confirmed += vqp->tx.paths.list[i].stats.bytes;
     }
-
-    return bytes;
+    *confirmed -= *in_flight;
 }
 
-/* Are the paths full? Operations wait for room, or each path has as much in flight as keeps
- * it busy when there are several */
+/* Are the paths full? Operations wait for room, or each path has as much in flight as may
+ * keep it busy when there are several */
 static int vqp_elastic_is_full(const vqp_t *vqp)
 {
+    uint64_t busy = vqp_min(vqp->tx.cfg.path_cap / 2, VQP_ELASTIC_BUSY);
     const vqp_path_t *path;
     uint32_t i;
 
@@ -46,7 +57,7 @@ static int vqp_elastic_is_full(const vqp_t *vqp)
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = &vqp->tx.paths.list[i];
-        if (path->up && (path->bytes < vqp->tx.cfg.path_cap / 2)) {
+        if (path->up && (path->bytes < busy)) {
             return 0;
         }
     }
@@ -59,23 +70,20 @@ static uint64_t vqp_elastic_step(const vqp_t *vqp)
     return vqp_max(vqp->failover.elastic / VQP_ELASTIC_LOOKS, 1ul);
 }
 
-static void vqp_elastic_restart(vqp_t *vqp)
-{
-    vqp->elastic.full = vqp->elastic.bytes = 0;
-}
-
 /* Count the time since the last look, and its bytes, if the paths were full. @return 1 if
  * the measurement is complete */
 static int vqp_elastic_measure(vqp_t *vqp, uint64_t now, int is_drained)
 {
-    uint64_t confirmed = vqp_elastic_confirmed(vqp);
-    uint64_t elapsed   = now - vqp->elastic.looked;
-    int is_full        = vqp_elastic_is_full(vqp);
+    uint64_t elapsed = now - vqp->elastic.looked;
+    int is_full      = vqp_elastic_is_full(vqp);
+    uint64_t in_flight, confirmed;
 
+    vqp_elastic_count(vqp, &in_flight, &confirmed);
     if (is_full && vqp->elastic.was_full && is_drained &&
         (elapsed <= VQP_ELASTIC_LOOKS * vqp_elastic_step(vqp))) {
         vqp->elastic.full  += elapsed;
         vqp->elastic.bytes += confirmed - vqp->elastic.confirmed;
+        vqp->elastic.load   = vqp_min(vqp->elastic.load, in_flight);
     }
 
     vqp->elastic.confirmed = confirmed;
@@ -114,11 +122,25 @@ static void vqp_elastic_failed(vqp_t *vqp, uint64_t now)
     vqp_elastic_go(vqp, VQP_ELASTIC_STEADY);
 }
 
+/* Is the load another one than that of the trials? With little in flight one path may do, and
+ * with twice as much another one may pay */
+static int vqp_elastic_is_greater(const vqp_t *vqp)
+{
+    return vqp->elastic.load / 2 >= vqp->elastic.tried;
+}
+
 /* Try the paths in turn: that of the last trial may be on a rail that does not work */
 static void vqp_elastic_begin(vqp_t *vqp)
 {
     uint32_t path = vqp->elastic.path;
     uint32_t i;
+
+    if (vqp_elastic_is_greater(vqp)) {
+        vqp->elastic.tried = vqp_max(vqp->elastic.load, 1ul);
+        vqp->elastic.tries = 0;
+        vqp->elastic.next  = 0;
+        vqp->elastic.wait  = VQP_ELASTIC_WAIT;
+    }
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = (path + 1 == vqp->tx.paths.count) ? 0 : path + 1;
@@ -141,8 +163,7 @@ static void vqp_elastic_judge(vqp_t *vqp, uint64_t now)
         vqp_cover(ELASTIC_PAYS);
         vqp->elastic.wanted = vqp_max(vqp->elastic.wanted,
                                       (uint8_t)(vqp->elastic.num + 1));
-        vqp->elastic.tries  = 0;
-        vqp->elastic.wait   = VQP_ELASTIC_WAIT;
+        vqp->elastic.tried  = 0; /* the next trial is the first one */
         vqp_elastic_go(vqp, VQP_ELASTIC_STEADY);
         return;
     }
@@ -207,7 +228,8 @@ static void vqp_elastic_steady(vqp_t *vqp, uint64_t now, int is_measured)
 {
     if (!vqp->tx.paths.settled) { /* failures change the rate */
         vqp_elastic_restart(vqp);
-    } else if (is_measured && (now >= vqp->elastic.next) && vqp->tx.paths.has_off) {
+    } else if (is_measured && vqp->tx.paths.has_off &&
+               ((now >= vqp->elastic.next) || vqp_elastic_is_greater(vqp))) {
         vqp_elastic_begin(vqp);
     } else if (is_measured) {
         vqp_elastic_restart(vqp);
