@@ -85,6 +85,7 @@
     _(SILENCE_RESULT, "a path is not given up for its silence: a result is under way") \
     _(SILENCE_NOP, "a nop brings the CQE that a stalled path lacks") \
     _(SILENCE_WITNESS, "nops on idle paths, since one is stalled") \
+    _(SILENCE_ADD, "a path is added, since all are stalled") \
     _(SILENCE_ENDS, "a path that was silent makes progress") \
     _(SILENCE_SUSPECT, "the first probe of a path that was silent comes back") \
     _(PATH_POST_FAILED, "a path is given up for a post that failed") \

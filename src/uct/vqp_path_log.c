@@ -135,12 +135,12 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     path->fo.logged = path->fo.state;
 }
 
-/* Does an outage last for long? That the only path in use fails and is rebuilt at once is
- * no news */
+/* Does an outage last for long, by the time that counts? That the only path in use fails and
+ * is rebuilt at once is no news */
 static int uct_vqp_is_long_outage(const uct_vqp_t *vqp)
 {
-    return vqp->core.in_outage &&
-           (uct_vqp_now() - vqp->core.all_down >=
+    return vqp->core.in_outage && !vqp_is_failed(&vqp->core) &&
+           (uct_vqp_now() >= vqp->core.outage_since +
             ucs_min(UCT_VQP_OUTAGE_NEWS, vqp->core.failover.outage / 4));
 }
 

@@ -244,6 +244,30 @@ TEST_F(elastic, paths_that_are_not_used_for_long_are_dropped_once_each) {
     EXPECT_FALSE(path(1).fo.unused);
 }
 
+/* Those were trials of one more than there are now */
+TEST_F(elastic, trials_that_failed_put_off_none_after_paths_were_dropped) {
+    m_num_connected = 2;
+    open(3);
+    m_vqp.elastic.wanted = 2;
+    for (unsigned i = 0; i < 20; ++i) {
+        if (try_path(2, {2, 2})) {
+            vqp_path_rebuilt(&m_vqp, &path(2), 0, 0);
+            load(STEP, {2, 2});
+        }
+        m_now = vqp_max(m_now, m_vqp.elastic.next);
+    }
+    EXPECT_GT(m_vqp.elastic.wait, 8000 * MS);
+    drain_all();
+    pass_until_quiet();
+    m_now += 10000 * MS;
+    timer();
+    m_now += 100 * MS;
+    timer();
+    ASSERT_TRUE(is_dropped(1));
+    m_vqp.elastic.next = m_now + 60000 * MS;
+    EXPECT_TRUE(try_path(2, {2, 2}));
+}
+
 TEST_F(elastic, path_that_was_used_until_now_is_not_dropped) {
     for (unsigned looks : {255, 256, 257}) {
         m_num_connected = 2;

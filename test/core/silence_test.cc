@@ -83,6 +83,47 @@ protected:
     }
 };
 
+/* Only a path that works shows that the one in use does not. The first that is added may take
+ * the same link: then its probe does not come back */
+TEST_F(silence, path_is_added_while_the_only_one_is_stalled) {
+    unsigned looks = 0;
+
+    m_num_connected = 1;
+    start(3);
+    while (!event(VQP_EVENT_PATH_REBUILD, 1) && (looks < 100)) {
+        look();
+        ++looks;
+    }
+    EXPECT_GE(looks, 4u);
+    EXPECT_LE(looks, 16u); /* what is in flight may take its time */
+    m_paths[1].peer_rail = 0;
+    reach_probe(1);
+    (void)next();
+    for (unsigned n = 0; n < looks / 2; ++n) {
+        look();
+        EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD, 2)) << "one for each such time";
+    }
+    for (unsigned n = 0; n < looks; ++n) {
+        look();
+    }
+    EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD, 2));
+    confirm_all(1);
+    EXPECT_LE(looks_until_down(), looks + 4);
+    EXPECT_EQ(VQP_PATH_SILENT, state(0));
+}
+
+TEST_F(silence, no_path_is_added_while_the_only_one_makes_progress) {
+    m_num_connected = 1;
+    start(2);
+    for (unsigned n = 0; n < 100; ++n) {
+        moves(0);
+        signaled(0);
+        look();
+        look();
+    }
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD, 1));
+}
+
 TEST_F(silence, a_path_that_is_still_while_another_moves_is_given_up) {
     start();
     others_move(3);

@@ -375,6 +375,37 @@ TEST_F(failover_fixture, receives_are_not_posted_again_in_error_state)
     expect_survived();
 }
 
+/* At UCX's default level, at each side: that there is one, and when it is over */
+TEST_F(failover_fixture, an_outage_that_lasts_is_a_warning)
+{
+    completion comp;
+    uct_iov_t iov;
+    size_t after;
+
+    (void)counts();
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    start({{"NUM_PATHS", "1"}, {"TIMEOUT", "5ms"}, {"RETRY_COUNT", "1"},
+           {"OUTAGE_TIMEOUT", "20s"}});
+    iov = source->iov(0, 5000);
+    faults("lose op=RDMA_WRITE count=all");
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
+                                               target->rkey(), &comp.super));
+    run_for(0.1);
+    EXPECT_EQ(0u, log_capture::count("no path to iface")) << log.text();
+    run_for(0.6);
+    faults("");
+    EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+    EXPECT_EQ(UCS_OK, comp.super.status);
+    run_for(0.1);
+    EXPECT_EQ(2u, log_capture::count("no path to iface")) << log.text();
+    ASSERT_EQ(2u, log_capture::count("the outage of iface")) << log.text();
+    after = log.text().find("is over, after ");
+    ASSERT_NE(std::string::npos, after);
+    EXPECT_GE(std::stod(log.text().substr(after + 15)), 600.0) << log.text();
+    expect_survived();
+}
+
 /* At UCX's default level, once, at the side that has noticed it. An outage is one if it
  * lasts for long, as on a slow machine */
 TEST_F(failover_fixture, the_first_fault_is_a_warning)

@@ -40,6 +40,20 @@ TEST_P(silence_test, what_was_executed_without_an_answer_is_not_executed_again)
     expect_silent();
 }
 
+/* One path is in use: another one is added, and shows that the first one is at fault */
+TEST_F(failover_fixture, the_only_path_is_given_up_for_its_silence)
+{
+    for (const char *fault : {no_answers, one_lost}) {
+        start({{"NUM_PATHS", "4"}, {"MIN_PATHS", "1"}, {"PATH_TIMEOUT", "1ms"},
+               {"TIMEOUT", "1000s"}});
+        faults(fault);
+        adds(2000);
+        expect_survived();
+        EXPECT_GT(stats_sum(stats.name, "silences"), 0u);
+        EXPECT_GT(stats_sum(stats.name, "path_adds"), 0u);
+    }
+}
+
 /* At the side that has noticed, and at the other one */
 TEST_P(silence_test, the_log_says_why_a_path_is_down)
 {

@@ -213,6 +213,7 @@ static void vqp_elastic_idle(vqp_t *vqp, uint64_t now)
 
     vqp->elastic.due    = UINT64_MAX;
     vqp->elastic.wanted = vqp->min_paths;
+    vqp->elastic.tried  = 0; /* with more paths than there will be */
     for (i = vqp->tx.paths.count; i > 0; --i) {
         path = &vqp->tx.paths.list[i - 1];
         if (!path->fo.unused && vqp_path_drop(vqp, path)) {

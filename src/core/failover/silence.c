@@ -196,6 +196,26 @@ static uint64_t vqp_silence_limit(const vqp_t *vqp, const vqp_path_t *path,
                                        path->bytes), VQP_SILENCE_BYTES);
 }
 
+/* Only a path that works shows that the stalled one does not. If none could, add paths, one
+ * for each time that it may be silent: each has another flow label */
+static void
+vqp_silence_add(vqp_t *vqp, const vqp_path_t *path, const vqp_look_t *look)
+{
+    uint64_t limit = vqp_silence_limit(vqp, path, look->now);
+    uint32_t i;
+
+    if (path->fo.stalled / limit == (path->fo.stalled - look->elapsed) / limit) {
+        return;
+    }
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        if (vqp_path_add(vqp, &vqp->tx.paths.list[i])) {
+            vqp_cover(SILENCE_ADD);
+            return;
+        }
+    }
+}
+
 /* Ask the peer to give up the stalled path, or find out more about it */
 static void
 vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
@@ -217,6 +237,9 @@ vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
 
     if (look->progressed != 0) {
         fo->silent += look->elapsed;
+    } else if ((look->idle == 0) && vqp->tx.paths.has_off &&
+               (fo->state == VQP_PATH_UP)) {
+        vqp_silence_add(vqp, path, look);
     }
 
     if (fo->state == VQP_PATH_SILENT) {
@@ -280,7 +303,7 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
      * there is nothing to find out */
     vqp->silence.quiet_looks =
             ((look.progressed | look.unsignaled) != 0) ||
-            ((look.idle != 0) && (look.undecided != 0)) ? 0 :
+            (((look.idle != 0) || vqp->tx.paths.has_off) && (look.undecided != 0)) ? 0 :
             vqp_min(vqp->silence.quiet_looks + 1u, VQP_SILENCE_MAX_QUIET);
     vqp->silence.due = now + vqp_min(step << vqp->silence.quiet_looks,
                                      VQP_SILENCE_STEP_QUIET);
