@@ -46,7 +46,7 @@ each. "gate" is what a change must pass: the tests of test/conformance/gate.list
   --record         (with --tl rc_verbs) keep what was skipped as the baseline
   --verbose        a line for each test
 Options of the transport come from the environment:
-UCX_VQP_NUM_PATHS=1 contrib/conformance.sh uct
+UCX_VQP_MIN_PATHS=4 contrib/conformance.sh uct
 EOT
 }
 
@@ -258,15 +258,20 @@ keep_result() {
 
 # run_entry NAME [K=V]...: an entry of a plan
 run_entry() {
-    local SUITE ON RAILS paths notify order option
+    local SUITE ON RAILS paths notify order option fixed=()
     local SAMPLE=0 FROM=0 TIME_BOX=0 FILTER=$FILTER SEED=$SEED
     IFS=. read -r SUITE ON paths notify order RAILS _ <<<"$1"
     for option in "${@:2}"; do
         local "${option?}"
     done
     RAILS=${RAILS%%.*}
-    run_suite "$1" UCX_VQP_NUM_PATHS="$paths" UCX_VQP_NOTIFY="$notify" \
-        UCX_VQP_COMP_ORDER="$order"
+    if [ "$paths" = auto ]; then # not those of the caller
+        fixed=(UCX_VQP_NUM_PATHS=4 UCX_VQP_MIN_PATHS=auto)
+    else
+        fixed=(UCX_VQP_NUM_PATHS="$paths" UCX_VQP_MIN_PATHS="$paths")
+        [ "$paths" = 1 ] || fixed+=(UCX_VQP_TX_QUEUE_LEN=32)
+    fi
+    run_suite "$1" "${fixed[@]}" UCX_VQP_NOTIFY="$notify" UCX_VQP_COMP_ORDER="$order"
 }
 
 run_plan() {

@@ -42,7 +42,7 @@ bandwidth() {
     [ -n "$mbps" ] || return
     echo "rc_verbs|$mbps"
     for links in 1 2 4; do
-        mbps=$(flow UCX_TLS=vqp UCX_VQP_NUM_PATHS=$links \
+        mbps=$(flow UCX_TLS=vqp UCX_VQP_NUM_PATHS=$links UCX_VQP_MIN_PATHS=$links \
             "$build/contrib/vqp-run")
         [ -n "$mbps" ] || return
         echo "vqp, $links link$([ $links = 1 ] || echo s)|$mbps"
@@ -51,7 +51,7 @@ bandwidth() {
 
 # The stream's lines "trace,WHICH,MS,MB/s,..." are those of half a millisecond
 stream() {
-    UCX_IB_GID_INDEX=1 UCX_VQP_NUM_PATHS=4 \
+    UCX_IB_GID_INDEX=1 UCX_VQP_NUM_PATHS=4 UCX_VQP_MIN_PATHS=4 \
         UCX_VQP_RAILS="fab0:1,fab1:1,fab2:1,fab3:1;fab4:1,fab5:1,fab6:1,fab7:1" \
         timed --devices 8 -o PORT_RATE=8000 -- "$build/contrib/vqp-run" \
         "$build/test/perf/failover_bench" --links 4 --trace 0.0005 \

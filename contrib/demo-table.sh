@@ -1,8 +1,8 @@
 #!/bin/bash
 # demo-table.sh BUILD: for demo.sh, inside contrib/fabric-run or test/rxe/run: the
-# table that sets stock rc_verbs beside vqp with 1, 2 and 4 paths, between the
-# first two RDMA devices, in the same run. ROUNDS (3) rounds take turns; medians
-# are shown.
+# table that sets stock rc_verbs beside vqp with its default options, and with four
+# paths always (vqp/4), between the first two RDMA devices, in the same run. ROUNDS (3)
+# rounds take turns; medians are shown.
 set -u
 # shellcheck source-path=SCRIPTDIR source=../test/lib/perftest.sh
 . "$(dirname "$0")/../test/lib/perftest.sh"
@@ -23,7 +23,7 @@ tag_bw:65536:400:bandwidth:MB/s
 tag_bw:1048576:60:bandwidth:MB/s
 ucp_put_bw:1048576:60:bandwidth:MB/s
 ucp_am_bw:65536:400:bandwidth:MB/s"
-columns="rc_verbs vqp/1 vqp/2 vqp/4"
+columns="rc_verbs vqp vqp/4"
 
 # perf COLUMN DEVICE ARGUMENT...: ucx_perftest over that transport
 perf() {
@@ -36,8 +36,10 @@ perf() {
                 UCX_IB_GID_INDEX=${RXE_GID:-1} UCX_NET_DEVICES=$dev:1 \
                 exec "${perftest[@]}" "$@" ;;
         vqp/*)
-            UCX_TLS=vqp UCX_VQP_NUM_PATHS=${column#*/} \
-                UCX_NET_DEVICES=$dev:1 \
+            export UCX_VQP_NUM_PATHS=${column#*/} UCX_VQP_MIN_PATHS=${column#*/}
+            perf vqp "$dev" "$@" ;;
+        vqp)
+            UCX_TLS=vqp UCX_NET_DEVICES=$dev:1 \
                 exec "$build/contrib/vqp-run" "${perftest[@]}" "$@" ;;
     esac
 }

@@ -170,7 +170,7 @@ grep -q 'Transport: vqp' ucx_info.txt || failed "ucx_info shows no vqp"
 
 show_mpi
 
-say "what it costs: rc_verbs beside vqp with 1, 2 and 4 paths (medians of 3)"
+say "what it costs: rc_verbs beside vqp with its defaults, and with 4 paths always (medians of 3)"
 show table.txt on_devices 900 "$top/contrib/demo-table.sh" "$work" ||
     failed "a measurement did not finish"
 

@@ -311,9 +311,9 @@ uct_vqp_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
                 vqp_wire_mtu_bytes(iface->rails[i].mtu));
     }
 
-    /* UCP multiplies by the number of endpoints */
+    /* UCP multiplies by the number of endpoints. Most have no further path */
     attr->latency  = ucs_linear_func_make(latency,
-                                          iface->set.num_paths * UCT_VQP_TIME_QP);
+                                          iface->set.min_paths * UCT_VQP_TIME_QP);
     attr->priority = 0;
     uct_vqp_iface_attr_rest(attr);
     return UCS_OK;

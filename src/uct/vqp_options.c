@@ -30,18 +30,20 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)},
 
     {"NUM_PATHS", "4",
-     "Number of paths (RC queue pairs) of each endpoint, 1 to 64. More paths use\n"
-     "more links of a fabric or bond. Each path needs memory for its queue pair\n"
+     "Largest number of paths (RC queue pairs) of each endpoint, 1 to 64. More paths\n"
+     "use more links of a fabric or bond. Each path needs memory for its queue pair\n"
      "and for entries of the CQ. The endpoint uses the smaller number of both\n"
-     "sides.",
+     "sides. UCX_VQP_MIN_PATHS has the number that it begins with.",
      UCT_VQP_OPTION(num_paths), UCS_CONFIG_TYPE_UINT},
 
     {"MIN_PATHS", "auto",
      "Number of paths that an endpoint begins with, and always has, 1 to\n"
      "UCX_VQP_NUM_PATHS. Others are added, and dropped, while it is used: when\n"
      "those in use are full and one more raises the bandwidth, when all have\n"
-     "failed, or when an atomic needs a rail that none of them leads to.\n"
-     "Experimental if it is less. Needs UCX_VQP_FAILOVER. auto: UCX_VQP_NUM_PATHS.",
+     "failed, or when an atomic needs a rail that none of them leads to. auto: one\n"
+     "for each rail, at most UCX_VQP_NUM_PATHS; without UCX_VQP_FAILOVER always\n"
+     "UCX_VQP_NUM_PATHS. If a side has no failover, none is added: the endpoint has\n"
+     "the smaller number of those that both sides begin with.",
      UCT_VQP_OPTION(min_paths), UCS_CONFIG_TYPE_ULUNITS},
 
     {"NOTIFY", "auto",
@@ -94,8 +96,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"PATH_BYTES", "auto",
      "Bytes in flight at which a path takes no further frag. Bounds the time that\n"
      "a small message waits behind bulk data. Should exceed the bandwidth-delay\n"
-     "product of one path. auto: 512 KiB divided by the number of paths, but at\n"
-     "least two frags; 2 MiB while one path is in use.",
+     "product of one path. auto: 512 KiB, divided by the number of paths on each\n"
+     "rail that an endpoint begins with, but at least two frags; 2 MiB while one\n"
+     "path is in use.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "64k",
@@ -119,7 +122,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"TX_QUEUE_LEN", "auto",
      "Length of the send queue of each path, in work requests, 8 to 16384.\n"
-     "auto: 128 divided by UCX_VQP_MIN_PATHS, at least 32.",
+     "auto: 128 divided by the number of paths that an endpoint begins with, at\n"
+     "least 32.",
      UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TX_CQ_MODERATION", "16",

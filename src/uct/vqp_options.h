@@ -109,9 +109,11 @@ typedef struct uct_vqp_settings {
 /**
  * Check the configuration. Each error is logged and names its option.
  *
+ * @param [in] num_rails  Of the interface: an endpoint begins with a path for each.
  * @return UCS_OK or UCS_ERR_INVALID_PARAM.
  */
 ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
-                                   const uct_vqp_iface_config_t *config);
+                                   const uct_vqp_iface_config_t *config,
+                                   unsigned num_rails);
 
 #endif

@@ -78,41 +78,51 @@ static uint8_t uct_vqp_rnr_code(double seconds)
  * wire must stay busy until one is confirmed. */
 #define UCT_VQP_SINGLE_BYTES (2 * UCS_MBYTE)
 
-/* For several paths: enough for 200 Gb/s x 20 us, and not more than a message may
- * wait behind on a path */
-static uint64_t uct_vqp_path_bytes(const uct_vqp_iface_config_t *config)
+/* For several paths: enough for a link of 200 Gb/s x 20 us, and not more than a message may
+ * wait behind on it. The paths that an endpoint begins with share the links of its rails.
+ * Those that it adds stay only if they have links of their own. */
+static uint64_t uct_vqp_path_bytes(const uct_vqp_settings_t *set,
+                                   const uct_vqp_iface_config_t *config,
+                                   unsigned num_rails)
 {
-    uint64_t frag = UCS_BIT(ucs_ilog2(config->frag_size));
+    uint64_t frag   = UCS_BIT(ucs_ilog2(config->frag_size));
+    unsigned shared = ucs_max(set->min_paths / num_rails, 1); /* by so many paths */
 
-    return ucs_max(2 * frag, (512 * UCS_KBYTE) / config->num_paths);
+    return ucs_max(2 * frag, (512 * UCS_KBYTE) / shared);
 }
 
 static void uct_vqp_settings_path_bytes(uct_vqp_settings_t *set,
-                                        const uct_vqp_iface_config_t *config)
+                                        const uct_vqp_iface_config_t *config,
+                                        unsigned num_rails)
 {
     int is_auto = config->path_bytes == UCS_MEMUNITS_AUTO;
 
-    set->path_bytes   = is_auto ? uct_vqp_path_bytes(config) : config->path_bytes;
+    set->path_bytes   = is_auto ? uct_vqp_path_bytes(set, config, num_rails) :
+                                  config->path_bytes;
     set->single_bytes = is_auto ? UCT_VQP_SINGLE_BYTES : config->path_bytes;
     set->single_shift = (uint8_t)ucs_max(ucs_ilog2(config->frag_size),
                                          ucs_ilog2(ucs_min(set->single_bytes,
                                                            UCS_GBYTE)) - 1);
 }
 
-static unsigned uct_vqp_min_paths(const uct_vqp_iface_config_t *config)
+/* auto: the rails are links that need no search. Without failover none can be added */
+static unsigned uct_vqp_min_paths(const uct_vqp_iface_config_t *config, unsigned num_rails)
 {
-    return ((config->min_paths == UCS_ULUNITS_AUTO) || (config->failover == UCS_NO)) ?
-                   config->num_paths : (unsigned)config->min_paths;
+    if (config->failover == UCS_NO) {
+        return config->num_paths;
+    }
+
+    return (config->min_paths == UCS_ULUNITS_AUTO) ?
+                   ucs_min(num_rails, config->num_paths) : (unsigned)config->min_paths;
 }
 
 /* Many small operations are spread over the paths, so that together their queues
  * hold what MAX_OPS accepts by default. See docs/memory.md for what they cost. */
-static size_t uct_vqp_send_depth(const uct_vqp_iface_config_t *config)
+static size_t uct_vqp_send_depth(const uct_vqp_settings_t *set,
+                                 const uct_vqp_iface_config_t *config)
 {
-    unsigned num_paths = ucs_max(uct_vqp_min_paths(config), 1);
-
     return (config->tx_queue_len != UCS_ULUNITS_AUTO) ?
-                   config->tx_queue_len : ucs_max(128 / num_paths, 32);
+                   config->tx_queue_len : ucs_max(128 / ucs_max(set->min_paths, 1), 32);
 }
 
 /* Delayed credit must be recognized as old, see VQP_RING_WINDOW_MAX */
@@ -139,9 +149,10 @@ uct_vqp_settings_check_ring(const uct_vqp_iface_config_t *config)
 }
 
 static ucs_status_t
-uct_vqp_settings_check_sizes(const uct_vqp_iface_config_t *config)
+uct_vqp_settings_check_sizes(const uct_vqp_settings_t *set,
+                             const uct_vqp_iface_config_t *config)
 {
-    size_t send_depth = uct_vqp_send_depth(config);
+    size_t send_depth = uct_vqp_send_depth(set, config);
 
     UCT_VQP_CHECK(uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
                   "NUM_PATHS", config->num_paths, "must be from 1 to 64");
@@ -177,16 +188,16 @@ uct_vqp_settings_check_sizes(const uct_vqp_iface_config_t *config)
 
 /* Round the checked values, and derive further ones */
 static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
-                                   const uct_vqp_iface_config_t *config)
+                                   const uct_vqp_iface_config_t *config,
+                                   unsigned num_rails)
 {
     set->num_paths  = config->num_paths;
     set->ring_size  = (uint32_t)config->ring_size;
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
-    set->send_depth = (uint32_t)uct_vqp_send_depth(config);
+    set->send_depth = (uint32_t)uct_vqp_send_depth(set, config);
     set->failover   = config->failover != UCS_NO;
     set->exact      = config->failover != UCS_YES;
-    set->min_paths  = uct_vqp_min_paths(config);
     /* What waits for a replay, and what is replayed, may meet on one path */
     set->inflight   = ucs_roundup_pow2(set->send_depth) << set->failover;
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
@@ -194,7 +205,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->seg_size   = (uint32_t)config->seg_size;
     set->min_shift  = (uint8_t)ucs_ilog2(config->min_frag);
     set->frag_shift = (uint8_t)ucs_ilog2(config->frag_size);
-    uct_vqp_settings_path_bytes(set, config);
+    uct_vqp_settings_path_bytes(set, config, num_rails);
 
     /* Each path can receive all immediates of a window: after the loss of the other
      * paths, nothing waits for their receives; see vqp_tx_init */
@@ -330,12 +341,14 @@ uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
 }
 
 ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
-                                   const uct_vqp_iface_config_t *config)
+                                   const uct_vqp_iface_config_t *config,
+                                   unsigned num_rails)
 {
     ucs_status_t status;
 
     memset(set, 0, sizeof(*set));
-    status = uct_vqp_settings_check_sizes(config);
+    set->min_paths = uct_vqp_min_paths(config, num_rails);
+    status         = uct_vqp_settings_check_sizes(set, config);
     if (status != UCS_OK) {
         return status;
     }
@@ -345,7 +358,7 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
         return status;
     }
 
-    uct_vqp_settings_sizes(set, config);
+    uct_vqp_settings_sizes(set, config, num_rails);
 
     status = uct_vqp_settings_entropy(set, &config->path_entropy);
     if (status != UCS_OK) {

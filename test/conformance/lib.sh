@@ -108,8 +108,8 @@ test_environment() {
     if [ "$TL" = vqp ]; then
         # UCP's perf cases take the transports of the environment
         environment+=(UCX_TLS=vqp)
-        # peer_failure_multiple reads it as a number; 32 is auto's at 4 paths
-        environment+=("UCX_VQP_TX_QUEUE_LEN=${UCX_VQP_TX_QUEUE_LEN:-32}")
+        # peer_failure_multiple reads it as a number; 128 is auto's with one path
+        environment+=("UCX_VQP_TX_QUEUE_LEN=${UCX_VQP_TX_QUEUE_LEN:-128}")
         [ "$RAILS" = 1 ] || environment+=("UCX_VQP_RAILS=$(rails)")
         # in a guest with one CPU the driver and the processes take turns: a path is
         # often silent for longer than on a network, and tests that call progress for
@@ -119,6 +119,7 @@ test_environment() {
         # that is down, fails a test
         [ -z "$FAULTS" ] || environment+=(UCX_VQP_TIMEOUT=5ms
             UCX_VQP_RETRY_COUNT=3 UCX_LOG_LEVEL=error
+            "UCX_VQP_MIN_PATHS=${UCX_VQP_MIN_PATHS:-${UCX_VQP_NUM_PATHS:-4}}"
             "UCX_VQP_STATS_FILE=$WORK/stats")
     else
         # the last two since UCX 1.18: addresses need no route of the network, and no

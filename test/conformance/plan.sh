@@ -2,6 +2,7 @@
 # Which suites run in which configurations. Sourced by contrib/conformance.sh by
 # way of lib.sh, and by selftest. The configuration of a run is a name
 #   SUITE.DEVICES.PATHS.NOTIFY.COMP_ORDER.RAILS     uct.fabric.4.auto.any.1
+# PATHS is a fixed number of paths, or auto: as many as pay, by the default options.
 # Both set:
 #   CONFORMANCE  this directory     SEED, SAMPLE, TIME_BOX  numbers
 #   CONFIG  a shell pattern of such names       ON  fabric, rxe, or both: ''
@@ -16,15 +17,17 @@ shuffled() {
 # PATHS.NOTIFY.COMP_ORDER.RAILS, the default one first
 configurations() {
     local notify order paths
-    for paths in 4 1; do
+    for paths in auto 4 1; do
         for notify in auto dqplb tail spray; do
             for order in any post; do
                 echo "$paths.$notify.$order.1"
             done
         done
     done
-    for notify in auto dqplb tail; do
-        echo "4.$notify.any.2"
+    for paths in auto 4; do
+        for notify in auto dqplb tail; do
+            echo "$paths.$notify.any.2"
+        done
     done
 }
 
@@ -62,7 +65,7 @@ plan_all() {
         while read -r name; do
             if [ $suite = ucp ] && [ "$TIME_BOX" != 0 ]; then
                 entries $suite fabric TIME_BOX=$((box > 0 ? box : 1)) <<<"$name"
-            elif [ "$SAMPLE" = 0 ] || [ $suite = uct ] || [ "$name" = 4.auto.any.1 ]
+            elif [ "$SAMPLE" = 0 ] || [ $suite = uct ] || [ "$name" = auto.auto.any.1 ]
             then
                 entries $suite fabric <<<"$name"
             else
@@ -71,14 +74,14 @@ plan_all() {
             fi
         done < <(configurations)
     done
-    entries uct rxe <<<"4.auto.any.1"
-    entries uct rxe <<<"4.auto.any.2"
-    entries ucp rxe SAMPLE=$((SAMPLE > 0 ? SAMPLE : 132)) <<<"4.auto.any.1"
+    entries uct rxe <<<"auto.auto.any.1"
+    entries uct rxe <<<"auto.auto.any.2"
+    entries ucp rxe SAMPLE=$((SAMPLE > 0 ? SAMPLE : 132)) <<<"auto.auto.any.1"
     # the seed draws one of the others; UCP's with one rail, since the address of a bond
     # may be too long for RDMA CM
-    configurations | grep -v '^4\.auto\.any' | shuffled | head -n 1 | entries uct rxe
+    configurations | grep -v '^auto\.auto\.any' | shuffled | head -n 1 | entries uct rxe
     configurations | grep '\.1$' | tail -n +2 | shuffled | head -n 1 |
         entries ucp rxe SAMPLE=$((SAMPLE > 0 ? SAMPLE : 132))
     # the fabric has no connection manager
-    entries ucp rxe FILTER='*sockaddr*' <<<"4.auto.any.1.sockaddr"
+    entries ucp rxe FILTER='*sockaddr*' <<<"auto.auto.any.1.sockaddr"
 }

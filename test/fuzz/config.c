@@ -161,7 +161,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
 
-    if (uct_vqp_settings_init(&set, &config) == UCS_OK) {
+    if (uct_vqp_settings_init(&set, &config, 1 + size % VQP_MAX_RAILS) == UCS_OK) {
         check_sizes(&set);
         check_values(&set, &config);
         check_handshake(&set);

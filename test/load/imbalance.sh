@@ -14,6 +14,7 @@ run=$1 perftest=$2 dir=$3 lib=$4
 . "$lib/port.sh"
 port_take || exit 1
 export UCX_VQP_TELEMETRY=$dir UCX_WARN_UNUSED_ENV_VARS=n UCX_NET_DEVICES=fab0:1
+export UCX_VQP_MIN_PATHS=4
 export UCX_VQP_SLOW_PATH=inf # else the path is moved to other flows first
 "$run" "$perftest" -p $port &
 server=$!

@@ -39,6 +39,7 @@ transport() {
                UCX_UD_VERBS_ETH_DGID_CHECK=n)
     case $1 in
         vqp-*) TRANSPORT=(env UCX_TLS=vqp "UCX_VQP_NUM_PATHS=${1#vqp-}"
+                          "UCX_VQP_MIN_PATHS=${1#vqp-}"
                           "$PERF_BUILD/contrib/vqp-run") ;;
         rc_verbs) ;;
         *) TRANSPORT+=("UCX_IB_NUM_PATHS=$n" "UCX_MAX_RNDV_RAILS=$n") ;;

@@ -48,9 +48,9 @@ static cost_config_t configs[NUM_CONFIGS] = {
      .paths = 1},
     {.name = "verbs", .paths = 8},
     {.name = "vqp-1", .tl = "vqp", .options = "NUM_PATHS=1", .paths = 1},
-    {.name = "vqp-2", .tl = "vqp", .options = "NUM_PATHS=2", .paths = 2},
-    {.name = "vqp-4", .tl = "vqp", .options = "NUM_PATHS=4", .paths = 4},
-    {.name = "vqp-8", .tl = "vqp", .options = "NUM_PATHS=8", .paths = 8}
+    {.name = "vqp-2", .tl = "vqp", .options = "NUM_PATHS=2 MIN_PATHS=2", .paths = 2},
+    {.name = "vqp-4", .tl = "vqp", .options = "NUM_PATHS=4 MIN_PATHS=4", .paths = 4},
+    {.name = "vqp-8", .tl = "vqp", .options = "NUM_PATHS=8 MIN_PATHS=8", .paths = 8}
 };
 
 /* Ticks of each phase: [config][phase][round] */

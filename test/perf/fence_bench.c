@@ -39,10 +39,10 @@ static const fence_config_t configs[] = {
     {"rc_verbs wait", "rc_verbs", "", FLUSH},
     {"vqp-1 fence", "vqp", "NUM_PATHS=1", FENCE},
     {"vqp-1 wait", "vqp", "NUM_PATHS=1", FLUSH},
-    {"vqp-4 fence", "vqp", "NUM_PATHS=4", FENCE},
-    {"vqp-4 wait", "vqp", "NUM_PATHS=4", FLUSH},
-    {"vqp-4 AM_ORDER=all", "vqp", "NUM_PATHS=4 AM_ORDER=all", NOTHING},
-    {"vqp-4 unordered", "vqp", "NUM_PATHS=4", NOTHING}
+    {"vqp-4 fence", "vqp", "NUM_PATHS=4 MIN_PATHS=4", FENCE},
+    {"vqp-4 wait", "vqp", "NUM_PATHS=4 MIN_PATHS=4", FLUSH},
+    {"vqp-4 AM_ORDER=all", "vqp", "NUM_PATHS=4 MIN_PATHS=4 AM_ORDER=all", NOTHING},
+    {"vqp-4 unordered", "vqp", "NUM_PATHS=4 MIN_PATHS=4", NOTHING}
 };
 
 enum { NUM_CONFIGS = sizeof(configs) / sizeof(configs[0]), AM_ID = 1 };

@@ -85,9 +85,9 @@ static void open_policy(policy_t *policy, unsigned paths)
     char options[256], far[384];
 
     snprintf(options, sizeof(options),
-             "NUM_PATHS=%u NOTIFY=%.15s FRAG_SIZE=%u MIN_FRAG=%u FSN_WINDOW=256 "
-             "SCHED=rr TX_QUEUE_LEN=128 RING_SIZE=128k", paths, policy->name, FRAG,
-             FRAG);
+             "NUM_PATHS=%u MIN_PATHS=%u NOTIFY=%.15s FRAG_SIZE=%u MIN_FRAG=%u "
+             "FSN_WINDOW=256 SCHED=rr TX_QUEUE_LEN=128 RING_SIZE=128k", paths, paths,
+             policy->name, FRAG, FRAG);
     snprintf(policy->stats, sizeof(policy->stats), "/tmp/notify.%d.json",
              (int)getpid());
     snprintf(far, sizeof(far), "%s STATS_FILE=%s", options, policy->stats);

@@ -65,9 +65,10 @@ TEST_F(attr_test, the_bandwidth_is_shared_by_processes)
 /* UCP multiplies by the number of endpoints */
 TEST_F(attr_test, the_latency_grows_with_the_queue_pairs_of_an_endpoint)
 {
-    node one(0, {{"NUM_PATHS", "1"}}), four(0, {{"NUM_PATHS", "4"}});
+    node one(0, {{"NUM_PATHS", "1"}}), four(0, {{"NUM_PATHS", "4"}}), begins(0);
 
     EXPECT_GT(one.attr.latency.m, 0);
+    EXPECT_DOUBLE_EQ(one.attr.latency.m, begins.attr.latency.m);
     EXPECT_DOUBLE_EQ(4 * one.attr.latency.m, four.attr.latency.m);
     EXPECT_DOUBLE_EQ(one.attr.latency.c, four.attr.latency.c);
 }

@@ -52,7 +52,7 @@ TEST_F(connect_test, both_sides_connect_at_once_and_share_queue_pairs)
 {
     int qps = -1;
 
-    open();
+    open({{"NUM_PATHS", "4"}});
     connect_back();
     expect_am(*ab, settled);
     expect_am(*ba, settled);

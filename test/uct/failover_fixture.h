@@ -53,6 +53,7 @@ protected:
     {
         config["FAILOVER"]   = "y";
         config["STATS_FILE"] = stats.name;
+        config.emplace("NUM_PATHS", "4");
         open(config);
         source = std::make_unique<memory>(*a, size);
         target = std::make_unique<memory>(*b, size);

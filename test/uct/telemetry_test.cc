@@ -236,7 +236,7 @@ TEST_F(telemetry_test, the_file_names_the_flow_and_the_queue_pairs_of_each_path)
     std::vector<uint64_t> qpns, peers;
     std::set<uint64_t> ports;
 
-    open({{"TELEMETRY", dir}});
+    open({{"TELEMETRY", dir}, {"NUM_PATHS", "4"}});
     settle();
     ASSERT_TRUE(until([&] {
         return read_node(*a) && (text(VQP_TELEMETRY_PATH, "state") == "UP");

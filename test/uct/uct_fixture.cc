@@ -317,6 +317,11 @@ void node::open_iface(const options &config)
                                          option.second.c_str()))
                 << option.first;
     }
+    /* A test that says how many paths there are has them from the beginning */
+    if (config.count("NUM_PATHS") && !config.count("MIN_PATHS")) {
+        EXPECT_EQ(UCS_OK, vqp_option_set(iface_config, "MIN_PATHS",
+                                         config.at("NUM_PATHS").c_str()));
+    }
 
     params.field_mask           = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
                                   UCT_IFACE_PARAM_FIELD_DEVICE |

@@ -45,7 +45,7 @@ demo_case() {
 
 # least_case PATHS DEMO_CASE-ARGUMENT...: with the least ring
 least_case() {
-    export UCX_VQP_RING_SIZE=4k UCX_VQP_NUM_PATHS=$1
+    export UCX_VQP_RING_SIZE=4k UCX_VQP_NUM_PATHS=$1 UCX_VQP_MIN_PATHS=$1
     demo_case "${@:2}"
 }
 

@@ -63,7 +63,7 @@ listed_ports() {
     local list=$1
     shift
     [ "$CHECK_TL" = vqp ] || skip "is about vqp"
-    export UCX_VQP_PATH_ENTROPY=$list UCX_VQP_NUM_PATHS=4
+    export UCX_VQP_PATH_ENTROPY=$list UCX_VQP_NUM_PATHS=4 UCX_VQP_MIN_PATHS=4
     capture 2
     [ "$(ports | paste -sd' ')" = "$*" ] ||
         fail "source ports $(ports | paste -sd' ') instead of $*"
@@ -72,7 +72,7 @@ listed_ports() {
 # Label 0: rxe makes the port of the queue pair numbers
 entropy_off() {
     [ "$CHECK_TL" = vqp ] || skip "is about vqp"
-    export UCX_VQP_PATH_ENTROPY=off UCX_VQP_NUM_PATHS=4
+    export UCX_VQP_PATH_ENTROPY=off UCX_VQP_NUM_PATHS=4 UCX_VQP_MIN_PATHS=4
     capture 2
     echo "source ports: $(ports | paste -sd' ')"
     [ "$(ports | wc -l)" -gt 1 ] || fail "one source port for all paths"

@@ -66,6 +66,7 @@ set_transport() {
         UCT_TL=vqp
         export UCX_TLS=vqp
         export UCX_VQP_NUM_PATHS=${UCX_VQP_NUM_PATHS:-$CHECK_PATHS}
+        export UCX_VQP_MIN_PATHS=${UCX_VQP_MIN_PATHS:-$UCX_VQP_NUM_PATHS}
         export UCX_VQP_STATS_FILE=$PWD/$STATS
         # with one CPU the driver and the processes take turns: a path is often silent
         # for longer than on a network

@@ -9,7 +9,7 @@ own_case() {
     [ -x "$program" ] || skip "test_uct is not built (make test_uct)"
     need_devices 1
     # the tests choose their options themselves
-    unset UCX_TLS UCX_VQP_NUM_PATHS UCX_VQP_STATS_FILE
+    unset UCX_TLS UCX_VQP_NUM_PATHS UCX_VQP_MIN_PATHS UCX_VQP_STATS_FILE
     "$program" --gtest_brief=1 --gtest_filter="$1" ||
         fail "of $(basename "$program") --gtest_filter='$1'"
 }

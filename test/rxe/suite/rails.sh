@@ -30,7 +30,7 @@ rails_own() {
     need_devices 4
     [ -x "$program" ] || skip "test_uct is not built (make test_uct)"
     [ -z "$1" ] || { "$1"; export RXE_DEVS="bond0 bond1"; }
-    unset UCX_TLS UCX_VQP_NUM_PATHS UCX_VQP_STATS_FILE
+    unset UCX_TLS UCX_VQP_NUM_PATHS UCX_VQP_MIN_PATHS UCX_VQP_STATS_FILE
     "$program" --gtest_brief=1 --gtest_filter="$2" ||
         fail "of $(basename "$program") --gtest_filter='$2'"
 }

@@ -37,7 +37,7 @@ unequal_links() {
         skip "compares rates, and time is not simulated here (--vm uml)"
     need_faults
     need_devices 4
-    export UCX_VQP_NUM_PATHS=2
+    export UCX_VQP_NUM_PATHS=2 UCX_VQP_MIN_PATHS=2
     unset UCX_VQP_STATS_FILE
 }
 
