@@ -184,7 +184,8 @@ static void uct_vqp_free_tables(uct_vqp_t *vqp)
     ucs_free(vqp->ops);
 }
 
-ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
+ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,
+                            uct_vqp_t **vqp_p)
 {
     uct_vqp_layout_t layout;
     ucs_status_t status;
@@ -226,7 +227,7 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p)
     for (num_qps = 0; num_qps < vqp->core.num_paths; ++num_qps) {
         status = uct_vqp_init_path(vqp, num_qps);
         if ((status == UCS_OK) && (num_qps < iface->set.min_paths)) {
-            status = uct_vqp_renew_qp(vqp, num_qps);
+            status = uct_vqp_renew_qp(vqp, num_qps, level);
         }
         if (status != UCS_OK) {
             ++num_qps; /* it may have entries of a CQ */

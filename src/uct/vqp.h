@@ -27,9 +27,12 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout);
  * Create a vqp with its queue pairs in INIT, and fill the data for the peer.
  * Under the async block.
  *
+ * @param [in] level  Of the message that the device has no queue pair, or no completion
+ *                    queue.
  * @return UCS_OK, or an error (logged) with nothing left behind.
  */
-ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, uct_vqp_t **vqp_p);
+ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,
+                            uct_vqp_t **vqp_p);
 
 /**
  * Connect the queue pairs to a peer's, post receives, set up the core. Under

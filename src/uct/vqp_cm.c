@@ -1,6 +1,7 @@
 /* The control plane, see vqp_cm.h. */
 #include "uct/vqp_cm.h"
 
+#include "uct/vqp_path_log.h"
 #include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
@@ -112,11 +113,14 @@ static void uct_vqp_cm_create_passive(uct_vqp_iface_t *iface,
                                       const vqp_wire_msg_t *req)
 {
     vqp_conn_params_t params;
+    ucs_status_t created;
     vqp_status_t status;
     uct_vqp_t *vqp;
 
-    if (uct_vqp_create(iface, &vqp) != UCS_OK) {
-        return; /* the peer repeats its request */
+    created = uct_vqp_create(iface, VQP_IB_LOG_DIAG, &vqp);
+    if (created != UCS_OK) {
+        uct_vqp_log_not_accepted(iface, req->hdr.src_iface, created);
+        return;
     }
 
     memset(&params, 0, sizeof(params));
@@ -425,7 +429,7 @@ ucs_status_t uct_vqp_cm_connect(uct_vqp_iface_t *iface,
         return UCS_OK;
     }
 
-    status = uct_vqp_create(iface, &vqp);
+    status = uct_vqp_create(iface, VQP_IB_LOG_ERROR, &vqp);
     if (status != UCS_OK) {
         return status;
     }

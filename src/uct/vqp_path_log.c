@@ -135,6 +135,14 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
     path->fo.logged = path->fo.state;
 }
 
+void uct_vqp_log_not_accepted(uct_vqp_iface_t *iface, uint64_t peer_id, ucs_status_t status)
+{
+    ucs_log_level_t level = uct_vqp_warn_level(&iface->warned_accept);
+
+    ucs_log(level, "a connection of iface 0x%" PRIx64 " is not accepted: %s. It tries "
+            "again", peer_id, ucs_status_string(status));
+}
+
 /* Does an outage last for long, by the time that counts? That the only path in use fails and
  * is rebuilt at once is no news */
 static int uct_vqp_is_long_outage(const uct_vqp_t *vqp)

@@ -11,6 +11,10 @@
 /** VQP_EVENT_PATH_STATE: log the change, and set path->fo.logged. The worker's thread. */
 void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path);
 
+/** Log that a peer's request to connect is not served now, since a queue pair or memory is
+ *  missing; it repeats the request. Under the async block. */
+void uct_vqp_log_not_accepted(uct_vqp_iface_t *iface, uint64_t peer_id, ucs_status_t status);
+
 /** Log that an outage lasts for long, or is over, if that is new. The worker's thread. */
 void uct_vqp_log_outage(uct_vqp_t *vqp);
 

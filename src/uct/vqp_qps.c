@@ -32,7 +32,8 @@ static void uct_vqp_new_tag(uct_vqp_t *vqp, unsigned index)
 }
 
 /* Create a queue pair of the path, in INIT, with a new qp_tag, on its completion queue */
-static ucs_status_t uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index)
+static ucs_status_t
+uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
 {
     uct_vqp_iface_t *iface    = vqp->iface;
     vqp_path_t *path          = &vqp->paths[index];
@@ -42,7 +43,9 @@ static ucs_status_t uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index)
         .send_depth   = iface->set.send_depth,
         .recv_depth   = iface->set.recv_depth,
         .max_inline   = (uint32_t)iface->inline_max,
-        .max_send_sge = (uint32_t)iface->max_iov + 1
+        .min_inline   = (uint32_t)iface->inline_max, /* the trial queue pair had it */
+        .max_send_sge = (uint32_t)iface->max_iov + 1,
+        .level        = level
     };
     vqp_status_t status;
 
@@ -102,7 +105,8 @@ uct_vqp_pick_rail(const uct_vqp_iface_t *iface, unsigned index, unsigned *rail_p
 
 /* The path keeps the entries until it is destroyed: completions of a queue pair that was
  * destroyed may be polled later */
-static ucs_status_t uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index)
+static ucs_status_t
+uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
 {
     uct_vqp_iface_t *iface = vqp->iface;
     uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
@@ -115,7 +119,7 @@ static ucs_status_t uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index)
     }
 
     status = vqp_ib_cq_pool_reserve(&iface->rails[vqp->paths[index].rail].cqs, slots,
-                                    &cq_index);
+                                    level, &cq_index);
     if (status != VQP_OK) {
         return uct_vqp_status(status);
     }
@@ -159,11 +163,11 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
     }
 }
 
-ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index)
+ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
 {
     ucs_status_t status;
 
     uct_vqp_drop_qp(vqp, index);
-    status = uct_vqp_reserve_cq(vqp, index);
-    return (status == UCS_OK) ? uct_vqp_init_qp(vqp, index) : status;
+    status = uct_vqp_reserve_cq(vqp, index, level);
+    return (status == UCS_OK) ? uct_vqp_init_qp(vqp, index, level) : status;
 }

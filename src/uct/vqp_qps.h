@@ -18,9 +18,10 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index);
  * Create the queue pair of a path, in INIT, with a new qp_tag; an older one is destroyed.
  * All work requests of the old one have come back. Under the async block.
  *
+ * @param [in] level  Of the message that the device has none.
  * @return UCS_OK, or an error (logged): then the path has no queue pair.
  */
-ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index);
+ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level);
 
 /** Destroy those of the first @a count paths. */
 void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count);

@@ -84,7 +84,8 @@ unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan)
 }
 
 vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
-                              uint32_t depth, vqp_ib_chan_t *chan)
+                              uint32_t depth, vqp_ib_chan_t *chan,
+                              vqp_ib_log_level_t level)
 {
     memset(cq, 0, sizeof(*cq));
     cq->dev_name = dev->name;
@@ -99,8 +100,8 @@ vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
     cq->cq = ibv_create_cq(dev->ctx, (int)depth, cq,
                            (chan == NULL) ? NULL : chan->chan, 0);
     if (cq->cq == NULL) {
-        vqp_ib_error("%s: ibv_create_cq(%u) failed: %s", dev->name, depth,
-                     strerror(errno));
+        vqp_ib_log(level, "%s: ibv_create_cq(%u) failed: %s", dev->name, depth,
+                   strerror(errno));
         return vqp_ib_errno_status(errno);
     }
 

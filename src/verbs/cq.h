@@ -59,10 +59,12 @@ static inline int vqp_ib_chan_is_broken(const vqp_ib_chan_t *chan)
  *
  * @param depth  Least number of CQEs; cq->depth is what was granted.
  * @param chan   NULL: no events.
+ * @param level  Of the message that the device refuses it.
  * @return VQP_OK, VQP_ERR_EXCEEDS_LIMIT, VQP_ERR_NO_MEMORY, VQP_ERR_IO
  */
 vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
-                              uint32_t depth, vqp_ib_chan_t *chan);
+                              uint32_t depth, vqp_ib_chan_t *chan,
+                              vqp_ib_log_level_t level);
 
 /**
  * Acknowledge what is left, then destroy. Its QPs must be gone. Events still

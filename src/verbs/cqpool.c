@@ -25,15 +25,16 @@ static uint32_t vqp_ib_cq_pool_next_depth(const vqp_ib_cq_pool_t *pool,
     return (uint32_t)vqp_min(next, (uint64_t)pool->params.max);
 }
 
-static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count)
+static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count,
+                                        vqp_ib_log_level_t level)
 {
     vqp_ib_cq_t *cq = &pool->cqs[pool->num_cqs];
     vqp_status_t status;
     uint32_t depth;
 
     if (pool->num_cqs == VQP_IB_CQ_POOL_MAX) {
-        vqp_ib_error("%s: all %u completion queues are full", pool->dev->name,
-                     VQP_IB_CQ_POOL_MAX);
+        vqp_ib_log(level, "%s: all %u completion queues are full", pool->dev->name,
+                   VQP_IB_CQ_POOL_MAX);
         return VQP_ERR_EXCEEDS_LIMIT;
     }
 
@@ -41,7 +42,7 @@ static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count)
     depth  = pool->no_resize ? pool->params.max :
              vqp_ib_cq_pool_next_depth(pool, pool->params.initial,
                                        pool->params.base + count);
-    status = vqp_ib_cq_create(cq, pool->dev, depth, &pool->chan);
+    status = vqp_ib_cq_create(cq, pool->dev, depth, &pool->chan, level);
     if (status != VQP_OK) {
         return status;
     }
@@ -104,7 +105,7 @@ vqp_status_t vqp_ib_cq_pool_init(vqp_ib_cq_pool_t *pool,
         return status;
     }
 
-    status = vqp_ib_cq_pool_open(pool, 1);
+    status = vqp_ib_cq_pool_open(pool, 1, VQP_IB_LOG_ERROR);
     if (status != VQP_OK) {
         vqp_ib_chan_close(&pool->chan);
     }
@@ -122,7 +123,7 @@ void vqp_ib_cq_pool_cleanup(vqp_ib_cq_pool_t *pool)
 }
 
 vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
-                                    unsigned *index_p)
+                                    vqp_ib_log_level_t level, unsigned *index_p)
 {
     vqp_status_t status;
     vqp_ib_cq_t *cq;
@@ -147,7 +148,7 @@ vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
         }
     }
 
-    status = vqp_ib_cq_pool_open(pool, count);
+    status = vqp_ib_cq_pool_open(pool, count, level);
     if (status != VQP_OK) {
         return status;
     }

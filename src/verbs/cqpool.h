@@ -47,12 +47,13 @@ void vqp_ib_cq_pool_cleanup(vqp_ib_cq_pool_t *pool);
 /**
  * Reserve @a count slots, all on one CQ, growing or adding CQs as needed.
  *
+ * @param level    Of the message that there is none.
  * @param index_p  Which CQ: create the QP on pool->cqs[*index_p].cq.
  * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT: more than one CQ can hold, or no
  *         further CQ: request less; VQP_ERR_NO_MEMORY, VQP_ERR_IO. Logged.
  */
 vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
-                                    unsigned *index_p);
+                                    vqp_ib_log_level_t level, unsigned *index_p);
 
 /**
  * Give slots back: only when no CQE for them can arrive or be in the CQ any

@@ -311,7 +311,8 @@ static vqp_status_t vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev,
     probe->path.mtu_shift = (uint8_t)(7 + conn->mtu);
     probe->length         = length + 1; /* the last packet is a short one */
 
-    status = vqp_ib_cq_create(&probe->cq, dev, VQP_IB_PROBE_ALL + 2, NULL);
+    status = vqp_ib_cq_create(&probe->cq, dev, VQP_IB_PROBE_ALL + 2, NULL,
+                              VQP_IB_LOG_ERROR);
     if (status != VQP_OK) {
         return status;
     }

@@ -94,16 +94,16 @@ vqp_status_t vqp_ib_qp_create(vqp_ib_qp_t *qp, const vqp_ib_dev_t *dev,
 
     /* No verb returns the largest inline size: it depends on the other sizes */
     err = vqp_ib_qp_try_create(dev, cq, params, max_inline, qp);
-    while (((err == EINVAL) || (err == ENOMEM)) && (max_inline > 0)) {
-        max_inline = vqp_ib_qp_less_inline(max_inline);
+    while (((err == EINVAL) || (err == ENOMEM)) && (max_inline > params->min_inline)) {
+        max_inline = vqp_max(vqp_ib_qp_less_inline(max_inline), params->min_inline);
         err        = vqp_ib_qp_try_create(dev, cq, params, max_inline, qp);
     }
 
     if (err != 0) {
-        vqp_ib_error("%s: ibv_create_qp(%u sends, %u receives, %u pieces per "
-                     "send, %u inline bytes) failed: %s", dev->name,
-                     params->send_depth, params->recv_depth,
-                     params->max_send_sge, params->max_inline, strerror(err));
+        vqp_ib_log(params->level, "%s: ibv_create_qp(%u sends, %u receives, %u pieces "
+                   "per send, %u inline bytes) failed: %s", dev->name,
+                   params->send_depth, params->recv_depth,
+                   params->max_send_sge, params->max_inline, strerror(err));
         return vqp_ib_errno_status(err);
     }
 

@@ -17,6 +17,8 @@ typedef struct vqp_ib_qp_params {
     uint32_t recv_depth;   /* WRs; they carry no data */
     uint32_t max_inline;   /* bytes; lowered until the device grants it */
     uint32_t max_send_sge;
+    uint32_t min_inline;   /* bytes; not lowered below */
+    vqp_ib_log_level_t level; /* of the message that it could not be created; 0: error */
 } vqp_ib_qp_params_t;
 
 typedef struct vqp_ib_qp {

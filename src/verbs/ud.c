@@ -258,7 +258,7 @@ vqp_status_t vqp_ib_ud_init(vqp_ib_ud_t *ud, const vqp_ib_ud_params_t *params)
     }
 
     status = vqp_ib_cq_create(&ud->cq, ud->dev, ud->num_recvs + ud->num_sends,
-                              &ud->chan);
+                              &ud->chan, VQP_IB_LOG_ERROR);
     if (status != VQP_OK) {
         goto err_chan;
     }

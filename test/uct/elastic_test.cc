@@ -25,7 +25,7 @@ protected:
         return more;
     }
 
-    void start_with(const options &mine, const options &peers)
+    void start_with(const options &mine, const options &peers, const char *script = "")
     {
         options config = mine;
 
@@ -33,6 +33,7 @@ protected:
         a      = std::make_unique<node>("bond0", config);
         b      = std::make_unique<node>("bond0", peers);
         listen();
+        faults(script);
         ab     = std::make_unique<endpoint>(*a, *b);
         source = std::make_unique<memory>(*a, size);
         target = std::make_unique<memory>(*b, size);
@@ -111,6 +112,31 @@ TEST_F(elastic, peer_that_wants_more_paths_gets_them)
     EXPECT_TRUE(until([&] { return count_qps() == control + 2 * 4; })) << count_qps();
     exchange();
     EXPECT_EQ(3u, counted("path_adds"));
+}
+
+/* The peer's request is repeated, and what is missing is no error here */
+TEST_F(elastic, peer_without_a_queue_pair_accepts_later)
+{
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    start_with(of(1), of(1), "call verb=create_qp nth=2 count=2 errno=ENOMEM");
+    exchange();
+    EXPECT_GT(vqp_fabric()->fault_hits(), 0u);
+    EXPECT_EQ(1u, log_capture::count("is not accepted: Out of memory")) << log.text();
+    EXPECT_FALSE(log_capture::has("ibv_create_qp")) << log.text();
+    EXPECT_EQ(0u, counted("path_downs"));
+}
+
+TEST_F(elastic, path_that_can_not_be_added_is_no_error)
+{
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    start_with(of(4), of(1), "call verb=create_qp nth=6 count=all errno=ENOMEM");
+    exchange();
+    run_for(0.1);
+    EXPECT_GT(vqp_fabric()->fault_hits(), 0u);
+    EXPECT_EQ("", log.text());
+    EXPECT_EQ(0u, counted("path_adds"));
 }
 
 TEST_F(elastic, side_without_failover_keeps_the_paths_of_the_handshake)

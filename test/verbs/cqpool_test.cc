@@ -30,7 +30,7 @@ TEST_F(cqpool, grows_in_place_up_to_the_limit)
 
     init(16, 1024, 8);
     for (int i = 0; i < 10; ++i) {
-        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, &index));
+        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, VQP_IB_LOG_ERROR, &index));
         EXPECT_EQ(0u, index);
         check();
     }
@@ -44,13 +44,13 @@ TEST_F(cqpool, opens_a_further_queue_at_the_limit)
     unsigned index;
 
     init(16, 256, 56);
-    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 150, &index));
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 150, VQP_IB_LOG_ERROR, &index));
     EXPECT_EQ(0u, index);
-    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 150, &index));
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 150, VQP_IB_LOG_ERROR, &index));
     EXPECT_EQ(1u, index);
     EXPECT_NE(pool.cqs[0].cq, pool.cqs[1].cq);
     /* Later reservations that fit the first queue use it */
-    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 40, &index));
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 40, VQP_IB_LOG_ERROR, &index));
     EXPECT_EQ(0u, index);
     check();
     vqp_ib_cq_pool_cleanup(&pool);
@@ -63,7 +63,7 @@ TEST_F(cqpool, every_queue_keeps_its_base_for_sends)
 
     init(16, 64, 16);
     while (pool.num_cqs < 4) { /* three are full then, however large they are */
-        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 1, &index));
+        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 1, VQP_IB_LOG_ERROR, &index));
         ASSERT_LT(index, 4u);
         ++mine[index];
     }
@@ -81,7 +81,7 @@ TEST_F(cqpool, released_slots_are_used_again)
 
     init(16, 64, 4);
     for (int i = 0; i < 500; ++i) {
-        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 60, &index));
+        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 60, VQP_IB_LOG_ERROR, &index));
         EXPECT_EQ(0u, index);
         vqp_ib_cq_pool_release(&pool, index, 60);
     }
@@ -96,10 +96,10 @@ TEST_F(cqpool, more_than_one_queue_can_hold_is_refused_with_the_numbers)
 
     init(16, 128, 28);
     EXPECT_EQ(VQP_ERR_EXCEEDS_LIMIT,
-              vqp_ib_cq_pool_reserve(&pool, 101, &index));
+              vqp_ib_cq_pool_reserve(&pool, 101, VQP_IB_LOG_ERROR, &index));
     EXPECT_TRUE(log.has("101 receives"));
     EXPECT_TRUE(log.has("128 entries"));
-    EXPECT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, &index));
+    EXPECT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, VQP_IB_LOG_ERROR, &index));
     vqp_ib_cq_pool_cleanup(&pool);
 }
 
@@ -119,10 +119,10 @@ TEST_F(cqpool, device_without_resize_gets_large_queues)
 
     init(16, 256, 0);
     pool.no_resize = 1;
-    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, &index));
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, VQP_IB_LOG_ERROR, &index));
     EXPECT_EQ(1u, index);
     EXPECT_GE(pool.cqs[1].depth, 256u);
-    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, &index));
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, VQP_IB_LOG_ERROR, &index));
     EXPECT_EQ(1u, index);
     check();
     vqp_ib_cq_pool_cleanup(&pool);
@@ -134,7 +134,7 @@ TEST_F(cqpool, number_of_queues_is_bounded)
     unsigned index;
 
     init(1, 8, 0);
-    while (vqp_ib_cq_pool_reserve(&pool, 8, &index) == VQP_OK) {
+    while (vqp_ib_cq_pool_reserve(&pool, 8, VQP_IB_LOG_ERROR, &index) == VQP_OK) {
         ASSERT_LT(index, (unsigned)VQP_IB_CQ_POOL_MAX);
     }
     EXPECT_EQ((unsigned)VQP_IB_CQ_POOL_MAX, pool.num_cqs);

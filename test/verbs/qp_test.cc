@@ -44,7 +44,7 @@ TEST_F(qp, granted_is_at_least_what_was_asked)
 
 TEST_F(qp, too_much_inline_is_lowered)
 {
-    vqp_ib_qp_params_t params = {16, 16, 1 << 20, 1};
+    vqp_ib_qp_params_t params = {16, 16, 1 << 20, 1, 0, VQP_IB_LOG_ERROR};
     vqp_ib_qp_t other;
 
     ASSERT_EQ(VQP_OK, vqp_ib_qp_create(&other, &a->dev, x->cq(), &params));
@@ -56,7 +56,7 @@ TEST_F(qp, too_much_inline_is_lowered)
 /* Limits of devices are such numbers: half of what was asked could be less */
 TEST_F(qp, inline_is_lowered_to_powers_of_two)
 {
-    vqp_ib_qp_params_t params = {16, 16, 60, 1};
+    vqp_ib_qp_params_t params = {16, 16, 60, 1, 0, VQP_IB_LOG_ERROR};
     char error[128]           = "";
     vqp_ib_qp_t other;
 
@@ -71,10 +71,32 @@ TEST_F(qp, inline_is_lowered_to_powers_of_two)
     vqp_ib_qp_destroy(&other);
 }
 
+/* What the device has granted once is not at fault */
+TEST_F(qp, inline_is_not_lowered_below_what_is_needed)
+{
+    vqp_ib_qp_params_t params = {16, 16, 60, 1, 60, VQP_IB_LOG_DIAG};
+    char error[128]           = "";
+    log_capture log;
+    vqp_ib_qp_t other;
+
+    if (vqp_fabric() == NULL) {
+        GTEST_SKIP() << "faults are made by the software fabric";
+    }
+    ASSERT_EQ(0, vqp_fabric()->faults("call verb=create_qp nth=1 errno=ENOMEM",
+                                      error, sizeof(error))) << error;
+    EXPECT_EQ(VQP_ERR_NO_MEMORY, vqp_ib_qp_create(&other, &a->dev, x->cq(), &params));
+    ASSERT_EQ(VQP_OK, vqp_ib_qp_create(&other, &a->dev, x->cq(), &params));
+    vqp_fabric()->faults(NULL, NULL, 0);
+    EXPECT_GE(other.granted.max_inline, 60u);
+    vqp_ib_qp_destroy(&other);
+    EXPECT_TRUE(log.has("ibv_create_qp"));
+}
+
 TEST_F(qp, too_deep_a_queue_is_refused_with_the_limit)
 {
     log_capture log;
-    vqp_ib_qp_params_t params = {a->dev.caps.max_qp_wr + 1, 16, 0, 1};
+    vqp_ib_qp_params_t params = {a->dev.caps.max_qp_wr + 1, 16, 0, 1, 0,
+                                 VQP_IB_LOG_ERROR};
     vqp_ib_qp_t other;
 
     EXPECT_EQ(VQP_ERR_EXCEEDS_LIMIT,
