@@ -14,7 +14,7 @@ perf_with() {
         UCX_TLS=${PERF_BASE_TLS:-rc_v,self} UCX_IB_GID_INDEX=$RXE_GID \
             UCX_UD_VERBS_ETH_DGID_CHECK=n "$@" ;;
     vqp)
-        UCX_TLS=vqp "$PERF_BUILD/contrib/vqp-run" "$@" ;;
+        UCX_VQP_FAILOVER=auto UCX_TLS=vqp "$PERF_BUILD/contrib/vqp-run" "$@" ;;
     vqp-*-failover)
         UCX_VQP_FAILOVER=y perf_with "${config%-failover}" "$@" ;;
     vqp-*)
