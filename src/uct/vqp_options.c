@@ -96,9 +96,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"PATH_BYTES", "auto",
      "Bytes in flight at which a path takes no further frag. Bounds the time that\n"
      "a small message waits behind bulk data. Should exceed the bandwidth-delay\n"
-     "product of one path. auto: 512 KiB, divided by the number of paths on each\n"
-     "rail that an endpoint begins with, but at least two frags; 2 MiB while one\n"
-     "path is in use.",
+     "product of one path. auto: 512 KiB, divided by the number of paths if that is\n"
+     "fixed, but at least two frags; 2 MiB while one path is in use.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "64k",

@@ -79,26 +79,23 @@ static uint8_t uct_vqp_rnr_code(double seconds)
 #define UCT_VQP_SINGLE_BYTES (2 * UCS_MBYTE)
 
 /* For several paths: enough for a link of 200 Gb/s x 20 us, and not more than a message may
- * wait behind on it. The paths that an endpoint begins with share the links of its rails.
- * Those that it adds stay only if they have links of their own. */
+ * wait behind on it. A fixed number of paths may share a link. Those that are added stay only
+ * if they have links of their own. */
 static uint64_t uct_vqp_path_bytes(const uct_vqp_settings_t *set,
-                                   const uct_vqp_iface_config_t *config,
-                                   unsigned num_rails)
+                                   const uct_vqp_iface_config_t *config)
 {
     uint64_t frag   = UCS_BIT(ucs_ilog2(config->frag_size));
-    unsigned shared = ucs_max(set->min_paths / num_rails, 1); /* by so many paths */
+    unsigned shared = (set->min_paths == set->num_paths) ? set->num_paths : 1;
 
     return ucs_max(2 * frag, (512 * UCS_KBYTE) / shared);
 }
 
 static void uct_vqp_settings_path_bytes(uct_vqp_settings_t *set,
-                                        const uct_vqp_iface_config_t *config,
-                                        unsigned num_rails)
+                                        const uct_vqp_iface_config_t *config)
 {
     int is_auto = config->path_bytes == UCS_MEMUNITS_AUTO;
 
-    set->path_bytes   = is_auto ? uct_vqp_path_bytes(set, config, num_rails) :
-                                  config->path_bytes;
+    set->path_bytes   = is_auto ? uct_vqp_path_bytes(set, config) : config->path_bytes;
     set->single_bytes = is_auto ? UCT_VQP_SINGLE_BYTES : config->path_bytes;
     set->single_shift = (uint8_t)ucs_max(ucs_ilog2(config->frag_size),
                                          ucs_ilog2(ucs_min(set->single_bytes,
@@ -188,8 +185,7 @@ uct_vqp_settings_check_sizes(const uct_vqp_settings_t *set,
 
 /* Round the checked values, and derive further ones */
 static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
-                                   const uct_vqp_iface_config_t *config,
-                                   unsigned num_rails)
+                                   const uct_vqp_iface_config_t *config)
 {
     set->num_paths  = config->num_paths;
     set->ring_size  = (uint32_t)config->ring_size;
@@ -205,7 +201,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->seg_size   = (uint32_t)config->seg_size;
     set->min_shift  = (uint8_t)ucs_ilog2(config->min_frag);
     set->frag_shift = (uint8_t)ucs_ilog2(config->frag_size);
-    uct_vqp_settings_path_bytes(set, config, num_rails);
+    uct_vqp_settings_path_bytes(set, config);
 
     /* Each path can receive all immediates of a window: after the loss of the other
      * paths, nothing waits for their receives; see vqp_tx_init */
@@ -358,7 +354,7 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
         return status;
     }
 
-    uct_vqp_settings_sizes(set, config, num_rails);
+    uct_vqp_settings_sizes(set, config);
 
     status = uct_vqp_settings_entropy(set, &config->path_entropy);
     if (status != UCS_OK) {
