@@ -203,7 +203,7 @@ typedef struct vqp {
         uint64_t full;         /* ns of the measurement */
         uint64_t bytes;        /* confirmed in these */
         uint64_t load;         /* bytes in flight at these looks, at least */
-        uint64_t tried;        /* the load of the first of the trials since one has paid */
+        uint64_t tried;        /* the load of the trials that count; 0: of none */
         uint64_t rate;         /* without the path on trial: bytes in 2^20 ns */
         uint64_t next;         /* ns: no trial before */
         uint64_t wait;         /* ns from the last of some trials until then */

@@ -112,6 +112,23 @@ TEST_F(silence, path_is_added_while_the_only_one_is_stalled) {
     EXPECT_EQ(VQP_PATH_SILENT, state(0));
 }
 
+/* A device without queue pairs, while the network pauses: not at each look */
+TEST_F(silence, path_that_can_not_be_added_is_tried_less_and_less) {
+    unsigned tries = 0;
+
+    m_num_connected = 1;
+    start(2);
+    for (unsigned n = 0; n < 1000; ++n) {
+        look();
+        if (event(VQP_EVENT_PATH_REBUILD, 1)) {
+            vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+            ++tries;
+        }
+    }
+    EXPECT_GE(tries, 4u);
+    EXPECT_LE(tries, 9u);
+}
+
 TEST_F(silence, no_path_is_added_while_the_only_one_makes_progress) {
     m_num_connected = 1;
     start(2);

@@ -136,7 +136,7 @@ static void vqp_elastic_begin(vqp_t *vqp)
     uint32_t i;
 
     if (vqp_elastic_is_greater(vqp)) {
-        vqp->elastic.tried = vqp_max(vqp->elastic.load, 1ul);
+        vqp->elastic.tried = vqp_max(vqp->elastic.load, 1ul); /* 0 would restart them again */
         vqp->elastic.tries = 0;
         vqp->elastic.next  = 0;
         vqp->elastic.wait  = VQP_ELASTIC_WAIT;

@@ -196,15 +196,18 @@ static uint64_t vqp_silence_limit(const vqp_t *vqp, const vqp_path_t *path,
                                        path->bytes), VQP_SILENCE_BYTES);
 }
 
-/* Only a path that works shows that the stalled one does not. If none could, add paths, one
- * for each time that it may be silent: each has another flow label */
+/* Only a path that works shows that the stalled one does not. If none could, add a path after
+ * the time that it may be silent, and others, with other flow labels, after twice that time,
+ * four times and so on: the network or the peer may pause, or there may be no memory */
 static void
 vqp_silence_add(vqp_t *vqp, const vqp_path_t *path, const vqp_look_t *look)
 {
     uint64_t limit = vqp_silence_limit(vqp, path, look->now);
+    uint64_t times = path->fo.stalled / limit;
     uint32_t i;
 
-    if (path->fo.stalled / limit == (path->fo.stalled - look->elapsed) / limit) {
+    if ((times == (path->fo.stalled - look->elapsed) / limit) ||
+        ((times & (times - 1)) != 0)) {
         return;
     }
 
@@ -299,8 +302,8 @@ void vqp_silence_look(vqp_t *vqp, uint64_t now, int is_drained)
         return;
     }
 
-    /* Look less often while all paths are stalled, or those that are stalled are SILENT:
-     * there is nothing to find out */
+    /* Look less often while all paths are stalled and none can be added, or those that are
+     * stalled are SILENT: there is nothing to find out */
     vqp->silence.quiet_looks =
             ((look.progressed | look.unsignaled) != 0) ||
             (((look.idle != 0) || vqp->tx.paths.has_off) && (look.undecided != 0)) ? 0 :

@@ -24,7 +24,8 @@
  * It falls back with time.
  *
  * Frags without a CQE under way prove nothing. After failover.silence a nop brings a
- * CQE. If the other paths are idle, nops on them show whether they work.
+ * CQE. If the other paths are idle, nops on them show whether they work. If all that are in
+ * use are stalled, as the only one of an endpoint, paths that are off are added for that.
  */
 #ifndef VQP_CORE_FAILOVER_SILENCE_H
 #define VQP_CORE_FAILOVER_SILENCE_H
