@@ -269,7 +269,7 @@ run_entry() {
         fixed=(UCX_VQP_NUM_PATHS=4 UCX_VQP_MIN_PATHS=auto)
     else
         fixed=(UCX_VQP_NUM_PATHS="$paths" UCX_VQP_MIN_PATHS="$paths")
-        [ "$paths" = 1 ] || fixed+=(UCX_VQP_TX_QUEUE_LEN=32)
+        [ "$paths" = 1 ] || fixed+=("UCX_VQP_TX_QUEUE_LEN=${UCX_VQP_TX_QUEUE_LEN:-32}")
     fi
     run_suite "$1" "${fixed[@]}" UCX_VQP_NOTIFY="$notify" UCX_VQP_COMP_ORDER="$order"
 }

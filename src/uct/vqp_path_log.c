@@ -1,4 +1,4 @@
-/* Lines for an administrator about paths, see vqp_path_log.h. */
+/* Lines for an administrator, see vqp_path_log.h. */
 #include "uct/vqp_path_log.h"
 
 #include "uct/vqp.h"

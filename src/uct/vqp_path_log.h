@@ -1,7 +1,7 @@
 /*
- * What happens to paths, for an administrator. The first fault of a link, an outage and
- * lost atomics are warnings, at most one of each kind in 10 s for an interface; the rest is
- * at level diag.
+ * What happens to paths and connections, for an administrator. The first fault of a link, an
+ * outage, a peer that is not accepted and lost atomics are warnings, at most one of each kind
+ * in 10 s for an interface; the rest is at level diag.
  */
 #ifndef UCT_VQP_PATH_LOG_H
 #define UCT_VQP_PATH_LOG_H

@@ -406,8 +406,7 @@ TEST_F(failover_fixture, an_outage_that_lasts_is_a_warning)
     expect_survived();
 }
 
-/* At UCX's default level, once, at the side that has noticed it. An outage is one if it
- * lasts for long, as on a slow machine */
+/* At UCX's default level, once, at the side that has noticed it */
 TEST_F(failover_fixture, the_first_fault_is_a_warning)
 {
     (void)counts(); /* captures a log, once */
@@ -420,8 +419,6 @@ TEST_F(failover_fixture, the_first_fault_is_a_warning)
     }
     EXPECT_EQ(1u, log_capture::count(" is down: ")) << log.text();
     EXPECT_EQ(0u, log_capture::count("is up again")) << log.text();
-    EXPECT_GE(2u, log_capture::count("no path to iface")) << log.text();
-    EXPECT_EQ(log_capture::count("no path to iface"), log_capture::count("the outage of iface"));
     expect_survived();
 }
 
