@@ -35,8 +35,8 @@ rule "a folder of src/core includes what lies above it" \
             if (file ~ /core\/(cover|le|seq|stats|status)\.h$/) { return 0 }
             if (file ~ /core\/(data|conn)\//) { return 1 }
             if (file ~ /core\/(vqp_def\.h|timers\.[ch])$/) { return 2 }
-            if (file ~ /core\/failover\//) { return 3 }
-            return file ~ /core\/(telemetry\/|vqp\.[ch]$)/ ? 4 : 9
+            if (file ~ /core\/(failover\/|rings\.[ch]$)/) { return 3 }
+            return file ~ /core\/(telemetry\/|vqp(_recv)?\.[ch]$)/ ? 4 : 9
         }
         /^ *# *include *"core\// &&
             (rank($2) > rank(FILENAME) ||

@@ -22,6 +22,12 @@
     _(TX_CREDIT_BYTES, "credit for bytes alone") \
     _(TX_CREDIT_FSNS, "credit for fsns alone") \
     _(TX_CREDIT_OLD, "credit without new information") \
+    _(RINGS_GROWS, "a sender switches to a larger ring") \
+    _(RINGS_SHRINKS, "a sender switches to the first ring") \
+    _(RINGS_NO_MEMORY, "no memory for a larger ring") \
+    _(RINGS_REFUSED, "no memory for the mirror of a ring that was offered") \
+    _(RINGS_OFFER_REFUSED, "a ring that was offered comes back") \
+    _(RINGS_WAITS, "a control record waits for room in the ring") \
     _(SEND_FAST_READ, "a get or an atomic goes the fast path") \
     _(SEND_FAST_AM, "an AM goes the fast path") \
     _(RX_NEXT_AM, "an immediate that is the next AM, with nothing ahead") \

@@ -9,6 +9,7 @@
 #include "core/failover/failover_int.h"
 #include "core/failover/replay.h"
 #include "core/failover/silence.h"
+#include "core/rings.h"
 
 #include <string.h>
 
@@ -63,6 +64,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->gap.is_unseen = config->gap != 0;
     vqp->idle.limit   = config->probe;
     vqp->idle.due     = (config->probe == 0) ? UINT64_MAX : 0;
+    vqp_rings_init(vqp, config);
     vqp_silence_init(vqp);
     vqp_alive_init(vqp);
     vqp_elastic_init(vqp);
@@ -114,6 +116,10 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
             vqp_tx_drain_nops(&vqp->tx, batch);
         }
         return batch->count;
+    }
+
+    if (vqp_unlikely(vqp->tx.slow & VQP_TX_RINGS)) {
+        vqp_rings_send(vqp); /* it may request credit */
     }
 
     needs_update = vqp->tx.slow & VQP_TX_CREDIT;
@@ -239,92 +245,6 @@ void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted)
     }
 }
 
-void vqp_peer_broken(vqp_t *vqp, const vqp_path_t *path, const char *what)
-{
-    vqp->broken.what = what;
-    vqp->broken.path = path->index;
-    vqp->rx.slow    |= VQP_RX_BROKEN;
-    vqp_set_event(vqp, VQP_EVENT_BROKEN);
-    vqp_fail(vqp, VQP_ERR_PROTOCOL);
-}
-
-int vqp_recv_credit(vqp_t *vqp, const vqp_path_t *path, vqp_credit_t credit)
-{
-    if (vqp_unlikely(vqp_tx_credit(&vqp->tx, credit.ring, credit.fsn) < 0)) {
-        vqp_peer_broken(vqp, path, "credit for what was never sent");
-        return VQP_ERR_PROTOCOL;
-    }
-
-    return 1;
-}
-
-int vqp_recv_next(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am)
-{
-    uint32_t flags;
-
-    if (vqp->rx.slow & VQP_RX_BROKEN) {
-        return 0;
-    }
-
-    while (vqp_window_next(&vqp->rx.window, &flags)) {
-        if (flags & VQP_IMM_LAST) {
-            return vqp_recv_am(vqp, path, flags, am);
-        }
-    }
-
-    return 0;
-}
-
-/* An immediate is there, and one before it is not */
-static void vqp_start_gap(vqp_t *vqp)
-{
-    if (vqp_window_has_gap(&vqp->rx.window)) {
-        vqp->gap.is_unseen = 0;
-        vqp->gap.due       = 0;
-        vqp_set_event(vqp, VQP_EVENT_TIMER);
-    }
-}
-
-int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
-{
-    vqp_credit_t credit;
-    int passed;
-
-    if (vqp->rx.slow & VQP_RX_BROKEN) {
-        vqp_cover(VQP_BROKEN_DROPPED);
-        return 0;
-    }
-
-    if (vqp->rx.slow & VQP_RX_FIRST) {
-        vqp->rx.slow &= ~(uint32_t)VQP_RX_FIRST;
-        vqp_set_event(vqp, VQP_EVENT_FIRST_IMM);
-    }
-
-    passed = vqp_rx_imm(&vqp->rx, imm);
-    if (vqp_unlikely(passed < 0)) {
-        vqp_peer_broken(vqp, path, "an immediate outside of the window");
-        return VQP_ERR_PROTOCOL;
-    }
-
-    if (imm & VQP_IMM_CREDIT) {
-        /* credit is cumulative, it need not wait for its order */
-        credit = vqp_rx_read_cell(&vqp->rx, path->index);
-        if (vqp_recv_credit(vqp, path, credit) < 0) {
-            return VQP_ERR_PROTOCOL;
-        }
-    }
-
-    if (!passed) {
-        if (vqp_unlikely(vqp->gap.is_unseen)) {
-            vqp_start_gap(vqp);
-        }
-        return 0;
-    }
-
-    return (imm & VQP_IMM_LAST) ? vqp_recv_am(vqp, path, imm, am) :
-                                  vqp_recv_next(vqp, path, am);
-}
-
 /* ---- events ---- */
 
 /* Have all sends and receives of the vqp completed? */
@@ -439,7 +359,7 @@ uint64_t vqp_next_timeout(const vqp_t *vqp)
         return UINT64_MAX;
     }
 
-    next = vqp_min(vqp_path_next_timeout(vqp), vqp->gap.due);
+    next = vqp_min(vqp_path_next_timeout(vqp), vqp_min(vqp->gap.due, vqp->rings.due));
     return ((vqp->owner != VQP_OWNER_OPEN) && (vqp->state == VQP_STATE_LIVE)) ?
                    vqp_min(next, vqp->idle.due) : next;
 }
@@ -488,6 +408,9 @@ void vqp_on_time(vqp_t *vqp, uint64_t now, int is_drained)
         } else {
             vqp->gap.due = now + VQP_GAP_AGAIN;
         }
+    }
+    if (vqp->state == VQP_STATE_LIVE) {
+        vqp_rings_look(vqp, now);
     }
     if ((now >= vqp->idle.due) && (vqp->state == VQP_STATE_LIVE) &&
         (vqp->owner != VQP_OWNER_OPEN)) {

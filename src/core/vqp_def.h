@@ -46,6 +46,12 @@ typedef enum {
     VQP_EVENT_PATHS,     /* never handed out: path->fo.todo of some path has one of
                             VQP_EVENT_PATH_* */
     VQP_EVENT_TIMER,     /* vqp_next_timeout() may be earlier than it was */
+    VQP_EVENT_RING_PUT,  /* the peer does not write to ring rings.put any more: free it */
+    VQP_EVENT_RING_GET,  /* make ring rings.next of vqp_ring_wanted() bytes; then
+                            vqp_ring_made(). See rings.h */
+    VQP_EVENT_MIRROR_PUT, /* nothing is in flight from mirror rings.tx_put: free it */
+    VQP_EVENT_MIRROR_GET, /* make mirror rings.tx_next of vqp_mirror_wanted() bytes; then
+                            vqp_mirror_made() */
     VQP_EVENT_RELEASE,   /* nothing is in flight: it may be destroyed */
 
     VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
@@ -84,6 +90,10 @@ typedef struct vqp_failover_config {
                              one more pays; 0: none is added for that */
 } vqp_failover_config_t;
 
+#define VQP_RING_LAST     2 /* numbers of rings: 0 to 2 */
+#define VQP_RING_NONE     UINT8_MAX
+#define VQP_RING_KEYS_MAX 4 /* rails */
+
 typedef enum {
     VQP_ELASTIC_STEADY,
     VQP_ELASTIC_ADDING, /* a path is being added */
@@ -109,6 +119,10 @@ typedef struct vqp_config {
     uint8_t         am_ids;     /* AM ids are below this */
     uint8_t        *map;        /* fsn_window bytes */
     char           *ring;       /* tx.ring_size bytes, the peer writes them */
+    uint8_t         rings_on;   /* both sides can change rings */
+    uint32_t        ring_max;   /* bytes of the largest ring that this side makes, a power
+                                   of two; with fsn_window at most VQP_RING_WINDOW_MAX */
+    uint64_t        ring_idle;  /* ns without messages until it is given back, to twice that */
     char           *rx_cells;   /* VQP_CELL_STRIDE for each path, likewise */
     const struct vqp_wire_path *own_paths;  /* with failover: sent to the peer, */
     const struct vqp_wire_path *peer_paths; /* and received from it; copied */
@@ -215,6 +229,34 @@ typedef struct vqp {
         uint8_t  tries;        /* trials in a row that have failed */
         uint8_t  wanted;       /* paths that have paid for themselves */
     } elastic;                 /* see elastic.h */
+    struct {
+        uint32_t max;          /* bytes of the largest ring and mirror of this side */
+        uint8_t  is_on;        /* both sides can change rings */
+        uint8_t  send;         /* records that are due: 1 << vqp_ring_type_t */
+        uint8_t  rx;           /* number of the ring that the peer writes to */
+        uint8_t  next;         /* is made, or offered; VQP_RING_NONE: none, as below */
+        uint8_t  is_offered;   /* next was offered */
+        uint8_t  old;          /* the peer may still write to it */
+        uint8_t  put;          /* of VQP_EVENT_RING_PUT */
+        uint8_t  tx;           /* number of the peer's ring that this side writes to */
+        uint8_t  tx_next;      /* the peer has offered it */
+        uint8_t  tx_old;       /* records in it are in flight */
+        uint8_t  tx_put;       /* of VQP_EVENT_MIRROR_PUT */
+        uint8_t  release;      /* of the RELEASE that is due */
+        char    *first;        /* ring 0 */
+        struct {
+            char    *base;
+            uint32_t size;
+            uint8_t  num_rkeys;
+            uint32_t rkeys[VQP_RING_KEYS_MAX];
+        } offer;               /* ring next */
+        vqp_tx_ring_t tx_ring; /* of tx_next */
+        uint32_t rkeys[2][VQP_RING_KEYS_MAX]; /* of the peer's rings 1 and 2 */
+        uint64_t ams;          /* stats.ams_rx at the last look */
+        uint64_t looked;       /* ns: last look; 0: none yet */
+        uint64_t due;          /* ns: next look; UINT64_MAX: none */
+        uint64_t idle;         /* ns from one look to the next */
+    } rings;                   /* see rings.h */
     vqp_failover_config_t failover;
     vqp_stats_t  stats;
 } vqp_t;

@@ -180,7 +180,7 @@ TEST_F(dispatch, a_probe_is_an_empty_write) {
     EXPECT_EQ(0u, frags[0].length);
     EXPECT_EQ(0, frags[0].nsge);
     EXPECT_EQ(m_rkeys[0], frags[0].rkey);
-    EXPECT_EQ(+RING_ADDR, frags[0].raddr);
+    EXPECT_EQ(+CELLS_ADDR, frags[0].raddr);
     EXPECT_EQ((unsigned)VQP_FRAG_SIGNALED,
               frags[0].flags & VQP_FRAG_SIGNALED);
     EXPECT_TRUE(batch().empty());

@@ -26,6 +26,7 @@ protected:
 
     unsigned m_num_connected = 0; /* paths of the handshake; 0: all */
     unsigned m_min_paths     = 1;
+    uint32_t m_ring_max      = 0; /* 0: rings do not change */
 
     failkit() {
         m_depth                = 30; /* 64 entries: two epochs */
@@ -78,6 +79,9 @@ protected:
         config.ring           = m_ring.data();
         config.rx_cells       = m_rx_cells.data();
         config.failover       = m_failover;
+        config.rings_on       = m_ring_max != 0;
+        config.ring_max       = m_ring_max;
+        config.ring_idle      = 1000;
         for (unsigned i = 0; i < num_paths; ++i) {
             own[i]  = {FIRST_QPN + i, PSN, m_paths[i].rail};
             peer[i] = {FIRST_QPN + 10 + i, PSN + 1, m_paths[i].peer_rail};

@@ -13,7 +13,7 @@ TEST(imm, fsn_and_flags_share_32_bits) {
     EXPECT_EQ(VQP_FSN_MASK, vqp_imm_fsn(0xffffffffu));
 }
 
-TEST(imm, only_four_combinations_of_flags_are_valid) {
+TEST(imm, only_six_combinations_of_flags_are_valid) {
     unsigned valid = 0;
 
     for (uint32_t flags = 0; flags < 256; ++flags) {
@@ -26,10 +26,12 @@ TEST(imm, only_four_combinations_of_flags_are_valid) {
         ++valid;
         EXPECT_TRUE((imm == 77) || (imm == (77 | VQP_IMM_LAST)) ||
                     (imm == (77 | VQP_IMM_LAST | VQP_IMM_WRAP)) ||
+                    (imm == (77 | VQP_IMM_LAST | VQP_IMM_CONTROL)) ||
+                    (imm == (77 | VQP_IMM_LAST | VQP_IMM_WRAP | VQP_IMM_CONTROL)) ||
                     (imm == (77 | VQP_IMM_CREDIT))) << flags;
     }
 
-    EXPECT_EQ(4u, valid);
+    EXPECT_EQ(6u, valid);
 }
 
 TEST(imm, every_fsn_is_valid) {

@@ -437,7 +437,8 @@ private:
 
         if (!expect_record(flags, &start, &record) ||
             (record.am_id >= AM_IDS) ||
-            !credit(record.credit_ring, record.credit_fsn)) {
+            !credit(record.credit_ring, record.credit_fsn) ||
+            (flags & VQP_IMM_CONTROL)) { /* rings do not change here */
             return false;
         }
 

@@ -31,7 +31,8 @@ public:
         uint32_t flags   = imm >> 24;
         int64_t distance = (int64_t)(imm & 0xffffff) - base();
 
-        if ((flags != 0) && (flags != 1) && (flags != 3) && (flags != 4)) {
+        if ((flags != 0) && (flags != 1) && (flags != 3) && (flags != 4) &&
+            (flags != 9) && (flags != 11)) {
             return VQP_ERR_PROTOCOL;
         }
 
@@ -101,7 +102,8 @@ inline uint32_t draw_imm(Input &in, uint32_t base)
         return in.u32();
     }
 
-    return ((base + (uint32_t)in.s8()) & 0xffffff) | ((how & 0x7) << 24);
+    return ((base + (uint32_t)in.s8()) & 0xffffff) |
+           (((how & 0x7) | ((how >> 3) & 0x8)) << 24);
 }
 
 } // namespace vqp_fuzz

@@ -167,8 +167,13 @@ void vqp::audit_fsns()
 
 void vqp::audit_ring()
 {
-    uint32_t size = core.tx.cfg.ring_size;
+    uint32_t size = core.tx.ring.size;
+    uint32_t out  = std::max(core.tx.fc.ring_head - core.tx.fc.ring_peer,
+                             core.tx.fc.ring_head - core.tx.fc.ring_local);
 
+    /* After a larger ring what was sent in it is consumed later */
+    m_ring_limit = std::max(size, std::min(out, m_ring_limit));
+    size         = m_ring_limit;
     if ((core.tx.fc.ring_head - core.tx.fc.ring_peer > size) ||
         (core.tx.fc.ring_head - core.tx.fc.ring_local > size)) {
         broke("ring bytes out", core.tx.fc.ring_head - core.tx.fc.ring_peer, size);

@@ -359,17 +359,16 @@ bool channel::delivered(const vqp_rx_am_t &rx_am)
 
 /* ---- what must hold ---- */
 
-/* The barrier of a close is the core's own */
 uint32_t channel::number_of_oldest(const vqp_tx_t &tx) const
 {
-    return tx.seq - (uint32_t)(m_ops.size() - m_oldest) - closing;
+    return tx.seq - (uint32_t)(m_ops.size() - m_oldest);
 }
 
 void channel::check_reports(const vqp_tx_t &tx)
 {
     uint32_t oldest;
 
-    /* only the core knows what its own barriers wait for */
+    /* only the core knows what its own ops wait for */
     while ((m_oldest < m_ops.size()) && m_ops[m_oldest]->is_complete() &&
            !(m_ops[m_oldest]->probes &&
              (vqp_tx_oldest(&tx) == number_of_oldest(tx)))) {
@@ -390,8 +389,7 @@ void channel::check_reports(const vqp_tx_t &tx)
                                  }), m_fresh.end());
 
     oldest = number_of_oldest(tx);
-    if (!tainted && (vqp_tx_oldest(&tx) != oldest) &&
-        !(closing && (vqp_tx_oldest(&tx) == tx.seq))) {
+    if (!tainted && (vqp_tx_oldest(&tx) != oldest)) {
         fail("flush", "the oldest unconfirmed op is number " +
                       std::to_string(oldest) + ", not " +
                       std::to_string(vqp_tx_oldest(&tx)) +

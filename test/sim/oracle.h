@@ -60,7 +60,7 @@ struct op {
     unsigned          again     = 0;      /* of the frags: to be posted again */
     unsigned          confirmed = 0;
     bool              may_fail  = false;  /* nobody knows whether it was executed */
-    bool              probes    = false;  /* a barrier of the core's own */
+    bool              probes    = false;  /* an op of the core's own */
     bool              announced = false;  /* AM: its last immediate is posted */
     uint32_t          fsn       = 0;      /* of that */
 
@@ -103,7 +103,8 @@ public:
     void forget_lost() { m_lost.clear(); }
     /* A flush had nothing to wait for */
     void check_lost_flushed(bool is_reported);
-    /* The core has accepted a barrier of its own, which probes the peer */
+    /* The core has accepted an op of its own: a barrier that probes the peer, or a
+     * control record */
     void probe();
     void report(op *o, const vqp_done_t &done, bool failed);
     void cancel(op *o);
@@ -142,7 +143,6 @@ public:
     bool     crashed = false;  /* its user died */
     bool     tainted = false;  /* of a byzantine peer: only the user's side holds */
     bool     stalled = false;  /* a path stood still for long */
-    bool     closing = false;  /* the barrier of a close is the newest op */
     size_t   ams_seen = 0;
     uint32_t next_fsn = 0;     /* numbers before this one are at the peer */
 

@@ -52,6 +52,10 @@ const named_config scenarios[] = {
     {"elastic", "paths,kills=2,paths=4,first=1,adds=60,drops=60,rma=60,amo=30,"
                 "fault_time=200000000,think=500000",
      "paths that are added and dropped while much is under way"},
+    {"rings", "paths,ring=4096,ring_growth=5,ring_fails=10,ring_idle=100000,kills=5,"
+              "window=64,imms=66,am_ops=64,rma=10,big=10,pend=0,think=100000,"
+              "fault_time=200000000",
+     "rings that grow and shrink again and again"},
     {"narrow", "paths,kills=2,narrows=30,fault_time=2000000000,think=5000000",
      "links that drop full packets only: path messages pass, and probes fail"},
     {"outage", "paths,outage=3000000,ud_loss=70,kills=30",
@@ -259,6 +263,9 @@ void params::fit()
     batch        = std::max<uint64_t>(batch, 1);
     idle_peers   = std::max<uint64_t>(idle_peers, 1);
     min_paths    = std::max<uint64_t>(min_paths, 1);
+    while ((ring << ring_growth) > VQP_RING_WINDOW_MAX / window) {
+        --ring_growth;
+    }
     unproven     = std::max<uint64_t>(unproven, 1);
     if (gap_timeout > 0) { /* no immediate is late by so much on its own */
         gap_timeout = std::max(gap_timeout, 40 * delay);

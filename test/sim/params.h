@@ -22,6 +22,9 @@ namespace sim {
     _(batch, "operations of a batch, at most") \
     _(window, "fsns") \
     _(ring, "bytes of an AM ring") \
+    _(ring_growth, "log2 of what the rings may grow by; 0: no rings are changed") \
+    _(ring_fails, "percent of these that find no memory") \
+    _(ring_idle, "ns without messages until a larger ring is given back") \
     _(fsn_before_wrap, "fsns until 24 bits wrap, at most; 0: start at 0") \
     _(first_pos, "ring position and op number to start with") \
     _(delay, "ns that a frag or an acknowledgement is late, at most") \

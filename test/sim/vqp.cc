@@ -183,6 +183,9 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.am_ids         = 32;
     cfg.map            = m_map.data();
     cfg.ring           = m_ring.data();
+    cfg.rings_on       = p.ring_growth != 0;
+    cfg.ring_max       = (uint32_t)(p.ring << p.ring_growth);
+    cfg.ring_idle      = p.ring_idle;
     cfg.rx_cells       = m_cells_in.data();
     cfg.own_paths            = info.paths;
     cfg.peer_paths           = peer.paths;
@@ -472,7 +475,13 @@ void vqp::tx_progress()
     core.tx.clock.now  = owner.w.now;
     core.tx.clock.seen = owner.seen;
     do {
-        if (vqp_next_batch(&core, m_batch.get()) == 0) {
+        uint32_t seq   = core.tx.seq;
+        unsigned count = vqp_next_batch(&core, m_batch.get());
+
+        for (; seq != core.tx.seq; ++seq) {
+            sent->probe(); /* a control record */
+        }
+        if (count == 0) {
             break;
         }
         post(*m_batch);
@@ -527,7 +536,6 @@ void vqp::cancel_all()
 
 void vqp::closed()
 {
-    sent->closing = false;
     sent->forget_lost();
     if (is_failed()) {
         return;
@@ -542,6 +550,8 @@ void vqp::closed()
 
 void vqp::close()
 {
+    uint32_t seq = core.tx.seq;
+
     owner.w.trace("%s: endpoint is destroyed", name().c_str());
     user  = nullptr;
     ready = false;
@@ -549,8 +559,7 @@ void vqp::close()
         handle_failure();
         cancel_all();
     } else {
-        sent->closing = !vqp_has_event(&core, VQP_EVENT_CLOSED) &&
-                        !core.tx.closed;
+        note_probe(seq); /* its barrier */
         tx_progress();
     }
     if (vqp_take_event(&core, VQP_EVENT_CLOSED)) {
@@ -588,12 +597,57 @@ void vqp::update_ready()
                          !user->in_pending());
 }
 
+/* ---- rings ---- */
+
+void vqp::get_ring()
+{
+    std::vector<char> &ring = m_rings[core.rings.next - 1];
+    uint32_t *rkeys         = m_rings_rkeys[core.rings.next - 1];
+
+    if (!ring.empty()) {
+        owner.w.fail("memory", name() + ": a ring that is still in use is made");
+        return;
+    }
+    if (owner.w.fault.chance(owner.w.base.ring_fails)) {
+        vqp_ring_made(&core, nullptr, nullptr, 0);
+        return;
+    }
+    ring.resize(vqp_ring_wanted(&core));
+    ++m_num_rings;
+    for (unsigned i = 0; i < RAILS; ++i) {
+        rkeys[i] = 0x40000000 + id * 4096 + m_num_rings * 16 + i;
+    }
+    vqp_ring_made(&core, ring.data(), rkeys, RAILS);
+}
+
+void vqp::get_mirror()
+{
+    std::vector<char> &mirror = m_mirrors[core.rings.tx_next - 1];
+
+    if (!mirror.empty()) {
+        owner.w.fail("memory", name() + ": a mirror that is still in use is made");
+        return;
+    }
+    if (owner.w.fault.chance(owner.w.base.ring_fails)) {
+        vqp_mirror_made(&core, nullptr, nullptr);
+        return;
+    }
+    mirror.resize(vqp_mirror_wanted(&core));
+    vqp_mirror_made(&core, mirror.data(), owner.lkeys);
+}
+
 bool vqp::allows(uint64_t addr, uint64_t length, uint32_t rkey,
                  unsigned rail) const
 {
     const char *begin = (const char*)(uintptr_t)addr;
     const char *end   = begin + length;
 
+    for (unsigned i = 0; i < 2; ++i) {
+        if ((begin >= m_rings[i].data()) &&
+            (end <= m_rings[i].data() + m_rings[i].size())) {
+            return rkey == m_rings_rkeys[i][rail];
+        }
+    }
     for (const std::vector<char> *memory : {&m_ring, &m_cells_in}) {
         if ((begin >= memory->data()) &&
             (end <= memory->data() + memory->size())) {

@@ -16,6 +16,7 @@ extern "C" {
 #include "core/conn/conndrive.h"
 #include "core/failover/alive.h"
 #include "core/failover/failover.h"
+#include "core/rings.h"
 #include "core/vqp.h"
 }
 
@@ -154,6 +155,8 @@ private:
     void reconnect(vqp_path_t &path);
     void connect_qp(unsigned path, uint32_t peer_qpn);
     void send_path_messages(vqp_path_t &path);
+    void get_ring();
+    void get_mirror();
     void ping();
     void check_dead();
     void set_timer(uint64_t pause = 0);
@@ -182,6 +185,10 @@ private:
     std::vector<vqp_iov_t>                   m_iov_ext;
     std::vector<uint8_t>                     m_map;
     std::vector<char>                        m_ring, m_mirror;
+    std::vector<char>                        m_rings[2], m_mirrors[2]; /* 1 and 2 */
+    unsigned                                 m_num_rings = 0;
+    uint32_t                                 m_rings_rkeys[2][RAILS];
+    uint32_t                                 m_ring_limit = 0; /* of bytes out */
     std::vector<char>                        m_cells_in, m_cells_out;
     std::vector<uint64_t>                    m_amo_results;
     std::vector<std::deque<cover>>           m_covers;

@@ -223,6 +223,18 @@ void vqp::handle_events()
         case VQP_EVENT_TIMER:
             set_timer();
             break;
+        case VQP_EVENT_RING_PUT:
+            std::vector<char>().swap(m_rings[core.rings.put - 1]);
+            break;
+        case VQP_EVENT_RING_GET:
+            get_ring();
+            break;
+        case VQP_EVENT_MIRROR_PUT:
+            std::vector<char>().swap(m_mirrors[core.rings.tx_put - 1]);
+            break;
+        case VQP_EVENT_MIRROR_GET:
+            get_mirror();
+            break;
         case VQP_EVENT_RELEASE:
             if (!is_scheduled && !cm_end) {
                 if (!sent->crashed) {

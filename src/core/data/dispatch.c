@@ -2,6 +2,7 @@
  * The sender: splitting accepted ops into frags. See tx.h. Order of dispatch is
  * credit update, AM, RMA; fsns are given here, in AM order. Pure: libc only.
  */
+#include "core/data/am.h"
 #include "core/data/control.h"
 #include "core/cover.h"
 
@@ -180,10 +181,9 @@ vqp_tx_dispatch_tail(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
 /* A credit update is sent before an AM that waits. Replace the credit in the
  * record by that of the credit update. It is not new to the peer, but not so
  * old that the peer would take it for credit beyond what was sent. */
-static void vqp_tx_update_credit(const vqp_tx_t *tx, const vqp_op_t *op)
+static void vqp_tx_update_credit(const vqp_tx_t *tx, vqp_op_t *op)
 {
-    vqp_record_t *record = (vqp_record_t*)(tx->cfg.mirror +
-                                           (op->raddr - tx->cfg.ring_raddr));
+    vqp_record_t *record = (vqp_record_t*)(uintptr_t)vqp_op_iov(op)->addr;
 
     record->credit_ring = tx->fc.last_update.ring;
     record->credit_fsn  = tx->fc.last_update.fsn;

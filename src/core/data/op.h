@@ -31,16 +31,17 @@ enum {
     VQP_OP_WRAP      = 1 << 3, /* AM: the record starts at ring offset 0 */
     VQP_OP_SPRAY     = 1 << 4, /* AM: a notify follows when all frags are
                                   confirmed; they carry no immediate */
-    VQP_OP_TAIL      = 1 << 5, /* AM: the last frag on each path carries an
-                                  immediate */
+    VQP_OP_CONTROL   = 1 << 5, /* AM: the record is for the core of the peer */
     VQP_OP_ANNOUNCED = 1 << 6, /* AM, spray: the notify was posted */
     VQP_OP_DONE      = 1 << 7, /* confirmed, to be reported */
     VQP_OP_BUFFER    = 1 << 8, /* refers to memory of the user, or is awaited */
     VQP_OP_CLOSE     = 1 << 9,  /* barrier: the orderly close waits for it */
     VQP_OP_PROBE     = 1 << 10, /* barrier: if nothing is in flight when it is
                                    dispatched, it sends a nop */
-    VQP_OP_ARMED     = 1 << 11  /* barrier: pending counts the credit updates that
+    VQP_OP_ARMED     = 1 << 11, /* barrier: pending counts the credit updates that
                                    it waits for */
+    VQP_OP_TAIL      = 1 << 12  /* AM: the last frag on each path carries an
+                                   immediate */
 };
 
 /** One piece of local memory: keys are indexed by rail. */

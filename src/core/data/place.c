@@ -99,7 +99,8 @@ void vqp_tx_gather_pieces(vqp_op_t *op, uint64_t offset, vqp_frag_t *frag)
 void vqp_tx_fill_am(const vqp_tx_t *tx, vqp_op_t *op, uint64_t offset,
                     vqp_frag_t *frag)
 {
-    vqp_tx_fill_am_target(tx, frag->path, op, op->raddr + offset, frag);
+    vqp_tx_fill_am_target(tx, vqp_tx_ring_of(tx, op), frag->path, op,
+                          op->raddr + offset, frag);
     if (op->flags & VQP_OP_INLINE) {
         frag->flags |= VQP_FRAG_INLINE;
     }
@@ -200,7 +201,7 @@ vqp_frag_t *vqp_tx_emit_empty(vqp_tx_t *tx, vqp_batch_t *batch,
 {
     vqp_frag_t *frag = vqp_tx_emit(tx, batch, path, op, kind, 0, 0, signal);
 
-    frag->raddr = tx->cfg.ring_raddr;
+    frag->raddr = tx->cfg.cells_raddr;
     frag->rkey  = tx->cfg.ring_rkeys[path->peer_rail];
     return frag;
 }

@@ -163,13 +163,14 @@ vqp_tx_signal_am(const vqp_tx_t *tx, vqp_path_t *path, uint32_t end,
                    0 : vqp_tx_force_am_signal(tx, path, end);
 }
 
-/** Target and signal of a frag of an AM; @a raddr in the peer's ring. */
+/** Target and signal of a frag of an AM; @a raddr in the peer's @a ring. */
 static VQP_ALWAYS_INLINE void
-vqp_tx_fill_am_target(const vqp_tx_t *tx, vqp_path_t *path, const vqp_op_t *op,
-                      uint64_t raddr, vqp_frag_t *frag)
+vqp_tx_fill_am_target(const vqp_tx_t *tx, const vqp_tx_ring_t *ring,
+                      vqp_path_t *path, const vqp_op_t *op, uint64_t raddr,
+                      vqp_frag_t *frag)
 {
     frag->raddr  = raddr;
-    frag->rkey   = tx->cfg.ring_rkeys[path->peer_rail];
+    frag->rkey   = ring->rkeys[path->peer_rail];
     frag->flags |= vqp_tx_signal_am(tx, path, op->am.ring_end, frag->flags);
 }
 
@@ -184,7 +185,9 @@ static inline uint32_t vqp_tx_next_fsn(vqp_tx_t *tx)
 /** Flags of the immediate that closes the AM. */
 static inline uint32_t vqp_tx_last_flags(const vqp_op_t *op)
 {
-    return VQP_IMM_LAST | ((op->flags & VQP_OP_WRAP) ? VQP_IMM_WRAP : 0);
+    /* Both flags are equally far from those of the immediate: test/core/op_test.cc */
+    return VQP_IMM_LAST | ((op->flags & (uint32_t)(VQP_OP_WRAP | VQP_OP_CONTROL)) *
+                           (VQP_IMM_WRAP / VQP_OP_WRAP));
 }
 
 /* ---- for dispatch: a frag in a batch ---- */
@@ -241,7 +244,7 @@ vqp_frag_t *vqp_tx_emit(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
  */
 vqp_frag_t *vqp_tx_emit_next(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op);
 
-/** The same without data: it goes to the peer's ring, and writes nothing. */
+/** The same without data: it goes to the peer's cells, and writes nothing. */
 vqp_frag_t *vqp_tx_emit_empty(vqp_tx_t *tx, vqp_batch_t *batch,
                               vqp_path_t *path, vqp_op_t *op, vqp_kind_t kind,
                               int signal);

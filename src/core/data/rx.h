@@ -138,10 +138,16 @@ vqp_rx_record(const vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
     return VQP_OK;
 }
 
-/** The handler has returned: the record's bytes may be advertised as credit. */
-static inline void vqp_rx_consumed(vqp_rx_t *rx, const vqp_rx_am_t *am)
+/** The record's bytes may be advertised as credit. */
+static inline void vqp_rx_free(vqp_rx_t *rx, const vqp_rx_am_t *am)
 {
     rx->ring_pos = am->end;
+}
+
+/** The handler has returned. */
+static inline void vqp_rx_consumed(vqp_rx_t *rx, const vqp_rx_am_t *am)
+{
+    vqp_rx_free(rx, am);
     ++rx->stats->ams_rx;
 }
 

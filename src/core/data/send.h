@@ -9,6 +9,7 @@
 #define VQP_CORE_DATA_SEND_H
 
 #include "core/cover.h"
+#include "core/data/am.h"
 #include "core/data/place.h"
 
 typedef enum {
@@ -142,13 +143,13 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
                  op->flags & VQP_OP_SIGNAL, sge, frag);
     frag->opcode = VQP_WR_WRITE_IMM;
     vqp_path_at(path, frag->slot)->imm = frag->imm;
-    vqp_tx_fill_am_target(tx, path, op,
-                          tx->cfg.ring_raddr +
-                          (uint64_t)((char*)am->record - tx->cfg.mirror), frag);
+    vqp_tx_fill_am_target(tx, &tx->ring, path, op,
+                          tx->ring.raddr +
+                          (uint64_t)((char*)am->record - tx->ring.mirror), frag);
 
     frag->nsge    = (uint8_t)nsge;
     sge[0].addr   = (uintptr_t)am->record;
-    sge[0].lkey   = tx->cfg.local_lkeys[path->rail];
+    sge[0].lkey   = tx->ring.lkeys[path->rail];
     if (nsge == 1) {
         sge[0].length = total;
         if (total <= tx->cfg.inline_max) {

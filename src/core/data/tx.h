@@ -17,12 +17,21 @@
 #include "core/data/record.h"
 #include "core/data/sched.h"
 
+/** A ring of the peer, and its mirror. */
+typedef struct vqp_tx_ring {
+    char           *mirror;
+    const uint32_t *lkeys;         /* of the mirror, per rail */
+    uint64_t        raddr;         /* of the ring */
+    const uint32_t *rkeys;         /* of the ring, per peer rail */
+    uint32_t        size;          /* of both, bytes: a power of two */
+} vqp_tx_ring_t;
+
 /** What does not change after the connection is made. */
 typedef struct vqp_tx_config {
-    uint32_t        ring_size;     /* power of two, same at both ends */
+    uint32_t        ring_size;     /* of the first ring: same at both ends */
     uint32_t        fsn_window;    /* power of two, at most
-                                      VQP_FSN_WINDOW_MAX, and with ring_size
-                                      at most VQP_RING_WINDOW_MAX */
+                                      VQP_FSN_WINDOW_MAX, and with the largest
+                                      ring at most VQP_RING_WINDOW_MAX */
     uint32_t        first_fsn;     /* of this sender */
     uint64_t        path_cap;      /* bytes in flight at which a path is full */
     uint32_t        signal_every;  /* frags without a CQE of their own */
@@ -41,11 +50,11 @@ typedef struct vqp_tx_config {
     uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
     uint8_t         comp_post;     /* COMP_ORDER=post */
     uint8_t         no_fast;       /* every frag goes through dispatch: traces */
-    char           *mirror;        /* ring_size bytes */
+    char           *mirror;        /* of the first ring */
     const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
-    uint64_t        ring_raddr;    /* the peer's ring */
+    uint64_t        ring_raddr;    /* the peer's first ring */
     uint64_t        cells_raddr;   /* the peer's credit cells */
-    const uint32_t *ring_rkeys;    /* per peer rail: ring and cells */
+    const uint32_t *ring_rkeys;    /* per peer rail: this ring, and cells */
     struct {
         uint64_t        source;    /* bytes of a path MTU, which do not change */
         const uint32_t *lkeys;     /* per rail */
@@ -56,6 +65,9 @@ typedef struct vqp_tx_config {
     uint64_t       *amo_results;   /* sum of all paths' inflight entries */
 } vqp_tx_config_t;
 
+/* Stalls in a row at which the ring is too small: one or two may be the end of a burst */
+#define VQP_TX_SHORTAGES 4
+
 /* Why the fast path is not allowed, and what dispatch has to do first */
 enum {
     VQP_TX_CREDIT     = 1 << 0, /* credit has to be advertised */
@@ -64,8 +76,9 @@ enum {
     VQP_TX_WITNESS    = 1 << 3, /* idle paths get a nop: do they work? */
     VQP_TX_REPLAY     = 1 << 7, /* a path is in a state that needs progress, or frags
                                    wait for their replay */
+    VQP_TX_RINGS      = 1 << 9, /* the ring is too small, or is changed, see rings.h */
     VQP_TX_WORK       = VQP_TX_CREDIT | VQP_TX_NOTIFY | VQP_TX_NOP |
-                        VQP_TX_WITNESS | VQP_TX_REPLAY,
+                        VQP_TX_WITNESS | VQP_TX_REPLAY | VQP_TX_RINGS,
     VQP_TX_NO_FAST    = 1 << 4, /* by configuration, or the vqp has failed */
     VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
     VQP_TX_QUIET      = 1 << 8, /* nothing was in flight at the last look at the
@@ -78,6 +91,7 @@ typedef struct vqp_tx {
     /* used by every op */
     uint32_t        slow;         /* VQP_TX_*; 0: the fast path is allowed */
     uint32_t        seq;          /* number of the next op */
+    vqp_tx_ring_t   ring;         /* that new records are written to */
     vqp_opring_t    am;
     vqp_opring_t    rma;
     struct {
@@ -157,19 +171,31 @@ typedef struct vqp_tx {
     uint8_t         failed;       /* nothing may be dispatched any more */
     uint8_t         closed;       /* the barrier of a close has ended */
     uint8_t         lost;         /* VQP_LOST_*: flushes that report a loss */
+    struct {
+        vqp_tx_ring_t ring;       /* its size is 0: there is none */
+        uint32_t      end;        /* ring position of its end */
+    } old;                        /* that records in flight were written to */
+    struct {
+        uint32_t      peer;       /* fc.ring_peer and fc.ring_head at the last stall */
+        uint32_t      head;       /* that counts */
+        uint16_t      count;      /* of these in a row */
+        uint16_t      limit;      /* at which the ring is too small */
+        uint8_t       is_found;   /* it is */
+    } shortage;                   /* the sender waits for ring bytes alone */
     uint32_t        iov_max;      /* pieces per op in iov_ext */
     vqp_iov_t      *iov_ext;      /* pieces of RMA ops then AM ops, or NULL */
     vqp_stats_t    *stats;
     vqp_tx_config_t cfg;
 } vqp_tx_t;
 
-/** An AM between begin and commit. */
-typedef struct vqp_tx_am {
-    vqp_op_t     *op;
-    vqp_record_t *record; /* in the mirror; the payload follows it */
-    uint32_t      begin;  /* ring position of the record */
-    uint32_t      imms;   /* that commit may reserve */
-} vqp_tx_am_t;
+/** The ring that holds the record of an AM. */
+static inline const vqp_tx_ring_t *
+vqp_tx_ring_of(const vqp_tx_t *tx, const vqp_op_t *op)
+{
+    return (vqp_unlikely(tx->old.ring.size != 0) &&
+            (vqp_seq_diff(op->am.ring_end, tx->old.end) <= 0)) ?
+                   &tx->old.ring : &tx->ring;
+}
 
 /** The op of that id. */
 static inline vqp_op_t *vqp_tx_op_of(vqp_tx_t *tx, uint16_t id)
@@ -283,59 +309,12 @@ static inline void vqp_tx_rma_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op)
 /** Accept the op that vqp_tx_rma_begin() gave, for dispatch. It can not fail. */
 void vqp_tx_rma_commit(vqp_tx_t *tx, vqp_op_t *op);
 
-/** vqp_tx_am_begin(), when anything may be lacking. @return op is NULL if it is. */
-vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max);
-
-/**
- * Take a slot, ring bytes and fsns for an AM of up to @a max bytes of payload, at
- * most vqp_record_max_payload(). Not after vqp_tx_fail().
- *
- * @param [out] am  The payload of a short or bcopy message is written behind
- *                  am->record; of am->op the caller sets user, user_kind and
- *                  flags, and for more than the mirror niov and iov[1..].
- *
- * @return 1, or 0 if anything is lacking: then tx->slow has VQP_TX_CREDIT if
- *         credit is to be requested of the peer.
- */
-static inline int
-vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_tx_am_t *am)
+/** Have all records in the old ring ended, so that nothing writes to it any more? */
+static inline int vqp_tx_old_ring_is_done(const vqp_tx_t *tx)
 {
-    uint32_t offset = tx->fc.ring_head & (tx->cfg.ring_size - 1);
-    uint32_t size   = vqp_record_size(max);
-    uint32_t end    = tx->fc.ring_head + size;
-
-    if (vqp_unlikely((tx->fc.am_credits == 0) ||
-                     (max > tx->limits.one_frag - sizeof(vqp_record_t)) ||
-                     (offset + size > tx->cfg.ring_size) ||
-                     (end - tx->fc.ring_peer > tx->cfg.ring_size) ||
-                     (end - tx->fc.ring_local > tx->cfg.ring_size))) {
-        *am = vqp_tx_am_begin_slow(tx, max);
-        return am->op != NULL;
-    }
-
-    am->op        = vqp_opring_at(&tx->am, tx->am.tail);
-    am->op->kind  = VQP_KIND_AM;
-    am->op->flags = 0;
-    am->record    = (vqp_record_t*)(tx->cfg.mirror + offset);
-    am->begin     = tx->fc.ring_head;
-    am->imms      = 1;
-    return 1;
+    return (tx->old.ring.size == 0) ||
+           (vqp_seq_diff(tx->fc.ring_local, tx->old.end) >= 0);
 }
-
-/**
- * Accept the AM for dispatch: writes the record's header, with @a credit in it.
- *
- * @param [in] length     Payload bytes in all, at most the max of begin.
- * @param [in] in_mirror  How many of them are in the mirror. If all are, the
- *                        source of the op is set here.
- */
-void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
-                      uint32_t length, uint32_t in_mirror,
-                      const vqp_credit_t *credit);
-
-/** Set op->raddr, and the piece of the AM that is in the mirror, from am.ring_end, the
- *  length and the pieces of the user. The fast path leaves this out. */
-void vqp_tx_set_am_source(const vqp_tx_t *tx, vqp_op_t *op);
 
 /** Order all earlier ops before all later ones. Does not block. */
 static inline void vqp_tx_fence(vqp_tx_t *tx)
@@ -403,31 +382,8 @@ vqp_tx_accept(vqp_tx_t *tx, vqp_op_t *op, uint64_t offset, uint16_t pending)
     ++tx->stats->ops;
 }
 
-/**
- * The AM that vqp_tx_am_begin() gave is accepted: its record has a header, and its
- * ring bytes are taken. @a offset and @a pending as in vqp_tx_accept().
- */
-static VQP_ALWAYS_INLINE void
-vqp_tx_accept_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
-                 uint32_t length, const vqp_credit_t *credit, uint64_t offset,
-                 uint16_t pending)
-{
-    vqp_op_t *op = am->op;
-
-    vqp_record_fill(am->record, am_id, length, credit);
-    vqp_tx_accept(tx, op, offset, pending);
-    op->length       = sizeof(*am->record) + length;
-    op->am.ring_end  = am->begin + vqp_record_size(length);
-    tx->fc.ring_head = op->am.ring_end;
-    tx->fence.am     = 0;
-    ++tx->am.tail;
-}
-
 /** Adapt the limits to the paths that take frags. */
 void vqp_tx_set_shares(vqp_tx_t *tx);
-
-/** Immediates that a tail AM may take: one for each path it can use. */
-uint32_t vqp_tx_tail_fsns(const vqp_tx_t *tx, const vqp_op_t *op);
 
 /** Give the path a new budget, since credits were returned or there is none. */
 void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path);

@@ -1,6 +1,7 @@
 /* Replay the frags of a failed path, see replay.h. Pure: libc only. */
 #include "core/failover/replay.h"
 
+#include "core/data/am.h"
 #include "core/data/confirm.h"
 #include "core/data/control.h"
 #include "core/data/fail.h"
