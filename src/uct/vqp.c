@@ -1,6 +1,7 @@
 /* Creation and release of a vqp, see vqp.h. */
 #include "uct/vqp.h"
 #include "uct/vqp_qps.h"
+#include "uct/vqp_ring.h"
 #include "uct/vqp_stats.h"
 
 #include "core/data/lost.h"
@@ -14,9 +15,9 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout)
 {
     size_t cells = (size_t)set->num_paths * VQP_CELL_STRIDE;
 
-    layout->rx_cells    = set->ring_size;
+    layout->rx_cells    = set->ring_min;
     layout->remote_size = layout->rx_cells + cells;
-    layout->tx_cells    = set->ring_size;
+    layout->tx_cells    = set->ring_min;
     layout->amo         = layout->tx_cells + cells;
     layout->local_size  = layout->amo + ((size_t)set->num_paths *
                                          set->inflight * sizeof(uint64_t));
@@ -83,7 +84,7 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
     info->ring_addr  = (uintptr_t)vqp->chunk.remote;
     info->cell_addr  = (uintptr_t)vqp->chunk.remote + layout->rx_cells;
     info->scratch_addr = (uintptr_t)iface->scratch.target;
-    info->ring_size  = iface->set.ring_size;
+    info->ring_size  = iface->set.ring_min;
     info->fsn_window = iface->set.fsn_window;
     info->first_fsn  = (uint32_t)uct_vqp_random_next(&iface->random) &
                        VQP_FSN_MASK;
@@ -262,6 +263,7 @@ void uct_vqp_destroy(uct_vqp_t *vqp)
     ucs_vfs_obj_remove(vqp);
     uct_vqp_stats_collect(vqp);
     uct_vqp_destroy_qps(vqp, vqp->core.num_paths);
+    uct_vqp_rings_free(vqp);
     uct_vqp_slabs_put(&iface->slabs, &vqp->chunk);
     uct_vqp_delist(vqp);
     uct_vqp_free_tables(vqp);

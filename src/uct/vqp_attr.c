@@ -40,7 +40,7 @@ static size_t uct_vqp_iface_max_record(const uct_vqp_iface_t *iface)
     const uct_vqp_settings_t *set = &iface->set;
     size_t frags = vqp_tx_am_frags_max(set->fsn_window, set->num_paths);
 
-    return ucs_min(vqp_record_max_payload(set->ring_size),
+    return ucs_min(vqp_record_max_payload(set->ring_min),
                    (frags << set->max_shift) - sizeof(vqp_record_t));
 }
 

@@ -15,6 +15,7 @@
 #define UCT_VQP_SLOW_FIRST     (50ull * 1000 * 1000)
 #define UCT_VQP_SLOW_MAX       (60ull * 1000 * 1000 * 1000)
 #define UCT_VQP_ELASTIC        (2ull * 1000 * 1000)
+#define UCT_VQP_RING_IDLE      (5ull * 1000 * 1000 * 1000)
 #define UCT_VQP_PATH_TIMEOUT   (2ull * 1000 * 1000) /* PATH_TIMEOUT=auto */
 
 /* Do both sides' parameters fit? Logs what does not. */
@@ -27,7 +28,7 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     case VQP_PEER_FITS:
         return VQP_OK;
     case VQP_PEER_RING_SIZE:
-        ucs_error("a peer has UCX_VQP_RING_SIZE=%u, here it is %u: it must be "
+        ucs_error("a peer has UCX_VQP_RING_MIN=%u, here it is %u: it must be "
                   "the same on both sides", peer->ring_size, own->ring_size);
         break;
     case VQP_PEER_FSN_WINDOW:
@@ -259,7 +260,7 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     uct_vqp_layout_t layout;
 
     uct_vqp_layout(set, &layout);
-    cfg->ring_size    = set->ring_size;
+    cfg->ring_size    = set->ring_min;
     cfg->fsn_window   = set->fsn_window;
     cfg->first_fsn    = vqp->local->first_fsn;
     cfg->path_cap     = set->path_bytes;
@@ -326,6 +327,9 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.am_ids         = UCT_AM_ID_MAX;
     config.map            = vqp->window_map;
     config.ring           = vqp->chunk.remote;
+    config.rings_on       = (vqp->conn.peer_features & VQP_WIRE_FEATURE_RINGS) != 0;
+    config.ring_max       = set->ring_max;
+    config.ring_idle      = UCT_VQP_RING_IDLE;
     config.rx_cells       = vqp->chunk.remote + layout.rx_cells;
     config.own_paths            = vqp->local->paths;
     config.peer_paths           = peer->paths;

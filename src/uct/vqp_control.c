@@ -7,6 +7,7 @@
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
+#include "uct/vqp_ring.h"
 #include "uct/vqp_timers.h"
 
 #include <ucs/debug/log.h>
@@ -120,6 +121,12 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
             break;
         case VQP_EVENT_TIMER:
             uct_vqp_set_timer(vqp);
+            break;
+        case VQP_EVENT_RING_GET:
+        case VQP_EVENT_RING_PUT:
+        case VQP_EVENT_MIRROR_GET:
+        case VQP_EVENT_MIRROR_PUT:
+            uct_vqp_handle_ring_event(vqp, event);
             break;
         case VQP_EVENT_RELEASE:
             uct_vqp_handle_release(vqp);

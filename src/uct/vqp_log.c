@@ -58,10 +58,11 @@ static const char *uct_vqp_kind_name(unsigned kind)
 
 static const char *uct_vqp_imm_str(uint32_t imm, char *buf, size_t size)
 {
-    snprintf(buf, size, "fsn %06x%s%s%s", vqp_imm_fsn(imm),
+    snprintf(buf, size, "fsn %06x%s%s%s%s", vqp_imm_fsn(imm),
              (imm & VQP_IMM_LAST) ? " last" : "",
              (imm & VQP_IMM_WRAP) ? " wrap" : "",
-             (imm & VQP_IMM_CREDIT) ? " credit" : "");
+             (imm & VQP_IMM_CREDIT) ? " credit" : "",
+             (imm & VQP_IMM_CONTROL) ? " control" : "");
     return buf;
 }
 

@@ -100,12 +100,26 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "fixed, but at least two frags; 2 MiB while one path is in use.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"RING_SIZE", "64k",
-     "Bytes of the active message ring of each connection: a power of two from 4k\n"
-     "to 128m; RING_SIZE x FSN_WINDOW must not exceed 2g. The ring bounds the\n"
-     "bytes of active messages in flight; one message takes at most half of it.\n"
-     "Each side pins two rings (ring and mirror). Must be equal on both sides.",
+    {"RING_SIZE", "1m",
+     "Largest active message ring of a connection: a power of two from 4k to 128m;\n"
+     "RING_SIZE x FSN_WINDOW must not exceed 2g. The ring bounds the bytes of active\n"
+     "messages in flight. A connection begins with RING_MIN; its ring grows while\n"
+     "messages wait for it, and is given back after some seconds without messages.\n"
+     "Each side pins two rings (ring and mirror). The smaller value of both sides\n"
+     "counts.",
      UCT_VQP_OPTION(ring_size), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"RING_MIN", "auto",
+     "Active message ring that a connection begins with, and keeps: a power of two\n"
+     "from 4k to RING_SIZE. One message takes at most half of it. Must be equal on\n"
+     "both sides. auto: 64k, or RING_SIZE if that is smaller.",
+     UCT_VQP_OPTION(ring_min), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"MAX_MEM", "64m",
+     "Bytes that the rings of an interface which have grown, and their mirrors, take\n"
+     "together at most. A ring takes at most a quarter of what is left: beyond that\n"
+     "it does not grow, and its sender waits for the receiver.",
+     UCT_VQP_OPTION(max_mem), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"FSN_WINDOW", "128",
      "Immediates that may be in flight in one direction of a connection: a power\n"

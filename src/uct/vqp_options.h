@@ -21,6 +21,8 @@ typedef struct uct_vqp_iface_config {
     size_t                   min_frag;
     size_t                   path_bytes;
     size_t                   ring_size;
+    size_t                   ring_min;     /* or UCS_MEMUNITS_AUTO */
+    size_t                   max_mem;
     unsigned                 fsn_window;
     unsigned                 max_ops;
     unsigned long            tx_queue_len; /* or UCS_ULUNITS_AUTO */
@@ -63,7 +65,9 @@ extern ucs_config_field_t uct_vqp_iface_config_table[];
 typedef struct uct_vqp_settings {
     uint32_t num_paths;
     uint32_t min_paths;    /* of these, that an endpoint begins with */
-    uint32_t ring_size;    /* power of two */
+    uint32_t ring_min;     /* bytes of the ring that an endpoint begins with, power of two */
+    uint32_t ring_max;     /* of the largest one, likewise */
+    size_t   max_mem;      /* bytes of all rings and mirrors that are larger */
     uint32_t fsn_window;   /* power of two */
     uint32_t num_ops;      /* of each op ring, power of two */
     uint32_t send_depth;   /* of each path */

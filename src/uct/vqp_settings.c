@@ -27,6 +27,7 @@
         return UCS_ERR_INVALID_PARAM; \
     }
 
+#define UCT_VQP_RING_MIN         (64 * UCS_KBYTE) /* RING_MIN=auto */
 #define UCT_VQP_SLOW_PATH        (4ull * 1000 * 1000) /* ns: SLOW_PATH=auto */
 #define UCT_VQP_PATH_TIMEOUT_MIN 1e-4 /* seconds: some round trips */
 #define UCT_VQP_TIME_MAX 1e9 /* seconds: any more does not fit nanoseconds */
@@ -131,6 +132,12 @@ uct_vqp_settings_check_ring(const uct_vqp_iface_config_t *config)
                   ucs_is_pow2(config->ring_size),
                   "RING_SIZE", config->ring_size,
                   "must be a power of two from 4k to 128m");
+    UCT_VQP_CHECK((config->ring_min == UCS_MEMUNITS_AUTO) ||
+                  (uct_vqp_in_range(config->ring_min, 4 * UCS_KBYTE,
+                                    config->ring_size) &&
+                   ucs_is_pow2(config->ring_min)),
+                  "RING_MIN", config->ring_min,
+                  "must be a power of two from 4k to UCX_VQP_RING_SIZE");
     UCT_VQP_CHECK(uct_vqp_in_range(config->fsn_window, 16,
                                    VQP_FSN_WINDOW_MAX) &&
                   ucs_is_pow2(config->fsn_window),
@@ -188,7 +195,11 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                                    const uct_vqp_iface_config_t *config)
 {
     set->num_paths  = config->num_paths;
-    set->ring_size  = (uint32_t)config->ring_size;
+    set->ring_max   = (uint32_t)config->ring_size;
+    set->ring_min   = (config->ring_min != UCS_MEMUNITS_AUTO) ?
+                              (uint32_t)config->ring_min :
+                              (uint32_t)ucs_min(config->ring_size, UCT_VQP_RING_MIN);
+    set->max_mem    = config->max_mem;
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
     set->send_depth = (uint32_t)uct_vqp_send_depth(set, config);

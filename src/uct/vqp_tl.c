@@ -125,6 +125,8 @@ static void uct_vqp_iface_cleanup_state(uct_vqp_iface_t *self)
     unsigned i;
 
     uct_vqp_scratch_cleanup(&self->scratch);
+    ucs_assertv(self->ring_bytes == 0, "%zu bytes of rings are still used",
+                self->ring_bytes);
     uct_vqp_slabs_cleanup(&self->slabs);
     ucs_arbiter_cleanup(&self->arbiter);
     ucs_string_buffer_cleanup(&self->vqp_stats);

@@ -36,11 +36,12 @@ static int is_pow2(uint64_t value)
 static void check_sizes(const uct_vqp_settings_t *set)
 {
     FUZZ_CHECK(in_range(set->num_paths, 1, VQP_MAX_PATHS));
-    FUZZ_CHECK(is_pow2(set->ring_size) &&
-               in_range(set->ring_size, 4096, 1u << 30));
+    FUZZ_CHECK(is_pow2(set->ring_min) && is_pow2(set->ring_max) &&
+               in_range(set->ring_min, 4096, set->ring_max) &&
+               in_range(set->ring_max, 4096, 1u << 30));
     FUZZ_CHECK(is_pow2(set->fsn_window) &&
                in_range(set->fsn_window, 16, VQP_FSN_WINDOW_MAX));
-    FUZZ_CHECK((uint64_t)set->ring_size * set->fsn_window <=
+    FUZZ_CHECK((uint64_t)set->ring_max * set->fsn_window <=
                1ull << 31); /* credit positions have 32 bits */
     FUZZ_CHECK(is_pow2(set->num_ops) && in_range(set->num_ops, 8, 4096));
     FUZZ_CHECK(in_range(set->send_depth, 8, 16384));

@@ -86,7 +86,7 @@ static void open_policy(policy_t *policy, unsigned paths)
 
     snprintf(options, sizeof(options),
              "NUM_PATHS=%u MIN_PATHS=%u NOTIFY=%.15s FRAG_SIZE=%u MIN_FRAG=%u "
-             "FSN_WINDOW=256 SCHED=rr TX_QUEUE_LEN=128 RING_SIZE=128k", paths, paths,
+             "FSN_WINDOW=256 SCHED=rr TX_QUEUE_LEN=128 RING_MIN=128k", paths, paths,
              policy->name, FRAG, FRAG);
     snprintf(policy->stats, sizeof(policy->stats), "/tmp/notify.%d.json",
              (int)getpid());

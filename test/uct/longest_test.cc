@@ -7,7 +7,7 @@
 
 static options large_frags(const char *paths, const char *notify)
 {
-    return {{"NUM_PATHS", paths}, {"NOTIFY", notify}, {"RING_SIZE", "4m"},
+    return {{"NUM_PATHS", paths}, {"NOTIFY", notify}, {"RING_SIZE", "4m"}, {"RING_MIN", "4m"},
             {"FSN_WINDOW", "16"}, {"FRAG_SIZE", "1g"}, {"MIN_FRAG", "1g"},
             {"PATH_BYTES", "1g"}, {"SEG_SIZE", "1m"}};
 }

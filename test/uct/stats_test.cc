@@ -111,7 +111,7 @@ TEST_F(stats_test, the_log_names_the_choice_of_notify_auto)
 {
     EXPECT_TRUE(has(run({{"UCX_LOG_LEVEL", "debug"},
                          {"UCX_VQP_NUM_PATHS", "2"},
-                         {"UCX_VQP_RING_SIZE", "128k"}}),
+                         {"UCX_VQP_RING_MIN", "128k"}}),
                     "notify auto is dqplb for messages of up to 32752 bytes, "
                     "tail above"));
     EXPECT_TRUE(has(run({{"UCX_LOG_LEVEL", "debug"},

@@ -1,0 +1,204 @@
+/*
+ * Rings of active messages that grow while messages wait for them (UCX_VQP_RING_SIZE,
+ * RING_MIN, MAX_MEM), and what happens where they can not.
+ */
+#include "failover_fixture.h"
+
+namespace {
+
+class ring : public failover_fixture {
+protected:
+    static constexpr uint8_t id     = 7;
+    static constexpr size_t  length = 8000;
+
+    void start_with(const options &mine, const options &peers)
+    {
+        options config = mine;
+
+        config["STATS_FILE"] = stats.name;
+        a  = std::make_unique<node>(0, config);
+        b  = std::make_unique<node>(1, peers);
+        listen();
+        ab = std::make_unique<endpoint>(*a, *b);
+        settle();
+        b->on_am(id, [this](const char *data, size_t size) {
+            EXPECT_EQ(+length, size);
+            expect(data, got++);
+            return UCS_OK;
+        });
+    }
+
+    static void expect(const char *data, unsigned seed)
+    {
+        for (size_t i = 0; i < length; i += 97) {
+            ASSERT_EQ(pattern(seed, i), data[i]) << seed << " " << i;
+        }
+    }
+
+    ssize_t send()
+    {
+        std::vector<char> data(length);
+        bytes all = {data.data(), length};
+        ssize_t ret;
+
+        for (size_t i = 0; i < length; ++i) {
+            data[i] = pattern(sent, i);
+        }
+        ret   = uct_ep_am_bcopy(*ab, id, pack_bytes, &all, 0);
+        sent += ret >= 0;
+        return ret;
+    }
+
+    /* Messages until one is refused; the peer does nothing meanwhile. The first one waits
+     * for the credit of those before */
+    unsigned burst()
+    {
+        unsigned first = sent;
+
+        EXPECT_EQ((ssize_t)length, ab->retry([&] { return send(); }));
+        while (send() >= 0) {
+        }
+        return sent - first;
+    }
+
+    /* Of the last one, how many messages were under way */
+    unsigned bursts(unsigned count = 30)
+    {
+        unsigned most = 0;
+
+        for (unsigned i = 0; i < count; ++i) {
+            most = burst();
+            EXPECT_TRUE(until([&] { return got == sent; })) << got;
+            EXPECT_EQ(UCS_OK, ab->flush());
+        }
+        return most;
+    }
+
+    uint64_t switches()
+    {
+        EXPECT_EQ(0u, a->errors + b->errors);
+        close();
+        return stats_sum(stats.name, "ring_switches");
+    }
+
+    unsigned sent = 0, got = 0;
+};
+
+TEST_F(ring, grows_while_messages_wait_for_it)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start_with({}, {});
+    EXPECT_LT(burst(), 9u); /* a record takes 8,016 bytes, the ring has 64 KiB */
+    EXPECT_GT(bursts(), 40u); /* 256 KiB have 32 */
+    EXPECT_EQ(2u, switches()); /* 256 KiB, 1 MiB */
+    EXPECT_EQ("", log_capture::complaints());
+}
+
+TEST_F(ring, does_not_grow_for_a_message_at_a_time)
+{
+    start_with({}, {});
+    for (int i = 0; i < 500; ++i) {
+        messages(1);
+    }
+    EXPECT_EQ(0u, switches());
+}
+
+TEST_F(ring, grows_in_both_directions_apart)
+{
+    start_with({{"NUM_PATHS", "1"}}, {{"NUM_PATHS", "1"}});
+    connect_back();
+    bursts();
+    for (int i = 0; i < 500; ++i) {
+        ASSERT_EQ(UCS_OK, ba->retry([&] {
+            return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
+        }));
+        ASSERT_EQ(UCS_OK, ba->flush());
+    }
+    bursts();
+    EXPECT_EQ(2u, switches());
+}
+
+TEST_F(ring, has_the_smaller_size_of_both_sides)
+{
+    start_with({{"RING_SIZE", "128k"}}, {});
+    bursts();
+    EXPECT_EQ(1u, switches());
+}
+
+TEST_F(ring, has_the_smaller_size_of_the_receiver)
+{
+    start_with({}, {{"RING_SIZE", "128k"}});
+    bursts();
+    EXPECT_EQ(1u, switches());
+}
+
+TEST_F(ring, does_not_grow_if_the_sender_wants_none)
+{
+    start_with({{"RING_SIZE", "64k"}}, {});
+    EXPECT_LT(bursts(), 9u);
+    EXPECT_EQ(0u, switches());
+}
+
+/* Beyond MAX_MEM the sender waits, as before */
+TEST_F(ring, stays_where_its_share_of_the_memory_ends)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start_with({}, {{"MAX_MEM", "1m"}}); /* a quarter of 1 MiB, then of the rest */
+    EXPECT_LT(bursts(60), 40u);
+    EXPECT_EQ(1u, switches());
+    EXPECT_EQ("", log_capture::complaints());
+}
+
+TEST_F(ring, is_refused_if_the_mirror_exceeds_the_memory)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start_with({{"MAX_MEM", "0"}}, {});
+    EXPECT_LT(bursts(60), 9u);
+    EXPECT_EQ(0u, switches());
+    EXPECT_EQ("", log_capture::complaints());
+}
+
+TEST_F(ring, stays_if_it_can_not_be_registered)
+{
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    start_with({}, {});
+    faults("call verb=reg_mr nth=1 count=all errno=ENOMEM");
+    EXPECT_LT(bursts(60), 9u);
+    faults("");
+    EXPECT_EQ("", log_capture::complaints());
+    EXPECT_GT(bursts(100), 9u); /* it is asked for again */
+    EXPECT_LT(0u, switches());
+}
+
+TEST_F(ring, that_has_grown_survives_a_path)
+{
+    start_with({{"NUM_PATHS", "2"}, {"MIN_PATHS", "2"}},
+               {{"NUM_PATHS", "2"}, {"MIN_PATHS", "2"}});
+    for (int i = 0; i < 8; ++i) {
+        faults("wr nth=" + std::to_string(5 + 7 * i) + " status=RETRY_EXC_ERR");
+        bursts(2);
+        faults("");
+    }
+    EXPECT_EQ(2u, switches());
+}
+
+/* A peer that closes while rings change, and comes back */
+TEST_F(ring, ends_with_its_endpoint_at_any_time)
+{
+    start_with({}, {});
+    for (unsigned count = 0; count < 12; ++count) {
+        bursts(count);
+        (void)burst();
+        ab.reset();
+        ASSERT_TRUE(until([&] { return got == sent; })) << got;
+        ab = std::make_unique<endpoint>(*a, *b);
+        settle();
+    }
+    EXPECT_LT(0u, switches());
+}
+
+} /* namespace */
