@@ -10,6 +10,7 @@
 
 void vqp_rings_init(vqp_t *vqp, const vqp_config_t *config)
 {
+    vqp_assert((uint64_t)config->ring_max * config->tx.fsn_window <= VQP_RING_WINDOW_MAX);
     vqp->rings.is_on   = config->rings_on;
     vqp->rings.max     = config->ring_max;
     vqp->rings.idle    = config->ring_idle;
@@ -156,6 +157,7 @@ void vqp_rings_send(vqp_t *vqp)
         if (vqp->rings.is_on && (vqp->tx.ring.size < vqp->rings.max) &&
             (vqp->rings.tx_next == VQP_RING_NONE) &&
             (vqp->rings.tx_old == VQP_RING_NONE)) {
+            vqp->rings.is_wanted = 1;
             vqp_rings_due(vqp, VQP_RING_WANT);
         }
     }
@@ -243,9 +245,11 @@ static const char *vqp_rings_on_offer(vqp_t *vqp, const vqp_ring_msg_t *msg)
         return NULL;
     }
 
-    if (!vqp_rings_fits(vqp, msg)) {
-        return "the offer of a ring with wrong parameters";
+    if (!vqp->rings.is_wanted || !vqp_rings_fits(vqp, msg)) {
+        return "the offer of a ring that was not wanted";
     }
+
+    vqp->rings.is_wanted = 0;
 
     vqp->rings.tx_next = msg->number;
     ring->raddr        = msg->addr;
@@ -331,20 +335,24 @@ vqp_status_t vqp_rings_recv(vqp_t *vqp, const void *data, uint32_t length,
 
 /* ---- time ---- */
 
-void vqp_rings_look(vqp_t *vqp, uint64_t now)
+void vqp_rings_look(vqp_t *vqp, uint64_t now, int is_drained)
 {
     if (now < vqp->rings.due) {
         return;
     }
 
-    if ((vqp->rings.ams == vqp->stats.ams_rx) && (vqp->rings.looked != 0) &&
-        !vqp_rings_is_busy(vqp)) {
+    vqp->rings.due = now + vqp->rings.idle;
+    if (!is_drained || vqp_rings_is_busy(vqp)) {
+        return; /* messages may be there that were not handled */
+    }
+
+    if ((vqp->rings.ams == vqp->stats.ams_rx) && (vqp->rings.looked != 0)) {
         vqp->rings.next       = 0;
         vqp->rings.is_offered = 0;
+        vqp->rings.due        = UINT64_MAX; /* it does not go on before the peer answers */
         vqp_rings_due(vqp, VQP_RING_OFFER);
     }
 
     vqp->rings.ams    = vqp->stats.ams_rx;
     vqp->rings.looked = now;
-    vqp->rings.due    = now + vqp->rings.idle;
 }

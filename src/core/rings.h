@@ -58,8 +58,9 @@ void vqp_rings_send(vqp_t *vqp);
 vqp_status_t vqp_rings_recv(vqp_t *vqp, const void *data, uint32_t length,
                             const char **what);
 
-/** Give a large ring back that has not been used for some time; after rings.due. */
-void vqp_rings_look(vqp_t *vqp, uint64_t now);
+/** Give a large ring back that has not been used for some time; after rings.due.
+ *  @a is_drained: see vqp_on_time(). */
+void vqp_rings_look(vqp_t *vqp, uint64_t now, int is_drained);
 
 /** After VQP_EVENT_RING_GET: bytes of the ring, of number rings.next, that is to be made. */
 static inline uint32_t vqp_ring_wanted(const vqp_t *vqp)

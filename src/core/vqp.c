@@ -204,6 +204,13 @@ void vqp_check(vqp_t *vqp)
 
 /* ---- completions ---- */
 
+/* The peer has ended in order, and only what the core has sent on its own may fail now, as
+ * credit and control records: the next use fails, not an endpoint that waits for nothing */
+static int vqp_ends_quietly(vqp_t *vqp)
+{
+    return (vqp->state == VQP_STATE_PEER_CLOSED) && !vqp_tx_has_user_ops(&vqp->tx);
+}
+
 void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
                        vqp_status_t status)
 {
@@ -212,6 +219,11 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
         vqp_has_event(vqp, VQP_EVENT_FAILED)) {
         /* the peer's RST, a result of the refused request, was handled before */
         vqp->status = status;
+    }
+
+    if (vqp_ends_quietly(vqp)) {
+        (void)vqp_tx_retire(&vqp->tx, path, slot, VQP_OK);
+        return;
     }
 
     if (vqp_path_on_send_error(vqp, path, slot, status)) {
@@ -226,7 +238,7 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
 void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 {
     ++path->recv_used;
-    if (vqp_path_on_recv_error(vqp, path, status)) {
+    if (vqp_ends_quietly(vqp) || vqp_path_on_recv_error(vqp, path, status)) {
         return;
     }
 
@@ -410,7 +422,7 @@ void vqp_on_time(vqp_t *vqp, uint64_t now, int is_drained)
         }
     }
     if (vqp->state == VQP_STATE_LIVE) {
-        vqp_rings_look(vqp, now);
+        vqp_rings_look(vqp, now, is_drained);
     }
     if ((now >= vqp->idle.due) && (vqp->state == VQP_STATE_LIVE) &&
         (vqp->owner != VQP_OWNER_OPEN)) {

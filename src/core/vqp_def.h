@@ -240,6 +240,7 @@ typedef struct vqp {
         uint8_t  put;          /* of VQP_EVENT_RING_PUT */
         uint8_t  tx;           /* number of the peer's ring that this side writes to */
         uint8_t  tx_next;      /* the peer has offered it */
+        uint8_t  is_wanted;    /* the peer may offer one */
         uint8_t  tx_old;       /* records in it are in flight */
         uint8_t  tx_put;       /* of VQP_EVENT_MIRROR_PUT */
         uint8_t  release;      /* of the RELEASE that is due */

@@ -13,9 +13,31 @@
  * those that come later find some */
 #define UCT_VQP_RING_SHARE 4
 
+/* Of what the process may pin: connections need the rest, and fail without */
+#define UCT_VQP_RING_LIMIT_SHARE 8
+
+void uct_vqp_rings_init(uct_vqp_iface_t *iface)
+{
+    size_t limit   = vqp_ib_mr_limit();
+    size_t max_mem = iface->set.max_mem;
+    size_t largest;
+
+    if ((limit != SIZE_MAX) && (max_mem > limit / UCT_VQP_RING_LIMIT_SHARE)) {
+        max_mem = limit / UCT_VQP_RING_LIMIT_SHARE;
+        ucs_debug("rings grow by %zu bytes at most, as the limit on locked memory is %zu",
+                  max_mem, limit);
+    }
+
+    largest             = max_mem / UCT_VQP_RING_SHARE;
+    iface->ring_mem     = max_mem;
+    iface->set.ring_max = (largest < iface->set.ring_min) ? iface->set.ring_min :
+                          ucs_min(iface->set.ring_max,
+                                  (uint32_t)UCS_BIT(ucs_ilog2(ucs_min(largest, UCS_GBYTE))));
+}
+
 static int uct_vqp_ring_has_room(const uct_vqp_iface_t *iface, size_t size)
 {
-    size_t free_bytes = iface->set.max_mem - iface->ring_bytes;
+    size_t free_bytes = iface->ring_mem - iface->ring_bytes;
 
     return size <= free_bytes / UCT_VQP_RING_SHARE;
 }
@@ -33,7 +55,7 @@ static int uct_vqp_ring_alloc(uct_vqp_iface_t *iface, uct_vqp_ring_t *ring,
 
     if (!uct_vqp_ring_has_room(iface, size)) {
         ucs_debug("a ring of %zu bytes exceeds its share of UCX_VQP_MAX_MEM: %zu of "
-                  "%zu bytes are used", size, iface->ring_bytes, iface->set.max_mem);
+                  "%zu bytes are used", size, iface->ring_bytes, iface->ring_mem);
         return 0;
     }
 

@@ -8,6 +8,9 @@
 
 #include "uct/vqp_def.h"
 
+/** The interface has its settings: how much memory may its rings take? */
+void uct_vqp_rings_init(uct_vqp_iface_t *iface);
+
 /** Handle VQP_EVENT_RING_GET, RING_PUT, MIRROR_GET or MIRROR_PUT. Not under the async block. */
 void uct_vqp_handle_ring_event(uct_vqp_t *vqp, vqp_event_t event);
 

@@ -138,6 +138,8 @@ uct_vqp_settings_check_ring(const uct_vqp_iface_config_t *config)
                    ucs_is_pow2(config->ring_min)),
                   "RING_MIN", config->ring_min,
                   "must be a power of two from 4k to UCX_VQP_RING_SIZE");
+    UCT_VQP_CHECK(config->max_mem != UCS_MEMUNITS_AUTO, "MAX_MEM", config->max_mem,
+                  "must be a number of bytes, or inf");
     UCT_VQP_CHECK(uct_vqp_in_range(config->fsn_window, 16,
                                    VQP_FSN_WINDOW_MAX) &&
                   ucs_is_pow2(config->fsn_window),

@@ -7,6 +7,7 @@
 #include "uct/vqp_ep.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_log.h"
+#include "uct/vqp_ring.h"
 #include "uct/vqp_stats.h"
 #include "uct/vqp_telemetry.h"
 #include "uct/vqp_timers.h"
@@ -161,6 +162,7 @@ uct_vqp_iface_init_state(uct_vqp_iface_t *self, uct_vqp_md_t *md,
     self->timer_due = VQP_TIMER_NEVER;
     uct_vqp_layout(&self->set, &layout);
     uct_vqp_slabs_init(&self->slabs, md, layout.remote_size, layout.local_size);
+    uct_vqp_rings_init(self);
     if (!self->set.failover) {
         return UCS_OK;
     }

@@ -78,23 +78,32 @@ static void vqp_ib_mr_pinned(unsigned long long *pinned, int *is_bound)
     fclose(file);
 }
 
-static vqp_status_t
-vqp_ib_mr_explain_nomem(const vqp_ib_dev_t *dev,
-                        const vqp_ib_mr_params_t *params)
+size_t vqp_ib_mr_limit(void)
 {
     unsigned long long pinned;
     struct rlimit limit;
     int is_bound;
 
     vqp_ib_mr_pinned(&pinned, &is_bound);
-    if (is_bound && (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) &&
-        (limit.rlim_cur != RLIM_INFINITY) &&
-        (pinned + params->length > limit.rlim_cur)) {
+    return (is_bound && (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) &&
+            (limit.rlim_cur != RLIM_INFINITY)) ? (size_t)limit.rlim_cur : SIZE_MAX;
+}
+
+static vqp_status_t
+vqp_ib_mr_explain_nomem(const vqp_ib_dev_t *dev,
+                        const vqp_ib_mr_params_t *params)
+{
+    size_t limit = vqp_ib_mr_limit();
+    unsigned long long pinned;
+    int is_bound;
+
+    vqp_ib_mr_pinned(&pinned, &is_bound);
+    if (pinned + params->length > limit) {
         vqp_ib_log(params->log_level,
                    "%s: failed to register %zu bytes: the limit on locked "
                    "memory (RLIMIT_MEMLOCK, ulimit -l) is %llu bytes, of which "
                    "%llu are in use", dev->name, params->length,
-                   (unsigned long long)limit.rlim_cur, pinned);
+                   (unsigned long long)limit, pinned);
         return VQP_ERR_EXCEEDS_LIMIT;
     }
 

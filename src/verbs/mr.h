@@ -54,6 +54,10 @@ vqp_status_t vqp_ib_mr_reg(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
                            unsigned num_rails,
                            const vqp_ib_mr_params_t *params);
 
+/** Bytes that this process may pin in all (RLIMIT_MEMLOCK); SIZE_MAX if nothing limits
+ *  it. Any thread. */
+size_t vqp_ib_mr_limit(void);
+
 /**
  * Deregister on all rails. After the return no rail accepts the rkey. Any thread.
  * A failure of a rail is logged, and does not stop the others.

@@ -100,7 +100,9 @@ protected:
         return ret;
     }
 
-    int hear(const vqp_ring_msg_t &msg) {
+    /* An offer is one that this side has wanted */
+    int hear(const vqp_ring_msg_t &msg, bool is_wanted = true) {
+        m_vqp.rings.is_wanted |= (msg.type == VQP_RING_OFFER) && is_wanted;
         return hear(&msg, sizeof(msg), VQP_IMM_LAST | VQP_IMM_CONTROL);
     }
 
@@ -187,7 +189,7 @@ TEST_F(rings, stalls_that_are_far_apart_do_not_count) {
             consume();
         }
     }
-    EXPECT_TRUE(control(next()).empty());
+    EXPECT_FALSE(m_vqp.rings.is_wanted);
 }
 
 /* Then it is not the ring that holds it up */
@@ -202,6 +204,7 @@ TEST_F(rings, messages_that_wait_for_a_path_want_no_ring) {
         EXPECT_TRUE(control(next()).empty());
         consume();
     }
+    EXPECT_FALSE(m_vqp.rings.is_wanted);
 }
 
 TEST_F(rings, a_peer_that_gives_none_is_asked_less_and_less) {
@@ -220,7 +223,7 @@ TEST_F(rings, without_the_feature_nothing_is_asked) {
     m_ring_max = 0;
     open(1);
     stall(8);
-    EXPECT_TRUE(control(next()).empty());
+    EXPECT_FALSE(m_vqp.rings.is_wanted);
     EXPECT_EQ(0u, m_tx.slow & VQP_TX_RINGS);
     EXPECT_EQ(VQP_ERR_PROTOCOL, hear(want()));
 }
@@ -229,7 +232,7 @@ TEST_F(rings, a_side_that_has_the_largest_mirror_does_not_ask) {
     m_ring_max = RING;
     open(1);
     stall(8);
-    EXPECT_TRUE(control(next()).empty());
+    EXPECT_FALSE(m_vqp.rings.is_wanted);
     EXPECT_EQ(0u, m_tx.slow & VQP_TX_RINGS);
 }
 
@@ -359,36 +362,6 @@ TEST_F(rings, a_replay_writes_to_the_ring_of_the_message) {
     EXPECT_EQ(VQP_RING_RELEASE, sent().type);
 }
 
-/* The credit that a record without room requests is the credit as it stands */
-TEST_F(rings, a_record_that_waits_for_credit_sends_the_true_credit) {
-    open(1);
-    ASSERT_EQ(0, hear_text("a") - 1);
-    while (am(2016)) { /* half of the ring: it lacks bytes with little under way */
-        next();
-    }
-    confirm_paths();
-    ASSERT_GE(vqp_tx_credit(&m_tx, m_tx.fc.ring_head - 2032, m_tx.fc.fsn_next), 0);
-    ASSERT_TRUE(am(1000));
-    next();
-    confirm_paths();
-    ASSERT_GE(vqp_tx_credit(&m_tx, m_tx.fc.ring_head - 1024, m_tx.fc.fsn_next), 0);
-    m_tx.fc.ring_head += RING - 1024 - 16; /* 16 bytes are left */
-    m_tx.fc.ring_peer  = m_tx.fc.ring_head - 1024;
-    m_tx.fc.ring_local = m_tx.fc.ring_head - (RING - 16);
-    m_tx.fc.requested  = 0;
-    ASSERT_EQ(0, hear(want()));
-    ASSERT_TRUE(event(VQP_EVENT_RING_GET));
-    m_big_ring.assign(vqp_ring_wanted(&m_vqp), 0);
-    vqp_ring_made(&m_vqp, m_big_ring.data(), m_big_rkeys, 2);
-    for (const vqp_frag_t &frag : next()) {
-        EXPECT_NE(VQP_KIND_AM, (int)frag.kind);
-        if (frag.kind == VQP_KIND_CREDIT) {
-            EXPECT_EQ(m_vqp.rx.ring_pos,
-                      ((const vqp_cell_t*)frag.sge[0].addr)->credit_ring);
-        }
-    }
-}
-
 /* ---- the receiver has another ring ---- */
 
 TEST_F(rings, a_wish_makes_a_ring_of_four_times_the_size) {
@@ -490,7 +463,11 @@ TEST_F(rings, an_idle_ring_is_given_back) {
     timer();
     EXPECT_TRUE(control(next()).empty());
     m_now += 1000;
+    vqp_on_time(&m_vqp, m_now, 0); /* there may be messages that were not handled */
+    EXPECT_TRUE(control(next()).empty());
+    m_now += 1000;
     timer();
+    EXPECT_EQ(UINT64_MAX, m_vqp.rings.due);
     auto msg = sent();
     EXPECT_EQ(VQP_RING_OFFER, msg.type);
     EXPECT_EQ(0, msg.number);
@@ -549,6 +526,21 @@ TEST_F(rings, a_second_offer_is_a_protocol_error) {
     EXPECT_EQ(VQP_ERR_PROTOCOL, hear(offer(2)));
 }
 
+TEST_F(rings, an_offer_that_was_not_wanted_is_a_protocol_error) {
+    open(1);
+    EXPECT_EQ(VQP_ERR_PROTOCOL, hear(offer(1), false));
+}
+
+/* The user has no room for a longer one, however large the ring is */
+TEST_F(rings, a_message_takes_half_of_the_first_ring_at_most) {
+    std::string longest(RING / 2 - sizeof(vqp_record_t), 'x');
+
+    open(1);
+    give_ring();
+    EXPECT_EQ(1, hear_text(longest));
+    EXPECT_EQ(VQP_ERR_PROTOCOL, hear_text(longest + "x"));
+}
+
 TEST_F(rings, a_control_record_has_its_length) {
     vqp_ring_msg_t msg = want();
 
@@ -571,6 +563,39 @@ TEST_F(rings, a_side_that_sends_no_more_takes_part_no_more) {
     EXPECT_EQ(0, hear(offer()));
     EXPECT_FALSE(event(VQP_EVENT_RING_GET));
     EXPECT_FALSE(event(VQP_EVENT_MIRROR_GET));
+}
+
+/* Nobody waits for that record: an endpoint that waits for nothing gets the error when it
+ * uses the vqp next */
+TEST_F(rings, a_record_that_a_closed_peer_does_not_get_is_no_failure) {
+    for (int failover : {0, 1}) {
+        m_failover.is_on = (uint8_t)failover;
+        open(1);
+        take_offer();
+        auto frags = control(next());
+        ASSERT_EQ(1u, frags.size());
+        vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
+        vqp_on_send_error(&m_vqp, frags[0].path, frags[0].slot, VQP_ERR_TIMEOUT);
+        vqp_on_recv_error(&m_vqp, &m_paths[0], VQP_ERR_CANCELED);
+        EXPECT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
+        EXPECT_FALSE(event(VQP_EVENT_FAILED));
+        vqp_use(&m_vqp);
+        EXPECT_TRUE(event(VQP_EVENT_FAILED));
+        EXPECT_EQ(VQP_ERR_RESET, m_vqp.status);
+        m_vqp = vqp_t {};
+        m_events.clear();
+    }
+}
+
+TEST_F(rings, a_message_that_a_closed_peer_does_not_get_is_a_failure) {
+    open(1);
+    ASSERT_TRUE(am(100));
+    auto frags = next();
+    ASSERT_EQ(1u, frags.size());
+    vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
+    ASSERT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
+    vqp_on_send_error(&m_vqp, frags[0].path, frags[0].slot, VQP_ERR_TIMEOUT);
+    EXPECT_TRUE(event(VQP_EVENT_FAILED));
 }
 
 TEST_F(rings, a_failed_vqp_reads_on_in_the_new_ring) {

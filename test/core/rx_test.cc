@@ -149,19 +149,19 @@ TEST_F(rx, records_do_not_leave_the_ring) {
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_record(&m_rx, VQP_IMM_LAST, &m_am));
 }
 
-TEST_F(rx, needs_an_update_at_half_a_ring) {
-    record(0, RING / 2 - 32);
+TEST_F(rx, needs_an_update_at_a_share_of_the_ring) {
+    record(0, RING / 4 - 32);
     consume();
     EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
-    record(RING / 2 - 16, 0);
+    record(RING / 4 - 16, 0);
     consume();
     EXPECT_TRUE(vqp_rx_needs_update(&m_rx));
     advertise();
     EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
 }
 
-TEST_F(rx, needs_an_update_at_half_a_window) {
-    for (uint32_t i = 0; i < WINDOW / 2; ++i) {
+TEST_F(rx, needs_an_update_at_a_share_of_the_window) {
+    for (uint32_t i = 0; i < WINDOW / 4; ++i) {
         EXPECT_FALSE(vqp_rx_needs_update(&m_rx));
         vqp_rx_imm(&m_rx, FIRST + i);
     }

@@ -614,17 +614,17 @@ TEST_F(vqp, a_queued_message_that_dispatch_sends_at_once_advertises) {
     EXPECT_EQ(32u, m_vqp.rx.advertised.ring);
 }
 
-TEST_F(vqp, control_goes_out_at_half_a_ring) {
+TEST_F(vqp, control_goes_out_at_a_share_of_the_ring) {
     open();
-    record(0, m_cfg.ring_size / 2 - 16);
+    record(0, m_cfg.ring_size / 4 - 16);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
     recv(PEER_FIRST | VQP_IMM_LAST);
     EXPECT_TRUE(vqp_has_output(&m_vqp));
     auto frags = next();
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(VQP_KIND_CREDIT, (int)frags[0].kind);
-    EXPECT_EQ(m_cfg.ring_size / 2, m_cfg.cells->credit_ring);
-    EXPECT_EQ(m_cfg.ring_size / 2, m_vqp.rx.advertised.ring);
+    EXPECT_EQ(m_cfg.ring_size / 4, m_cfg.cells->credit_ring);
+    EXPECT_EQ(m_cfg.ring_size / 4, m_vqp.rx.advertised.ring);
     EXPECT_FALSE(vqp_has_output(&m_vqp));
 }
 

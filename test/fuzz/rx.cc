@@ -477,7 +477,7 @@ private:
         FUZZ_CHECK(!!(m_rx.slow & VQP_RX_FIRST) == m_is_first);
         if ((bytes < (1u << 31)) && (fsns < (1u << 23))) {
             FUZZ_CHECK(!!vqp_rx_needs_update(&m_rx) ==
-                       ((bytes >= m_ring_size / 2) || (fsns >= m_window / 2) ||
+                       ((bytes >= m_ring_size / 4) || (fsns >= m_window / 4) ||
                         (m_requested && ((bytes > 0) || (fsns > 0)))));
         }
     }

@@ -172,6 +172,10 @@ void vqp::audit_ring()
                              core.tx.fc.ring_head - core.tx.fc.ring_local);
 
     /* After a larger ring what was sent in it is consumed later */
+    if (core.stats.ring_switches != m_switches) {
+        m_switches   = core.stats.ring_switches;
+        m_ring_limit = core.rings.max;
+    }
     m_ring_limit = std::max(size, std::min(out, m_ring_limit));
     size         = m_ring_limit;
     if ((core.tx.fc.ring_head - core.tx.fc.ring_peer > size) ||

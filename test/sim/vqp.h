@@ -189,6 +189,7 @@ private:
     unsigned                                 m_num_rings = 0;
     uint32_t                                 m_rings_rkeys[2][RAILS];
     uint32_t                                 m_ring_limit = 0; /* of bytes out */
+    uint64_t                                 m_switches = 0; /* at the last audit */
     std::vector<char>                        m_cells_in, m_cells_out;
     std::vector<uint64_t>                    m_amo_results;
     std::vector<std::deque<cover>>           m_covers;

@@ -151,13 +151,21 @@ TEST_F(ring, stays_where_its_share_of_the_memory_ends)
     EXPECT_EQ("", log_capture::complaints());
 }
 
+TEST_F(ring, stays_without_memory_for_larger_ones)
+{
+    start_with({{"MAX_MEM", "0"}}, {});
+    EXPECT_LT(bursts(60), 9u);
+    EXPECT_EQ(0u, switches());
+}
+
+/* Beside the mirror of 256 KiB there is no quarter for one of 512 */
 TEST_F(ring, is_refused_if_the_mirror_exceeds_the_memory)
 {
     log_capture log(UCS_LOG_LEVEL_DIAG);
 
-    start_with({{"MAX_MEM", "0"}}, {});
-    EXPECT_LT(bursts(60), 9u);
-    EXPECT_EQ(0u, switches());
+    start_with({{"MAX_MEM", "2m"}}, {});
+    EXPECT_LT(bursts(100), 40u);
+    EXPECT_EQ(1u, switches());
     EXPECT_EQ("", log_capture::complaints());
 }
 

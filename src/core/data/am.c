@@ -22,14 +22,15 @@ static void vqp_tx_request_credit(vqp_tx_t *tx)
  * while at most a few rings are sent? */
 static void vqp_tx_note_shortage(vqp_tx_t *tx)
 {
-    if ((tx->shortage.peer == tx->fc.ring_peer) && (tx->shortage.count != 0)) {
+    if (tx->shortage.is_noted && (tx->shortage.peer == tx->fc.ring_peer)) {
         return; /* the same stall */
     }
 
     if (tx->fc.ring_head - tx->shortage.head > 4 * tx->ring.size) {
         tx->shortage.count = 0;
     }
-    tx->shortage.peer = tx->fc.ring_peer;
+    tx->shortage.peer     = tx->fc.ring_peer;
+    tx->shortage.is_noted = 1;
     tx->shortage.head = tx->fc.ring_head;
     if (++tx->shortage.count >= tx->shortage.limit) {
         tx->shortage.count    = 0;
@@ -49,7 +50,7 @@ static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
     uint32_t limit = (tx->ring.size > bytes) ? tx->ring.size - bytes : 0;
 
     ++tx->stats->credit_stalls;
-    if ((out > limit) && (tx->am.post == tx->am.tail)) {
+    if ((out > limit) && (tx->am.post == tx->am.tail) && (tx->old.ring.size == 0)) {
         vqp_tx_note_shortage(tx);
     }
 
@@ -59,8 +60,9 @@ static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
     }
 
     if (((out > limit) || (vqp_tx_fsns_out(tx) + fsns > tx->cfg.fsn_window)) &&
-        (tx->am.post == tx->am.tail) && (out < (tx->ring.size / 2)) &&
-        (vqp_tx_fsns_out(tx) < tx->cfg.fsn_window / 2)) {
+        (tx->am.post == tx->am.tail) &&
+        (out < (tx->ring.size / VQP_CREDIT_SHARE)) &&
+        (vqp_tx_fsns_out(tx) < tx->cfg.fsn_window / VQP_CREDIT_SHARE)) {
         vqp_tx_request_credit(tx);
     } else {
         vqp_cover(TX_STALL_WAIT);
@@ -237,7 +239,8 @@ void vqp_tx_set_ring(vqp_tx_t *tx, const vqp_tx_ring_t *ring)
     tx->old.ring         = tx->ring;
     tx->old.end          = tx->fc.ring_head;
     tx->ring             = *ring;
-    tx->shortage.count   = 0;
+    tx->shortage.count    = 0;
+    tx->shortage.is_noted = 0;
     tx->shortage.limit   = VQP_TX_SHORTAGES;
     tx->limits.am_max_unsignaled = ring->size / 8;
     vqp_tx_reclaim(tx); /* it is waited for */

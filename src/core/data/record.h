@@ -40,6 +40,13 @@ typedef struct vqp_cell {
 #define VQP_RING_WINDOW_MAX (1ull << 31) /* ring bytes x window */
 #define VQP_FSN_WINDOW_MAX  2048u        /* its square is below 2^23 */
 
+/**
+ * A receiver advertises its credit when it has consumed this part of the ring, or of the
+ * window. The sender can not use what is consumed and not advertised, for as long as the
+ * receiver computes.
+ */
+#define VQP_CREDIT_SHARE 4
+
 /** Credit that a receiver advertises to its peer. */
 typedef struct vqp_credit {
     uint32_t ring; /* cumulative bytes consumed */

@@ -13,6 +13,7 @@ void vqp_rx_init(vqp_rx_t *rx, char *ring, uint32_t ring_size, char *cells,
     vqp_window_init(&rx->window, map, window, first_fsn);
     rx->ring      = ring;
     rx->ring_size = ring_size;
+    rx->record_max     = ring_size / 2;
     rx->slow           = VQP_RX_FIRST;
     rx->advertised.fsn = rx->queued.fsn = rx->window.base;
     rx->cells     = cells;

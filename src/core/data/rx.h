@@ -23,6 +23,8 @@ typedef struct vqp_rx {
     uint32_t     slow;       /* VQP_RX_* */
     char        *ring;
     uint32_t     ring_size;
+    uint32_t     record_max; /* half of the first ring, whatever the ring is: what the
+                                user has room for */
     uint32_t     ring_pos;   /* cumulative bytes consumed: handlers returned */
     vqp_credit_t advertised; /* the newest credit that the peer was sent */
     vqp_credit_t queued;     /* in the newest AM that had to wait for a path */
@@ -123,7 +125,7 @@ vqp_rx_record(const vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
     record     = (const vqp_record_t*)(rx->ring + offset);
     am->length = record->length;
     size       = vqp_record_size64(am->length);
-    if (vqp_unlikely((size > rx->ring_size / 2) ||
+    if (vqp_unlikely((size > rx->record_max) ||
                      (offset + size > rx->ring_size) ||
                      ((record->flags | record->reserved) != 0))) {
         vqp_cover(RX_BAD_RECORD);
@@ -205,8 +207,8 @@ static inline int vqp_rx_needs_update(const vqp_rx_t *rx)
         return 0;
     }
 
-    return (bytes >= rx->ring_size / 2) ||
-           (fsns > (int32_t)(rx->window.mask / 2)) ||
+    return (bytes >= rx->ring_size / VQP_CREDIT_SHARE) ||
+           (fsns > (int32_t)(rx->window.mask / VQP_CREDIT_SHARE)) ||
            (rx->requested && ((bytes > 0) || (fsns > 0)));
 }
 

@@ -180,7 +180,8 @@ typedef struct vqp_tx {
         uint32_t      head;       /* that counts */
         uint16_t      count;      /* of these in a row */
         uint16_t      limit;      /* at which the ring is too small */
-        uint8_t       is_found;   /* it is */
+        uint8_t       is_noted;   /* peer and head are valid */
+        uint8_t       is_found;   /* the ring is too small */
     } shortage;                   /* the sender waits for ring bytes alone */
     uint32_t        iov_max;      /* pieces per op in iov_ext */
     vqp_iov_t      *iov_ext;      /* pieces of RMA ops then AM ops, or NULL */
