@@ -176,6 +176,7 @@
     _(CONN_RST_RAILS, "a RST is sent to another rail too") \
     _(CONN_RST_CLOSING, "a RST answers a BYE") \
     _(CONN_RST_ACTIVE, "a RST of a connection in use") \
+    _(CONN_PEER_LACKS, "the peer has no memory for a connection") \
     _(CONN_TIMEOUT, "no answer in time") \
     _(CONN_PEER_IS_BUSY, "no answer in time, but to other connections") \
     _(CONN_TIMER_LATE, "timers of connections are looked at late") \

@@ -461,6 +461,7 @@ private:
     void create_passive(const vqp_wire_msg_t *req)
     {
         if (no_memory) {
+            vqp_conntab_lack(&tab, req);
             return;
         }
 

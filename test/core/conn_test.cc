@@ -504,6 +504,29 @@ TEST_F(conn_connect, a_peer_short_of_memory_is_asked_again)
     expect_paired(vqp, other(vqp));
 }
 
+TEST_F(conn_connect, a_peer_that_stays_short_of_memory_fails_with_this_reason)
+{
+    b.no_memory = true;
+    Vqp *vqp = a.connect(b);
+    run(net, 2 * SEC - MSEC);
+    EXPECT_EQ(0u, vqp->failed);
+    run(net, 2 * SEC + 300 * MSEC); /* an interval of repetition later */
+    EXPECT_EQ(1u, vqp->failed);
+    EXPECT_EQ(VQP_ERR_NO_MEMORY, vqp->status);
+    EXPECT_TRUE(b.vqps.empty());
+}
+
+TEST_F(conn_connect, a_connection_to_a_peer_short_of_memory_is_closed_at_once)
+{
+    b.no_memory = true;
+    Vqp *vqp = a.connect(b);
+    run(net, 100 * MSEC);
+    a.close(vqp);
+    run(net, 500 * MSEC);
+    ASSERT_EQ(1u, a.gone.size());
+    EXPECT_EQ(VQP_OK, a.gone[0].status);
+}
+
 TEST_F(conn_connect, overtaken_requests_all_connect)
 {
     std::vector<Vqp*> vqps;

@@ -158,7 +158,8 @@ void node::create_passive(const vqp_wire_msg_t *req)
     vqp *v;
 
     if (w.may_disturb() && w.fault.chance(w.base.no_memory)) {
-        return; /* the peer asks again */
+        vqp_conntab_lack(&table, req); /* the peer asks again */
+        return;
     }
     if (w.may_disturb() && w.fault.chance(w.base.refuse)) {
         w.hard_fault();

@@ -115,6 +115,20 @@ TEST_F(elastic, peer_that_wants_more_paths_gets_them)
 }
 
 /* The peer's request is repeated, and what is missing is no error here */
+TEST_F(elastic, peer_without_queue_pairs_says_so)
+{
+    log_capture log(UCS_LOG_LEVEL_ERROR);
+
+    a = std::make_unique<node>("bond0", of(1));
+    b = std::make_unique<node>("bond0", of(1));
+    faults("call verb=create_qp nth=2 count=all errno=ENOMEM");
+    ab = std::make_unique<endpoint>(*a, *b);
+    EXPECT_TRUE(until([&] { return ab->errors == 1; })); /* CONNECT_TIMEOUT is 15 s */
+    EXPECT_EQ(UCS_ERR_NO_MEMORY, ab->error);
+    EXPECT_EQ(1u, log_capture::count("has no queue pair, completion queue or memory"));
+    EXPECT_FALSE(log_capture::has("ibv_create_qp")) << log.text();
+}
+
 TEST_F(elastic, peer_without_a_queue_pair_accepts_later)
 {
     log_capture log(UCS_LOG_LEVEL_WARN);

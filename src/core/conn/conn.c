@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#define VQP_CONN_LACKS 2000000000ul /* ns for which a peer may lack what it needs */
+
 const char *vqp_conn_state_name(unsigned state)
 {
     static const char *const names[] = {
@@ -307,6 +309,7 @@ static void vqp_conn_set_peer(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     conn->num_dests      = (uint8_t)vqp_conntab_rails(conn->tab, &msg->info,
                                                       conn->dests);
     conn->peer->answered = conn->tab->now;
+    conn->lacks_since    = 0;
     vqp_conntab_proven(conn->tab, conn);
     vqp_conn_leave_new(conn);
     if (conn->state == VQP_CONN_ASKED) {
@@ -577,6 +580,26 @@ static void vqp_conn_recv_prove(vqp_conn_t *conn, const vqp_wire_header_t *rst)
     }
 }
 
+/* The peer has no queue pair or memory for this connection. That may pass: requests are
+ * repeated for a while, then the reason is reported, long before connect_timeout */
+static void vqp_conn_recv_lacks(vqp_conn_t *conn)
+{
+    if (!vqp_conn_is_unanswered(conn)) {
+        ++conn->tab->stats.ignored;
+        return;
+    }
+
+    ++conn->tab->stats.rst_received;
+    if (conn->want_close) {
+        vqp_conn_report_end(conn, VQP_OK); /* there is nothing to close */
+    } else if (conn->lacks_since == 0) {
+        vqp_cover(CONN_PEER_LACKS);
+        conn->lacks_since = conn->tab->now;
+    } else if (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS) {
+        vqp_conn_report_end(conn, VQP_ERR_NO_MEMORY);
+    }
+}
+
 void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
 {
     if (conn->peer_cookie != 0) { /* the message has it */
@@ -601,6 +624,8 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     case VQP_WIRE_RST:
         if (msg->hdr.flags & VQP_WIRE_FLAG_PROVE) {
             vqp_conn_recv_prove(conn, &msg->hdr);
+        } else if (msg->hdr.flags & VQP_WIRE_FLAG_LACKS) {
+            vqp_conn_recv_lacks(conn);
         } else if (!vqp_conn_take_hint(conn, &msg->hdr)) {
             vqp_conn_recv_rst(conn, msg);
         }

@@ -302,6 +302,13 @@ void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req)
     vqp_conntab_reset(tab, &req->hdr, &tab->rx_from);
 }
 
+void vqp_conntab_lack(vqp_conntab_t *tab, const vqp_wire_msg_t *req)
+{
+    vqp_conntab_reset(tab, &req->hdr, &tab->rx_from);
+    tab->rst.src_cookie = 0; /* a REQ with a proof has one: there is no side here */
+    tab->rst.flags      = VQP_WIRE_FLAG_LACKS;
+}
+
 /* May a message with the own cookie prove the peer of the connection, whose cookie is not
  * known yet? */
 static int vqp_conntab_may_prove(const vqp_conntab_t *tab,

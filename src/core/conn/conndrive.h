@@ -29,8 +29,8 @@
  * vqp_conntab_recv().
  *
  * CREATE_PASSIVE  peer: allocate a vqp with queue pairs and call
- *                 vqp_conn_accept(), or vqp_conntab_refuse(). Without either
- *                 (short of memory) the peer repeats its request.
+ *                 vqp_conn_accept(), vqp_conntab_refuse(), or if it can not be
+ *                 allocated vqp_conntab_lack().
  * STATE           conn, only if the configuration asks for it: log the change
  *                 conn->logged -> conn->state, then set logged.
  * CONNECT_QPS     conn, peer->info: move the queue pairs to RTR and RTS, then
@@ -85,6 +85,10 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
  * rails do not fit. It gets a RST.
  */
 void vqp_conntab_refuse(vqp_conntab_t *tab, const vqp_wire_msg_t *req);
+
+/** CREATE_PASSIVE could not be done, for lack of queue pairs or memory: tell the peer, which
+ *  asks again for some time. */
+void vqp_conntab_lack(vqp_conntab_t *tab, const vqp_wire_msg_t *req);
 
 /**
  * The time at which vqp_conntab_tick() is to be called. No timer expires earlier.

@@ -107,6 +107,8 @@ typedef struct vqp_conn {
     uint64_t              interval;    /* ns until the next repetition */
     uint64_t              due;         /* ns: next repetition */
     uint64_t              give_up;     /* ns: time-out */
+    uint64_t              lacks_since; /* ns: since then the peer lacks what it needs to
+                                          answer; or 0 */
     const vqp_wire_info_t *local;
     struct vqp_conntab    *tab;
     vqp_peer_t            *peer;

@@ -146,6 +146,9 @@ typedef enum {
 /* PATH_DOWN: the sender does not rebuild the path. With LEAVING: it wants to use the path
  * no more. With DRAINED, to a receiver that adds the path: it refuses */
 #define VQP_WIRE_FLAG_UNUSED       0x800
+/* RST: no connection was created, since the sender has no queue pair, completion queue or
+ * memory for one. The receiver may ask again, and fails if that lasts */
+#define VQP_WIRE_FLAG_LACKS        0x1000
 
 /* Features; unknown ones are counted and ignored.
  * SPRAY: the sender notifies of a message when it has polled the completions of all its
