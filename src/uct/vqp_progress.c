@@ -64,6 +64,12 @@ uct_vqp_recv_imm(uct_vqp_t *vqp, vqp_path_t *path, uint32_t imm)
     vqp_rx_am_t am;
     int has_am;
 
+    /* A part of a message, or one ahead of its order: who calls progress until it returns
+     * 0 must not stop here, since the rest may be in a completion queue */
+    if (!(imm & (VQP_IMM_CREDIT | VQP_IMM_CONTROL))) {
+        ++vqp->iface->reported;
+    }
+
     for (has_am = vqp_recv(&vqp->core, path, imm, &am); has_am > 0;
          has_am = vqp_recv_next(&vqp->core, path, &am)) {
         uct_vqp_deliver(vqp, &am);

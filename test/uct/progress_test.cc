@@ -38,6 +38,30 @@ protected:
     std::unique_ptr<memory> source, target;
 };
 
+/* A program that calls progress until it returns 0 must not stop between the parts of a
+ * message that has arrived */
+TEST_F(progress_test, counts_parts_of_messages)
+{
+    unsigned parts = 0, got = 0, count;
+    completion comp;
+
+    start({{"NUM_PATHS", "4"}, {"MIN_PATHS", "4"}, {"NOTIFY", "dqplb"}, {"MIN_FRAG", "1k"},
+           {"POLL_MAX", "1"}});
+    b->on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
+    uct_iov_t iov = source->iov(0, 4000);
+    ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+        return uct_ep_am_zcopy(*ab, 1, NULL, 0, &iov, 1, 0, &comp.super);
+    }));
+    for (double end = now() + wait_limit(); (got == 0) && (now() < end);) {
+        count  = b->progress();
+        parts += count > 0;
+        (void)a->progress();
+    }
+    EXPECT_EQ(1u, got);
+    EXPECT_EQ(4u, parts);
+    EXPECT_TRUE(until([&] { return comp.calls == 1; }));
+}
+
 /* UCP asks again at once after a call that returned something */
 TEST_F(progress_test, counts_completions_and_messages)
 {
