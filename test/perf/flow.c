@@ -8,7 +8,7 @@
  *
  *   contrib/fabric-run --mode timed -o PATH_RATE=400 -- env UCX_TLS=vqp \
  *       contrib/vqp-run test/perf/flow [--name CONFIG] [--tests LIST]
- *           [--sizes LIST] [--time SECONDS] [--nap]
+ *           [--sizes LIST] [--time SECONDS] [--window N] [--busy US] [--nap]
  *
  * Prints CSV without a head line: TEST,CONFIG,SIZE,value,unit,
  */
@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { WINDOW = 8, MAX_TIMES = 1000, TAG = 7 };
+enum { MAX_WINDOW = 1024, MAX_TIMES = 1000, TAG = 7 };
 
 typedef struct end {
     ucp_context_h context;
@@ -41,6 +41,9 @@ typedef struct flow {
     const char *name;
     double     seconds; /* of a measurement, at least */
     unsigned   min_ops;
+    unsigned   window;  /* operations under way in a measurement of bandwidth */
+    double     busy;    /* seconds that the receiver computes between calls of progress */
+    double     idle_at; /* it does so until then */
 } flow_t;
 
 typedef struct test {
@@ -64,13 +67,31 @@ static void check(ucs_status_t status, const char *what)
 
 /* ---- requests ---- */
 
+/* The receiver handles all that is there, then computes */
+static unsigned receiver_progress(flow_t *flow)
+{
+    unsigned count = 0;
+
+    if (flow->busy == 0) {
+        return ucp_worker_progress(flow->b.worker);
+    }
+
+    if (now() >= flow->idle_at) {
+        while (ucp_worker_progress(flow->b.worker) != 0) {
+            ++count;
+        }
+        flow->idle_at = now() + flow->busy;
+    }
+    return count;
+}
+
 /* Sleep where time passes only for sleepers */
 static void progress(flow_t *flow)
 {
     struct timespec nap = {.tv_nsec = 1000};
     unsigned count      = ucp_worker_progress(flow->a.worker);
 
-    count += ucp_worker_progress(flow->b.worker);
+    count += receiver_progress(flow);
     if ((count == 0) && flow->nap) {
         nanosleep(&nap, NULL);
     }
@@ -208,7 +229,7 @@ static double tag_lat(flow_t *flow, size_t size)
     return latency(flow, size, ping_pong, 2);
 }
 
-/* ---- bandwidth: MB/s, with WINDOW operations under way ---- */
+/* ---- bandwidth: MB/s, with a window of operations under way ---- */
 
 static ucs_status_ptr_t start_put(flow_t *flow, size_t size,
                                   ucs_status_ptr_t *other)
@@ -236,24 +257,24 @@ typedef ucs_status_ptr_t (*start_func_t)(flow_t *flow, size_t size,
 
 static double bandwidth(flow_t *flow, size_t size, start_func_t func)
 {
-    ucs_status_ptr_t request[WINDOW], other[WINDOW];
+    ucs_status_ptr_t request[MAX_WINDOW], other[MAX_WINDOW];
     unsigned long count = 0, i;
     double begin;
 
     put_once(flow, size);
     begin = now();
-    for (i = 0; i < WINDOW; ++i, ++count) {
+    for (i = 0; i < flow->window; ++i, ++count) {
         request[i] = func(flow, size, &other[i]);
     }
     do {
-        i = count % WINDOW;
+        i = count % flow->window;
         wait_for(flow, request[i]);
         wait_for(flow, other[i]);
         request[i] = func(flow, size, &other[i]);
         ++count;
-    } while ((count < (WINDOW + flow->min_ops)) ||
+    } while ((count < (flow->window + flow->min_ops)) ||
              ((now() - begin) < flow->seconds));
-    for (i = 0; i < WINDOW; ++i) {
+    for (i = 0; i < flow->window; ++i) {
         wait_for(flow, request[i]);
         wait_for(flow, other[i]);
     }
@@ -389,11 +410,13 @@ int main(int argc, char **argv)
         {"sizes", required_argument, NULL, 's'},
         {"time", required_argument, NULL, 'd'},
         {"min", required_argument, NULL, 'm'},
+        {"window", required_argument, NULL, 'w'},
+        {"busy", required_argument, NULL, 'b'},
         {"nap", no_argument, NULL, 'n'},
         {NULL, 0, NULL, 0}
     };
     flow_t flow       = {.max_size = 16 << 20, .name = "", .seconds = 0.05,
-                         .min_ops = 4};
+                         .min_ops = 4, .window = 8};
     const char *names = "put_lat,put_bw";
     const char *sizes = "8,4096,65536,1048576,16777216";
     int option;
@@ -405,13 +428,18 @@ int main(int argc, char **argv)
         case 's': sizes = optarg; break;
         case 'd': flow.seconds = atof(optarg); break;
         case 'm': flow.min_ops = (unsigned)atoi(optarg); break;
+        case 'w': flow.window = (unsigned)atoi(optarg); break;
+        case 'b': flow.busy = atof(optarg) / 1e6; break;
         case 'n': flow.nap = 1; break;
         default:
             fprintf(stderr, "usage: flow [--name CONFIG] [--tests LIST] "
-                    "[--sizes LIST] [--time SECONDS] [--min N] [--nap]\n");
+                    "[--sizes LIST] [--time SECONDS] [--min N] [--window N] "
+                    "[--busy US] [--nap]\n");
             return 2;
         }
     }
+    perf_check((flow.window > 0) && (flow.window <= MAX_WINDOW), "--window: 1 to %d",
+               MAX_WINDOW);
 
     end_open(&flow, &flow.a, 0);
     end_open(&flow, &flow.b, 1);
