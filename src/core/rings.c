@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define VQP_RINGS_GROWTH 4 /* times the size of the ring before */
+#define VQP_RINGS_GROWTH 4         /* times the size of the ring before */
+#define VQP_RINGS_AGAIN  1000000ul /* ns until the next look, if completions wait */
 
 void vqp_rings_init(vqp_t *vqp, const vqp_config_t *config)
 {
@@ -157,7 +158,6 @@ void vqp_rings_send(vqp_t *vqp)
         if (vqp->rings.is_on && (vqp->tx.ring.size < vqp->rings.max) &&
             (vqp->rings.tx_next == VQP_RING_NONE) &&
             (vqp->rings.tx_old == VQP_RING_NONE)) {
-            vqp->rings.is_wanted = 1;
             vqp_rings_due(vqp, VQP_RING_WANT);
         }
     }
@@ -181,6 +181,8 @@ void vqp_rings_send(vqp_t *vqp)
             vqp_rings_switched(vqp);
         } else if (type == VQP_RING_OFFER) {
             vqp->rings.is_offered = 1;
+        } else if (type == VQP_RING_WANT) {
+            vqp->rings.is_wanted = 1;
         }
     }
 
@@ -250,6 +252,7 @@ static const char *vqp_rings_on_offer(vqp_t *vqp, const vqp_ring_msg_t *msg)
     }
 
     vqp->rings.is_wanted = 0;
+    vqp->rings.send     &= (uint8_t)~(1u << VQP_RING_WANT); /* it was answered */
 
     vqp->rings.tx_next = msg->number;
     ring->raddr        = msg->addr;
@@ -341,9 +344,14 @@ void vqp_rings_look(vqp_t *vqp, uint64_t now, int is_drained)
         return;
     }
 
+    if (!is_drained) { /* messages may be there that were not handled */
+        vqp->rings.due = now + VQP_RINGS_AGAIN;
+        return;
+    }
+
     vqp->rings.due = now + vqp->rings.idle;
-    if (!is_drained || vqp_rings_is_busy(vqp)) {
-        return; /* messages may be there that were not handled */
+    if (vqp_rings_is_busy(vqp)) {
+        return;
     }
 
     if ((vqp->rings.ams == vqp->stats.ams_rx) && (vqp->rings.looked != 0)) {

@@ -204,11 +204,25 @@ void vqp_check(vqp_t *vqp)
 
 /* ---- completions ---- */
 
-/* The peer has ended in order, and only what the core has sent on its own may fail now, as
- * credit and control records: the next use fails, not an endpoint that waits for nothing */
-static int vqp_ends_quietly(vqp_t *vqp)
+/* The peer has ended in order: then the next use fails, not an endpoint that waits for
+ * nothing */
+static int vqp_ends_quietly(const vqp_t *vqp, const vqp_path_t *path)
 {
-    return (vqp->state == VQP_STATE_PEER_CLOSED) && !vqp_tx_has_user_ops(&vqp->tx);
+    return (vqp->state == VQP_STATE_PEER_CLOSED) && (path->fo.state == VQP_PATH_UP);
+}
+
+/* Is the frag one that the core has sent on its own? */
+static int vqp_is_own_frag(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
+{
+    const vqp_inflight_t *entry = vqp_path_at(path, slot);
+    const vqp_op_t *op;
+
+    if (entry->op == VQP_OP_NONE) {
+        return 1;
+    }
+
+    op = vqp_tx_op_of(&vqp->tx, entry->op);
+    return (op->kind == VQP_KIND_BARRIER) || (op->flags & VQP_OP_CONTROL);
 }
 
 void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
@@ -221,7 +235,7 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
         vqp->status = status;
     }
 
-    if (vqp_ends_quietly(vqp)) {
+    if (vqp_ends_quietly(vqp, path) && vqp_is_own_frag(vqp, path, slot)) {
         (void)vqp_tx_retire(&vqp->tx, path, slot, VQP_OK);
         return;
     }
@@ -238,7 +252,7 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
 void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 {
     ++path->recv_used;
-    if (vqp_ends_quietly(vqp) || vqp_path_on_recv_error(vqp, path, status)) {
+    if (vqp_ends_quietly(vqp, path) || vqp_path_on_recv_error(vqp, path, status)) {
         return;
     }
 

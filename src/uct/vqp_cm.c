@@ -120,7 +120,9 @@ static void uct_vqp_cm_create_passive(uct_vqp_iface_t *iface,
     created = uct_vqp_create(iface, VQP_IB_LOG_DIAG, &vqp);
     if (created != UCS_OK) {
         uct_vqp_log_not_accepted(iface, req->hdr.src_iface, created);
-        vqp_conntab_lack(&iface->conntab, req);
+        if ((created == UCS_ERR_NO_MEMORY) || (created == UCS_ERR_EXCEEDS_LIMIT)) {
+            vqp_conntab_lack(&iface->conntab, req);
+        }
         return;
     }
 

@@ -41,9 +41,9 @@ static void uct_vqp_handle_conn_end(uct_vqp_t *vqp)
 {
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
     if ((vqp->conn.status == VQP_ERR_NO_MEMORY) && (vqp->conn.lacks_since != 0)) {
-        ucs_error("vqp %u: iface 0x%" PRIx64 " has no queue pair, completion queue or "
-                  "memory for this connection; the log of its process has the reason",
-                  vqp->number, vqp->conn.peer_id);
+        ucs_warn("vqp %u: iface 0x%" PRIx64 " has no queue pair, completion queue or "
+                 "memory for this connection; the log of its process has the reason",
+                 vqp->number, vqp->conn.peer_id);
     }
     vqp_on_conn_end(&vqp->core, (vqp_status_t)vqp->conn.status,
                     vqp->conn.peer_closed,

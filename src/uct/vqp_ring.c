@@ -13,17 +13,20 @@
  * those that come later find some */
 #define UCT_VQP_RING_SHARE 4
 
-/* Of what the process may pin: connections need the rest, and fail without */
+/* Of what the process may pin: connections need the rest, and fail without. Each rail pins
+ * a ring apart */
 #define UCT_VQP_RING_LIMIT_SHARE 8
 
 void uct_vqp_rings_init(uct_vqp_iface_t *iface)
 {
     size_t limit   = vqp_ib_mr_limit();
+    size_t share   = limit / (UCT_VQP_RING_LIMIT_SHARE *
+                              uct_vqp_iface_md(iface)->num_rails);
     size_t max_mem = iface->set.max_mem;
     size_t largest;
 
-    if ((limit != SIZE_MAX) && (max_mem > limit / UCT_VQP_RING_LIMIT_SHARE)) {
-        max_mem = limit / UCT_VQP_RING_LIMIT_SHARE;
+    if ((limit != SIZE_MAX) && (max_mem > share)) {
+        max_mem = share;
         ucs_debug("rings grow by %zu bytes at most, as the limit on locked memory is %zu",
                   max_mem, limit);
     }

@@ -219,6 +219,33 @@ TEST_F(rings, a_peer_that_gives_none_is_asked_less_and_less) {
     EXPECT_EQ(4u, asked); /* after 4, 8, 16, 32 */
 }
 
+/* A second wish waits for room when the offer comes, and must not follow it: the peer would
+ * take it for a wish for the next ring */
+TEST_F(rings, a_wish_that_was_answered_is_not_sent) {
+    open(1);
+    stall(4);
+    EXPECT_EQ(VQP_RING_WANT, sent().type);
+    consume();
+    stall(7);
+    fill(); /* the eighth one: there is no room for the wish */
+    EXPECT_TRUE(control(next()).empty());
+    EXPECT_NE(0u, m_vqp.rings.send);
+    ASSERT_EQ(0, hear(offer(), false));
+    ASSERT_TRUE(event(VQP_EVENT_MIRROR_GET));
+    vqp_mirror_made(&m_vqp, nullptr, nullptr);
+    consume();
+    EXPECT_EQ(VQP_RING_RELEASE, sent().type); /* alone */
+    EXPECT_FALSE(m_vqp.rings.is_wanted);
+}
+
+TEST_F(rings, a_wish_that_waits_does_not_allow_an_offer) {
+    open(1);
+    stall(3);
+    fill();
+    EXPECT_TRUE(control(next()).empty());
+    EXPECT_EQ(VQP_ERR_PROTOCOL, hear(offer(), false));
+}
+
 TEST_F(rings, without_the_feature_nothing_is_asked) {
     m_ring_max = 0;
     open(1);
@@ -465,7 +492,7 @@ TEST_F(rings, an_idle_ring_is_given_back) {
     m_now += 1000;
     vqp_on_time(&m_vqp, m_now, 0); /* there may be messages that were not handled */
     EXPECT_TRUE(control(next()).empty());
-    m_now += 1000;
+    m_now += 1000000;
     timer();
     EXPECT_EQ(UINT64_MAX, m_vqp.rings.due);
     auto msg = sent();
@@ -585,6 +612,20 @@ TEST_F(rings, a_record_that_a_closed_peer_does_not_get_is_no_failure) {
         m_vqp = vqp_t {};
         m_events.clear();
     }
+}
+
+/* The error shows that what was sent before it on the path has arrived */
+TEST_F(rings, a_message_before_that_record_does_not_matter) {
+    open(1);
+    ASSERT_TRUE(am(100));
+    next();
+    take_offer();
+    auto frags = control(next());
+    ASSERT_EQ(1u, frags.size());
+    vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
+    vqp_on_send_error(&m_vqp, frags[0].path, frags[0].slot, VQP_ERR_TIMEOUT);
+    EXPECT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
+    EXPECT_TRUE(vqp_opring_is_empty(&m_tx.am));
 }
 
 TEST_F(rings, a_message_that_a_closed_peer_does_not_get_is_a_failure) {

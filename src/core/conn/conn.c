@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-#define VQP_CONN_LACKS 2000000000ul /* ns for which a peer may lack what it needs */
+#define VQP_CONN_LACKS     2000000000ul /* ns for which a peer may lack what it needs... */
+#define VQP_CONN_LACKS_MIN 5            /* ...and answers: this process may have stopped */
 
 const char *vqp_conn_state_name(unsigned state)
 {
@@ -594,8 +595,10 @@ static void vqp_conn_recv_lacks(vqp_conn_t *conn)
         vqp_conn_report_end(conn, VQP_OK); /* there is nothing to close */
     } else if (conn->lacks_since == 0) {
         vqp_cover(CONN_PEER_LACKS);
+        conn->lacks       = 1;
         conn->lacks_since = conn->tab->now;
-    } else if (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS) {
+    } else if ((++conn->lacks >= VQP_CONN_LACKS_MIN) &&
+               (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS)) {
         vqp_conn_report_end(conn, VQP_ERR_NO_MEMORY);
     }
 }

@@ -113,26 +113,6 @@ void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status)
     vqp_tx_advance_both(tx);
 }
 
-static int vqp_tx_ring_has_user_ops(vqp_opring_t *ring)
-{
-    vqp_op_t *op;
-    uint32_t i;
-
-    for (i = ring->head; i != ring->tail; ++i) {
-        op = vqp_opring_at(ring, i);
-        if ((op->kind < VQP_KIND_BARRIER) && !(op->flags & VQP_OP_CONTROL)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-int vqp_tx_has_user_ops(vqp_tx_t *tx)
-{
-    return vqp_tx_ring_has_user_ops(&tx->am) || vqp_tx_ring_has_user_ops(&tx->rma);
-}
-
 static int vqp_tx_ring_uses_buffers(vqp_opring_t *ring)
 {
     vqp_op_t *op;

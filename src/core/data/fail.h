@@ -47,9 +47,6 @@ static inline void vqp_tx_iter_init(const vqp_tx_t *tx, vqp_tx_iter_t *iter)
 /** @return The next op, or NULL. Nothing may be retired while walking. */
 vqp_op_t *vqp_tx_iter_next(vqp_tx_t *tx, vqp_tx_iter_t *iter);
 
-/** Is an op of the user under way? Control records and barriers are none. */
-int vqp_tx_has_user_ops(vqp_tx_t *tx);
-
 /** Does an accepted op refer to memory of the user, or is one waited for? */
 int vqp_tx_uses_buffers(vqp_tx_t *tx);
 
