@@ -165,7 +165,7 @@ void vqp_rings_send(vqp_t *vqp)
     if ((vqp->rings.tx_old != VQP_RING_NONE) && vqp_tx_old_ring_is_done(&vqp->tx)) {
         vqp->rings.release = vqp->rings.tx_old;
         vqp->rings.tx_old  = VQP_RING_NONE;
-        vqp->tx.old.ring.size = 0;
+        vqp_tx_drop_old_ring(&vqp->tx);
         vqp_mirror_put(vqp, vqp->rings.release);
         vqp_rings_due(vqp, VQP_RING_RELEASE);
     }
@@ -198,6 +198,12 @@ static int vqp_rings_is_busy(const vqp_t *vqp)
     return (vqp->rings.next != VQP_RING_NONE) || (vqp->rings.old != VQP_RING_NONE);
 }
 
+static void vqp_rings_begin(vqp_t *vqp, uint8_t number)
+{
+    vqp->rings.next       = number;
+    vqp->rings.is_offered = 0;
+}
+
 static void vqp_rings_on_want(vqp_t *vqp, const vqp_ring_msg_t *msg)
 {
     uint32_t max = vqp_min(vqp->rings.max, msg->size);
@@ -207,8 +213,7 @@ static void vqp_rings_on_want(vqp_t *vqp, const vqp_ring_msg_t *msg)
         return;
     }
 
-    vqp->rings.next       = vqp_rings_other(vqp->rings.rx);
-    vqp->rings.is_offered = 0;
+    vqp_rings_begin(vqp, vqp_rings_other(vqp->rings.rx));
     vqp->rings.offer.size = vqp->rx.ring_size *
                             ((vqp->rx.ring_size > max / VQP_RINGS_GROWTH) ?
                                      2 : VQP_RINGS_GROWTH);
@@ -355,9 +360,8 @@ void vqp_rings_look(vqp_t *vqp, uint64_t now, int is_drained)
     }
 
     if ((vqp->rings.ams == vqp->stats.ams_rx) && (vqp->rings.looked != 0)) {
-        vqp->rings.next       = 0;
-        vqp->rings.is_offered = 0;
-        vqp->rings.due        = UINT64_MAX; /* it does not go on before the peer answers */
+        vqp_rings_begin(vqp, 0);
+        vqp->rings.due = UINT64_MAX; /* it does not go on before the peer answers */
         vqp_rings_due(vqp, VQP_RING_OFFER);
     }
 

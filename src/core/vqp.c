@@ -204,13 +204,6 @@ void vqp_check(vqp_t *vqp)
 
 /* ---- completions ---- */
 
-/* The peer has ended in order: then the next use fails, not an endpoint that waits for
- * nothing */
-static int vqp_ends_quietly(const vqp_t *vqp, const vqp_path_t *path)
-{
-    return (vqp->state == VQP_STATE_PEER_CLOSED) && (path->fo.state == VQP_PATH_UP);
-}
-
 /* Is the frag one that the core has sent on its own? */
 static int vqp_is_own_frag(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
 {
@@ -247,28 +240,6 @@ void vqp_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
     vqp_cover_if(status == VQP_ERR_CANCELED, VQP_FLUSHED);
     vqp_fail(vqp, vqp_conn_status(status));
     (void)vqp_tx_retire(&vqp->tx, path, slot, vqp->status);
-}
-
-void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
-{
-    ++path->recv_used;
-    if (vqp_ends_quietly(vqp, path) || vqp_path_on_recv_error(vqp, path, status)) {
-        return;
-    }
-
-    vqp_fail(vqp, vqp_conn_status(status));
-}
-
-void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted)
-{
-    uint16_t used = path->recv_used;
-
-    path->recv_used   = 0;
-    path->recv_posted = (uint16_t)(path->recv_posted - used + posted);
-    if (vqp_unlikely(used != posted)) {
-        vqp_cover(VQP_REPOST_FAILED);
-        vqp_path_down(vqp, path, VQP_ERR_IO);
-    }
 }
 
 /* ---- events ---- */

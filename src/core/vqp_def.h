@@ -302,6 +302,13 @@ static inline int vqp_fails_quietly(const vqp_t *vqp)
     return vqp->canceled || (vqp->owner != VQP_OWNER_OPEN);
 }
 
+/** The peer has ended in order: errors of what the user does not wait for are quiet. The
+ *  next use fails, not an endpoint that waits for nothing. */
+static inline int vqp_ends_quietly(const vqp_t *vqp, const vqp_path_t *path)
+{
+    return (vqp->state == VQP_STATE_PEER_CLOSED) && (path->fo.state == VQP_PATH_UP);
+}
+
 /** The status of the connection after a completion with @a status. A flush does not tell
  *  why the device has moved the queue pair to ERR: it may have refused a request of the
  *  peer, and only the peer gets the reason. */

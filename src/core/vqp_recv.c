@@ -2,6 +2,7 @@
 #include "core/vqp_recv.h"
 
 #include "core/failover/end.h"
+#include "core/failover/failover_int.h"
 #include "core/rings.h"
 
 void vqp_peer_broken(vqp_t *vqp, const vqp_path_t *path, const char *what)
@@ -115,4 +116,28 @@ int vqp_recv(vqp_t *vqp, const vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)
 
     passed = vqp_recv_passed(vqp, path, imm, am);
     return (passed != 0) ? passed : vqp_recv_next(vqp, path, am);
+}
+
+/* ---- receives that failed, or are posted again ---- */
+
+void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    ++path->recv_used;
+    if (vqp_ends_quietly(vqp, path) || vqp_path_on_recv_error(vqp, path, status)) {
+        return;
+    }
+
+    vqp_fail(vqp, vqp_conn_status(status));
+}
+
+void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted)
+{
+    uint16_t used = path->recv_used;
+
+    path->recv_used   = 0;
+    path->recv_posted = (uint16_t)(path->recv_posted - used + posted);
+    if (vqp_unlikely(used != posted)) {
+        vqp_cover(VQP_REPOST_FAILED);
+        vqp_path_down(vqp, path, VQP_ERR_IO);
+    }
 }

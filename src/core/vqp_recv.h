@@ -7,6 +7,20 @@
 
 #include "core/vqp_def.h"
 
+/** A receive completed. @return 1 if path->recv_used are to be posted again. Not in ERR:
+ *  with Soft-RoCE those that are posted there do not come back. */
+static inline int vqp_recv_used(vqp_t *vqp, vqp_path_t *path)
+{
+    return vqp_unlikely(++path->recv_used >= vqp->recv_batch) &&
+           !vqp_is_failed(vqp) && (path->fo.state != VQP_PATH_QUIESCE);
+}
+
+/** path->recv_used receives were to be posted again, and @a posted of them were. */
+void vqp_recv_posted(vqp_t *vqp, vqp_path_t *path, uint16_t posted);
+
+/** A receive completion with @a status: the path is given up, or the vqp fails. */
+void vqp_on_recv_error(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
+
 /** The peer violated the protocol: its credit and immediates are ignored from now
  *  on. */
 void vqp_peer_broken(vqp_t *vqp, const vqp_path_t *path, const char *what);

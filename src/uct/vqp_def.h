@@ -27,8 +27,6 @@ typedef struct uct_vqp_ring {
     vqp_ib_mr_t  mr;
 } uct_vqp_ring_t;
 
-#define UCT_VQP_NUM_RINGS 2 /* numbers 1 and 2 of the core; 0 is in the chunk */
-
 /** Events of the control plane for progress. */
 enum {
     UCT_VQP_CM_LIVE  = 1 << 0, /* operations may be posted */
@@ -78,8 +76,8 @@ typedef struct uct_vqp {
                                          of each path; under the async block */
     ucs_list_link_t      list;        /* in iface->vqp_list */
     uct_vqp_chunk_t      chunk;
-    uct_vqp_ring_t       rings[UCT_VQP_NUM_RINGS];
-    uct_vqp_ring_t       mirrors[UCT_VQP_NUM_RINGS]; /* of the peer's */
+    uct_vqp_ring_t       rings[VQP_RING_LAST];   /* numbers 1 and 2; 0 is in the chunk */
+    uct_vqp_ring_t       mirrors[VQP_RING_LAST]; /* of the peer's */
     vqp_balance_t       *balance;     /* of each path, with telemetry; or NULL */
     uint64_t             balanced;    /* ns: last look at it */
 } uct_vqp_t;

@@ -153,8 +153,7 @@ typedef struct uct_vqp_iface {
     uint8_t              is_closing;
     uint16_t             qp_tag;       /* of the next queue pair of a path */
     uct_vqp_slabs_t      slabs;
-    size_t               ring_bytes;   /* of rings and mirrors that have grown, */
-    size_t               ring_mem;     /* and how many they may have */
+    size_t               ring_bytes;   /* of rings and mirrors that have grown */
     uct_vqp_scratch_t    scratch;      /* with failover */
     ucs_list_link_t      vqp_list;     /* all vqps */
     unsigned             num_vqps;

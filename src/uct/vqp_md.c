@@ -1,8 +1,12 @@
 /* The memory domain: registration and keys, see vqp_md.h. */
 #include "uct/vqp_md.h"
 
+#include "verbs/port.h"
+
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/string.h>
+#include <ucs/sys/topo/base/topo.h>
 
 /* Packed remote key: version (low 4 bits) and rail of atomics, number of rails,
  * layout, then a key per rail */
@@ -316,4 +320,67 @@ uct_vqp_rkey_ptr(uct_component_t *component, uct_rkey_t rkey, void *handle,
                  uint64_t remote_address, void **local_address_p)
 {
     return UCS_ERR_UNSUPPORTED;
+}
+
+/* ---- devices ---- */
+
+static ucs_sys_device_t uct_vqp_sys_device(const vqp_ib_dev_t *dev)
+{
+    ucs_sys_bus_id_t bus_id = {
+        .domain   = dev->pci.domain,
+        .bus      = dev->pci.bus,
+        .slot     = dev->pci.slot,
+        .function = dev->pci.function
+    };
+    ucs_sys_device_t sys_dev;
+
+    if (!dev->has_pci ||
+        (ucs_topo_find_device_by_bus_id(&bus_id, &sys_dev) != UCS_OK)) {
+        return UCS_SYS_DEVICE_ID_UNKNOWN;
+    }
+
+    return sys_dev;
+}
+
+ucs_status_t
+uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
+                         unsigned *num_devices_p)
+{
+    uct_vqp_md_t *md  = ucs_derived_of(tl_md, uct_vqp_md_t);
+    vqp_ib_dev_t *dev = &md->devs[0];
+    uct_tl_device_resource_t *devices;
+    unsigned count = 0;
+    unsigned port;
+    int is_wanted;
+
+    devices = ucs_calloc(dev->num_ports, sizeof(*devices), "vqp devices");
+    if (devices == NULL) {
+        ucs_error("failed to allocate the list of devices");
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    for (port = 1; port <= dev->num_ports; ++port) {
+        /* the first port of a bond represents all */
+        is_wanted = (md->ports[0] != 0) ?
+                            (port == md->ports[0]) :
+                            !(md->bonded & UCS_BIT(port));
+        if (!is_wanted) {
+            continue;
+        }
+
+        if (!vqp_ib_port_is_active(dev, (uint8_t)port)) {
+            ucs_debug("%s:%u is not active", dev->name, port);
+            continue;
+        }
+
+        ucs_snprintf_zero(devices[count].name, sizeof(devices[count].name),
+                          "%s:%u", dev->name, port);
+        devices[count].type       = UCT_DEVICE_TYPE_NET;
+        devices[count].sys_device = uct_vqp_sys_device(dev);
+        ++count;
+    }
+
+    *devices_p     = devices;
+    *num_devices_p = count;
+    return UCS_OK;
 }

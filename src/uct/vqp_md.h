@@ -69,6 +69,11 @@ ucs_status_t uct_vqp_rkey_ptr(uct_component_t *component, uct_rkey_t rkey,
                               void *handle, uint64_t remote_address,
                               void **local_address_p);
 
+/** The active ports of the domain's device that are in no bond, or the bond. */
+ucs_status_t
+uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
+                         unsigned *num_devices_p);
+
 /** Order remote keys by what they contain: keys that were unpacked twice are equal. */
 ucs_status_t uct_vqp_rkey_compare(uct_component_t *component, uct_rkey_t rkey1,
                                   uct_rkey_t rkey2,

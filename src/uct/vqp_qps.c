@@ -56,27 +56,16 @@ uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
         return uct_vqp_status(status);
     }
 
-    if (ib->rc.granted.max_inline < iface->inline_max) {
-        ucs_error("%s: a queue pair was granted %u inline bytes, an earlier one "
-                  "%zu", ib->rc.dev_name, ib->rc.granted.max_inline,
-                  iface->inline_max);
-        status = VQP_ERR_NO_MEMORY;
-        goto err_destroy;
-    }
-
     status = vqp_ib_qp_to_init(&ib->rc, rail->port.num, rail->pkey_index);
     if (status != VQP_OK) {
-        goto err_destroy;
+        vqp_ib_qp_destroy(&ib->rc);
+        ib->rc.qp = NULL;
+        return uct_vqp_status(status);
     }
 
     ib->qp = ib->rc.qp;
     uct_vqp_new_tag(vqp, index);
     return UCS_OK;
-
-err_destroy:
-    vqp_ib_qp_destroy(&ib->rc);
-    ib->rc.qp = NULL;
-    return uct_vqp_status(status);
 }
 
 /* Paths take turns on the rails that work */

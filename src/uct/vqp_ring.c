@@ -22,17 +22,15 @@ void uct_vqp_rings_init(uct_vqp_iface_t *iface)
     size_t limit   = vqp_ib_mr_limit();
     size_t share   = limit / (UCT_VQP_RING_LIMIT_SHARE *
                               uct_vqp_iface_md(iface)->num_rails);
-    size_t max_mem = iface->set.max_mem;
     size_t largest;
 
-    if ((limit != SIZE_MAX) && (max_mem > share)) {
-        max_mem = share;
+    if ((limit != SIZE_MAX) && (iface->set.max_mem > share)) {
+        iface->set.max_mem = share;
         ucs_debug("rings grow by %zu bytes at most, as the limit on locked memory is %zu",
-                  max_mem, limit);
+                  share, limit);
     }
 
-    largest             = max_mem / UCT_VQP_RING_SHARE;
-    iface->ring_mem     = max_mem;
+    largest             = iface->set.max_mem / UCT_VQP_RING_SHARE;
     iface->set.ring_max = (largest < iface->set.ring_min) ? iface->set.ring_min :
                           ucs_min(iface->set.ring_max,
                                   (uint32_t)UCS_BIT(ucs_ilog2(ucs_min(largest, UCS_GBYTE))));
@@ -40,7 +38,7 @@ void uct_vqp_rings_init(uct_vqp_iface_t *iface)
 
 static int uct_vqp_ring_has_room(const uct_vqp_iface_t *iface, size_t size)
 {
-    size_t free_bytes = iface->ring_mem - iface->ring_bytes;
+    size_t free_bytes = iface->set.max_mem - iface->ring_bytes;
 
     return size <= free_bytes / UCT_VQP_RING_SHARE;
 }
@@ -58,7 +56,7 @@ static int uct_vqp_ring_alloc(uct_vqp_iface_t *iface, uct_vqp_ring_t *ring,
 
     if (!uct_vqp_ring_has_room(iface, size)) {
         ucs_debug("a ring of %zu bytes exceeds its share of UCX_VQP_MAX_MEM: %zu of "
-                  "%zu bytes are used", size, iface->ring_bytes, iface->ring_mem);
+                  "%zu bytes are used", size, iface->ring_bytes, iface->set.max_mem);
         return 0;
     }
 
@@ -145,7 +143,7 @@ void uct_vqp_rings_free(uct_vqp_t *vqp)
 {
     unsigned i;
 
-    for (i = 0; i < UCT_VQP_NUM_RINGS; ++i) {
+    for (i = 0; i < VQP_RING_LAST; ++i) {
         uct_vqp_ring_free(vqp->iface, &vqp->rings[i]);
         uct_vqp_ring_free(vqp->iface, &vqp->mirrors[i]);
     }

@@ -8,7 +8,8 @@
 
 #include "uct/vqp_def.h"
 
-/** The interface has its settings: how much memory may its rings take? */
+/** Adapt max_mem and ring_max of the settings to each other, and to the limit on locked
+ *  memory. */
 void uct_vqp_rings_init(uct_vqp_iface_t *iface);
 
 /** Handle VQP_EVENT_RING_GET, RING_PUT, MIRROR_GET or MIRROR_PUT. Not under the async block. */

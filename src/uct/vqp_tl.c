@@ -15,7 +15,6 @@
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/string.h>
-#include <ucs/sys/topo/base/topo.h>
 #include <ucs/type/class.h>
 
 /* Time limit of a close for ops in flight, and for the peers' answers to BYE */
@@ -446,69 +445,6 @@ static uct_iface_internal_ops_t uct_vqp_iface_internal_ops = {
     UCT_VQP_INTERNAL_OPS_REST(uct_vqp_iface_is_reachable_v2,
                               uct_vqp_ep_is_connected)
 };
-
-/* ---- devices ---- */
-
-static ucs_sys_device_t uct_vqp_sys_device(const vqp_ib_dev_t *dev)
-{
-    ucs_sys_bus_id_t bus_id = {
-        .domain   = dev->pci.domain,
-        .bus      = dev->pci.bus,
-        .slot     = dev->pci.slot,
-        .function = dev->pci.function
-    };
-    ucs_sys_device_t sys_dev;
-
-    if (!dev->has_pci ||
-        (ucs_topo_find_device_by_bus_id(&bus_id, &sys_dev) != UCS_OK)) {
-        return UCS_SYS_DEVICE_ID_UNKNOWN;
-    }
-
-    return sys_dev;
-}
-
-static ucs_status_t
-uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
-                         unsigned *num_devices_p)
-{
-    uct_vqp_md_t *md  = ucs_derived_of(tl_md, uct_vqp_md_t);
-    vqp_ib_dev_t *dev = &md->devs[0];
-    uct_tl_device_resource_t *devices;
-    unsigned count = 0;
-    unsigned port;
-    int is_wanted;
-
-    devices = ucs_calloc(dev->num_ports, sizeof(*devices), "vqp devices");
-    if (devices == NULL) {
-        ucs_error("failed to allocate the list of devices");
-        return UCS_ERR_NO_MEMORY;
-    }
-
-    for (port = 1; port <= dev->num_ports; ++port) {
-        /* the first port of a bond represents all */
-        is_wanted = (md->ports[0] != 0) ?
-                            (port == md->ports[0]) :
-                            !(md->bonded & UCS_BIT(port));
-        if (!is_wanted) {
-            continue;
-        }
-
-        if (!vqp_ib_port_is_active(dev, (uint8_t)port)) {
-            ucs_debug("%s:%u is not active", dev->name, port);
-            continue;
-        }
-
-        ucs_snprintf_zero(devices[count].name, sizeof(devices[count].name),
-                          "%s:%u", dev->name, port);
-        devices[count].type       = UCT_DEVICE_TYPE_NET;
-        devices[count].sys_device = uct_vqp_sys_device(dev);
-        ++count;
-    }
-
-    *devices_p     = devices;
-    *num_devices_p = count;
-    return UCS_OK;
-}
 
 UCT_TL_DEFINE_ENTRY(&uct_vqp_component, vqp, uct_vqp_query_tl_devices,
                     uct_vqp_iface_t, "VQP_", uct_vqp_iface_config_table,

@@ -53,57 +53,54 @@ static unsigned vqp_ib_mr_ibv_access(unsigned access)
     return ibv_access;
 }
 
-/* Bytes that the process has pinned, and whether the limit binds it */
-static void vqp_ib_mr_pinned(unsigned long long *pinned, int *is_bound)
+/* Bytes that the process has pinned, and that it may pin; SIZE_MAX: nothing limits it */
+static void vqp_ib_mr_pinned(unsigned long long *pinned, size_t *limit)
 {
+    int is_bound = 1;
     unsigned long long kib, caps;
+    struct rlimit rlimit;
     char line[128];
     FILE *file;
 
-    *pinned   = 0;
-    *is_bound = 1;
-    file      = fopen("/proc/self/status", "re");
-    if (file == NULL) {
-        return;
-    }
-
-    while (fgets(line, sizeof(line), file) != NULL) {
+    *pinned = 0;
+    file    = fopen("/proc/self/status", "re");
+    while ((file != NULL) && (fgets(line, sizeof(line), file) != NULL)) {
         if (sscanf(line, "VmPin: %llu kB", &kib) == 1) {
             *pinned = kib * 1024;
         } else if (sscanf(line, "CapEff: %llx", &caps) == 1) {
-            *is_bound = !(caps & (1ull << VQP_IB_CAP_IPC_LOCK));
+            is_bound = !(caps & (1ull << VQP_IB_CAP_IPC_LOCK));
         }
     }
+    if (file != NULL) {
+        fclose(file);
+    }
 
-    fclose(file);
+    *limit = (is_bound && (getrlimit(RLIMIT_MEMLOCK, &rlimit) == 0) &&
+              (rlimit.rlim_cur != RLIM_INFINITY)) ? (size_t)rlimit.rlim_cur : SIZE_MAX;
 }
 
 size_t vqp_ib_mr_limit(void)
 {
     unsigned long long pinned;
-    struct rlimit limit;
-    int is_bound;
+    size_t limit;
 
-    vqp_ib_mr_pinned(&pinned, &is_bound);
-    return (is_bound && (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) &&
-            (limit.rlim_cur != RLIM_INFINITY)) ? (size_t)limit.rlim_cur : SIZE_MAX;
+    vqp_ib_mr_pinned(&pinned, &limit);
+    return limit;
 }
 
 static vqp_status_t
 vqp_ib_mr_explain_nomem(const vqp_ib_dev_t *dev,
                         const vqp_ib_mr_params_t *params)
 {
-    size_t limit = vqp_ib_mr_limit();
     unsigned long long pinned;
-    int is_bound;
+    size_t limit;
 
-    vqp_ib_mr_pinned(&pinned, &is_bound);
+    vqp_ib_mr_pinned(&pinned, &limit);
     if (pinned + params->length > limit) {
         vqp_ib_log(params->log_level,
                    "%s: failed to register %zu bytes: the limit on locked "
-                   "memory (RLIMIT_MEMLOCK, ulimit -l) is %llu bytes, of which "
-                   "%llu are in use", dev->name, params->length,
-                   (unsigned long long)limit, pinned);
+                   "memory (RLIMIT_MEMLOCK, ulimit -l) is %zu bytes, of which "
+                   "%llu are in use", dev->name, params->length, limit, pinned);
         return VQP_ERR_EXCEEDS_LIMIT;
     }
 

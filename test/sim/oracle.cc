@@ -86,9 +86,9 @@ op *channel::flush()
     return o;
 }
 
-void channel::probe()
+void channel::own_op()
 {
-    accept(VQP_KIND_BARRIER, 0, 0)->probes = true;
+    accept(VQP_KIND_BARRIER, 0, 0)->is_own = true;
 }
 
 void channel::check_result(op *o)
@@ -370,7 +370,7 @@ void channel::check_reports(const vqp_tx_t &tx)
 
     /* only the core knows what its own ops wait for */
     while ((m_oldest < m_ops.size()) && m_ops[m_oldest]->is_complete() &&
-           !(m_ops[m_oldest]->probes &&
+           !(m_ops[m_oldest]->is_own &&
              (vqp_tx_oldest(&tx) == number_of_oldest(tx)))) {
         ++m_oldest;
     }

@@ -60,7 +60,7 @@ struct op {
     unsigned          again     = 0;      /* of the frags: to be posted again */
     unsigned          confirmed = 0;
     bool              may_fail  = false;  /* nobody knows whether it was executed */
-    bool              probes    = false;  /* an op of the core's own */
+    bool              is_own    = false;  /* an op of the core's own */
     bool              announced = false;  /* AM: its last immediate is posted */
     uint32_t          fsn       = 0;      /* of that */
 
@@ -72,7 +72,7 @@ struct op {
     bool is_complete() const
     {
         if (kind == VQP_KIND_BARRIER) {
-            return probes || (reported > 0);
+            return is_own || (reported > 0);
         }
         return (frags > 0) && (frags == confirmed) && (posted == total) &&
                ((kind != VQP_KIND_AM) || announced);
@@ -105,7 +105,7 @@ public:
     void check_lost_flushed(bool is_reported);
     /* The core has accepted an op of its own: a barrier that probes the peer, or a
      * control record */
-    void probe();
+    void own_op();
     void report(op *o, const vqp_done_t &done, bool failed);
     void cancel(op *o);
 

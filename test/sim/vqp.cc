@@ -479,7 +479,7 @@ void vqp::tx_progress()
         unsigned count = vqp_next_batch(&core, m_batch.get());
 
         for (; seq != core.tx.seq; ++seq) {
-            sent->probe(); /* a control record */
+            sent->own_op(); /* a control record */
         }
         if (count == 0) {
             break;
@@ -501,15 +501,15 @@ void vqp::check()
     uint32_t seq = core.tx.seq;
 
     vqp_check(&core);
-    note_probe(seq);
+    note_own(seq);
     tx_progress();
 }
 
-/* Did that accept a barrier? */
-void vqp::note_probe(uint32_t seq)
+/* Did that accept an op of the core's own? */
+void vqp::note_own(uint32_t seq)
 {
     if (core.tx.seq != seq) {
-        sent->probe();
+        sent->own_op();
     }
 }
 
@@ -559,7 +559,7 @@ void vqp::close()
         handle_failure();
         cancel_all();
     } else {
-        note_probe(seq); /* its barrier */
+        note_own(seq); /* its barrier */
         tx_progress();
     }
     if (vqp_take_event(&core, VQP_EVENT_CLOSED)) {

@@ -119,7 +119,7 @@ public:
     channel *received() { return m_received.get(); }
 
 private:
-    void note_probe(uint32_t seq);
+    void note_own(uint32_t seq);
     struct cover {
         uint16_t slot;
         op      *owner;

@@ -275,7 +275,7 @@ void vqp::on_timer()
             (void)vqp_path_retry(&core, &paths[i]);
         }
     }
-    note_probe(seq);
+    note_own(seq);
     handle_failure();
     set_timer(1000);
     schedule();

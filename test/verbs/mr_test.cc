@@ -231,6 +231,9 @@ static int register_beyond_memlock(const std::string &name)
     if (vqp_ib_mr_reg(&memh, devs, 1, &params) != VQP_ERR_EXCEEDS_LIMIT) {
         return 4;
     }
+    if (vqp_ib_mr_limit() != 65536) {
+        return 6;
+    }
 
     return (log.has("RLIMIT_MEMLOCK") && log.has("65536") &&
             log.has("1048576")) ? 0 : 5;

@@ -70,7 +70,7 @@ void vqp_tx_set_am_source(const vqp_tx_t *tx, vqp_op_t *op);
 
 /**
  * Write records to another ring from now on. What was written to the one before stays
- * valid until vqp_tx_old_ring_is_done(). Not while that is 0.
+ * valid until vqp_tx_old_ring_is_done(), then vqp_tx_drop_old_ring(). Not before that.
  */
 void vqp_tx_set_ring(vqp_tx_t *tx, const vqp_tx_ring_t *ring);
 

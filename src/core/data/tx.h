@@ -317,6 +317,12 @@ static inline int vqp_tx_old_ring_is_done(const vqp_tx_t *tx)
            (vqp_seq_diff(tx->fc.ring_local, tx->old.end) >= 0);
 }
 
+/** The old ring is done, and its memory may go. */
+static inline void vqp_tx_drop_old_ring(vqp_tx_t *tx)
+{
+    tx->old.ring.size = 0;
+}
+
 /** Order all earlier ops before all later ones. Does not block. */
 static inline void vqp_tx_fence(vqp_tx_t *tx)
 {
