@@ -166,7 +166,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"SEG_SIZE", "8256",
      "Largest bcopy put, get or active message in bytes. An active message must\n"
-     "also fit into half the ring.",
+     "also fit into half of RING_MIN.",
      UCT_VQP_OPTION(seg_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     UCT_VQP_MPOOL_CONFIG_FIELDS("TX_", -1, 64, "send",

@@ -1,4 +1,4 @@
-/* Which immediates are valid: 24 bits fsn, and four combinations of flags. */
+/* Which immediates are valid: 24 bits fsn, and six combinations of flags. */
 #include <gtest/gtest.h>
 
 extern "C" {
