@@ -22,6 +22,11 @@
     _(TX_CREDIT_BYTES, "credit for bytes alone") \
     _(TX_CREDIT_FSNS, "credit for fsns alone") \
     _(TX_CREDIT_OLD, "credit without new information") \
+    _(PACK_WAITING, "an AM joins one that waits for a path") \
+    _(PACK_LOOKED, "an AM that waits for others goes, since none has come") \
+    _(PACK_FULL, "an AM has enough others, and goes") \
+    _(PACK_CREDIT, "an AM that waits for others goes, since credit has come") \
+    _(RX_MORE, "a record that shares the immediate of the one before") \
     _(RINGS_GROWS, "a sender switches to a larger ring") \
     _(RINGS_SHRINKS, "a sender switches to the first ring") \
     _(RINGS_NO_MEMORY, "no memory for a larger ring") \

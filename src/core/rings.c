@@ -118,7 +118,7 @@ static int vqp_rings_send_one(vqp_t *vqp, vqp_ring_type_t type)
     const uint32_t size = sizeof(vqp_ring_msg_t);
     vqp_tx_am_t am;
 
-    if (!vqp_tx_am_begin(&vqp->tx, size, &am)) {
+    if (!vqp_tx_am_begin(&vqp->tx, size, 0, &am)) {
         vqp_cover(RINGS_WAITS);
         return 0;
     }

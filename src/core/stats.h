@@ -24,6 +24,7 @@
     _(credit_requests, "credit updates that request credit of the peer") \
     _(credit_updates_tx, "credit updates sent") \
     _(credit_updates_rx, "credit updates received") \
+    _(packed, "active messages that share the immediate of an earlier one") \
     _(ring_switches, "changes to another ring of the peer") \
     _(fences, "fence immediates sent") \
     _(nops, "empty writes posted to confirm unsignaled frags") \

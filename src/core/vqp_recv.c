@@ -34,6 +34,11 @@ static int vqp_recv_control(vqp_t *vqp, const vqp_path_t *path, uint32_t flags)
         return VQP_ERR_PROTOCOL;
     }
 
+    if (am.has_more) {
+        vqp_peer_broken(vqp, path, "a control record with another one behind it");
+        return VQP_ERR_PROTOCOL;
+    }
+
     vqp_rx_free(&vqp->rx, &am);
     if (vqp_rings_recv(vqp, am.data, am.length, &what) != VQP_OK) {
         vqp_peer_broken(vqp, path, what);
@@ -52,6 +57,23 @@ static int vqp_recv_passed(vqp_t *vqp, const vqp_path_t *path, uint32_t flags,
                                        vqp_recv_am(vqp, path, flags, am);
 }
 
+/* A record that shares the immediate of the one before it, whose credit is theirs */
+static int vqp_recv_more(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am)
+{
+    vqp_cover(RX_MORE);
+    if (((vqp->rx.ring_pos & (vqp->rx.ring_size - 1)) == 0) || /* it would never end */
+        (vqp_rx_record(&vqp->rx, 0, am) != VQP_OK) || (am->id >= vqp->am_ids) ||
+        ((am->credit.ring | am->credit.fsn) != 0)) {
+        vqp_peer_broken(vqp, path, "malformed active message behind another one");
+        return VQP_ERR_PROTOCOL;
+    }
+
+    if (!am->has_more) {
+        vqp->rx.slow &= ~(uint32_t)VQP_RX_MORE;
+    }
+    return 1;
+}
+
 int vqp_recv_next(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am)
 {
     int has_am = 0;
@@ -59,6 +81,10 @@ int vqp_recv_next(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am)
 
     if (vqp->rx.slow & VQP_RX_BROKEN) {
         return 0;
+    }
+
+    if (vqp->rx.slow & VQP_RX_MORE) {
+        return vqp_recv_more(vqp, path, am);
     }
 
     while ((has_am == 0) && vqp_window_next(&vqp->rx.window, &flags)) {

@@ -39,6 +39,10 @@ vqp_recv_am(vqp_t *vqp, const vqp_path_t *path, uint32_t flags,
         return VQP_ERR_PROTOCOL;
     }
 
+    if (vqp_unlikely(am->has_more)) {
+        vqp->rx.slow |= VQP_RX_MORE;
+    }
+
     vqp_cover_if(vqp_tx_knows_credit(&vqp->tx, &am->credit), RX_CREDIT_KNOWN);
     return vqp_likely(vqp_tx_knows_credit(&vqp->tx, &am->credit)) ?
                    1 : vqp_recv_credit(vqp, path, am->credit);
@@ -48,9 +52,9 @@ vqp_recv_am(vqp_t *vqp, const vqp_path_t *path, uint32_t flags,
  * An immediate arrived on @a path, which may be the next AM with nothing ahead of
  * it: the common case.
  *
- * @return 1: it is; *am is to be delivered, then vqp_recv_done(). 0: it is not;
- *         vqp_recv() has to look at it. Below 0: the peer has broken the protocol,
- *         and the vqp has failed.
+ * @return 1: it is; *am is to be delivered, then vqp_recv_done(), and vqp_recv_next() if
+ *         am->has_more. 0: it is not; vqp_recv() has to look at it. Below 0: the peer has
+ *         broken the protocol, and the vqp has failed.
  */
 static VQP_ALWAYS_INLINE int
 vqp_recv_fast(vqp_t *vqp, vqp_path_t *path, uint32_t imm, vqp_rx_am_t *am)

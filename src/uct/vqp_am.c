@@ -2,10 +2,10 @@
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
 
-/* Allocate ring space for a message, or return NO_RESOURCE */
-#define UCT_VQP_AM_BEGIN(_vqp, _max, _am) \
+/* Allocate ring space for a message, or return NO_RESOURCE. _may_pack: it is copied */
+#define UCT_VQP_AM_BEGIN(_vqp, _max, _may_pack, _am) \
     vqp_tx_am_t _am; \
-    if (vqp_unlikely(!vqp_tx_am_begin(&(_vqp)->core.tx, _max, &_am))) { \
+    if (vqp_unlikely(!vqp_tx_am_begin(&(_vqp)->core.tx, _max, _may_pack, &_am))) { \
         return uct_vqp_no_resource(_vqp); \
     }
 
@@ -37,7 +37,7 @@ ucs_status_t uct_vqp_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                      ucs_derived_of(tl_ep->iface, uct_vqp_iface_t)->
                              am_max_short, "am_short");
     UCT_VQP_EP_READY(tl_ep, vqp);
-    UCT_VQP_AM_BEGIN(vqp, sizeof(header) + length, am);
+    UCT_VQP_AM_BEGIN(vqp, sizeof(header) + length, 1, am);
 
     am.op->user_kind = UCT_VQP_USER_NONE;
     uct_vqp_am_short_fill(am.record + 1, header, payload, length);
@@ -58,7 +58,7 @@ ucs_status_t uct_vqp_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id,
     UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface, uct_vqp_iface_t)->
                              am_max_short, "am_short_iov");
     UCT_VQP_EP_READY(tl_ep, vqp);
-    UCT_VQP_AM_BEGIN(vqp, (uint32_t)length, am);
+    UCT_VQP_AM_BEGIN(vqp, (uint32_t)length, 1, am);
 
     am.op->user_kind = UCT_VQP_USER_NONE;
     ucs_iov_iter_init(&iter);
@@ -76,7 +76,7 @@ ssize_t uct_vqp_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id,
 
     UCT_CHECK_AM_ID(id);
     UCT_VQP_EP_READY(tl_ep, vqp);
-    UCT_VQP_AM_BEGIN(vqp, (uint32_t)vqp->iface->am_max_bcopy, am);
+    UCT_VQP_AM_BEGIN(vqp, (uint32_t)vqp->iface->am_max_bcopy, 1, am);
 
     am.op->user_kind = UCT_VQP_USER_NONE;
     length           = pack_cb(am.record + 1, arg);
@@ -103,7 +103,7 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
     UCT_CHECK_LENGTH(header_length + length, 0, ucs_derived_of(tl_ep->iface,
                      uct_vqp_iface_t)->am_max_zcopy, "am_zcopy");
     UCT_VQP_EP_READY(tl_ep, vqp);
-    UCT_VQP_AM_BEGIN(vqp, (uint32_t)(header_length + length), am);
+    UCT_VQP_AM_BEGIN(vqp, (uint32_t)(header_length + length), 0, am);
 
     op = am.op;
     if (vqp_likely(iovcnt == 1)) {

@@ -102,7 +102,7 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
         .connect_timeout = iface->set.connect_timeout,
         .close_timeout   = UCT_VQP_CM_CLOSE,
         .num_rails       = (uint8_t)iface->num_rails,
-        .features        = VQP_WIRE_FEATURE_RINGS |
+        .features        = VQP_WIRE_FEATURE_RINGS | VQP_WIRE_FEATURE_PACK |
                            ((iface->set.notify == VQP_NOTIFY_SPRAY) ?
                                     VQP_WIRE_FEATURE_SPRAY : 0) |
                            (iface->set.failover ?

@@ -327,6 +327,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.am_ids         = UCT_AM_ID_MAX;
     config.map            = vqp->window_map;
     config.ring           = vqp->chunk.remote;
+    config.tx.pack        = (vqp->conn.peer_features & VQP_WIRE_FEATURE_PACK) != 0;
     config.rings_on       = (vqp->conn.peer_features & VQP_WIRE_FEATURE_RINGS) != 0;
     config.ring_max       = set->ring_max;
     config.ring_idle      = UCT_VQP_RING_IDLE;

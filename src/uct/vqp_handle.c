@@ -362,7 +362,6 @@ void uct_vqp_iface_run_timers(uct_vqp_iface_t *iface, int is_drained)
 void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count)
 {
     uint64_t now = uct_vqp_now();
-    uct_vqp_t *vqp;
 
     if (count == 0) {
         iface->seen      = iface->polled; /* a time before this poll began */
@@ -372,14 +371,26 @@ void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count)
         }
     }
 
-    if (vqp_likely(iface->deferred == NULL) ||
-        (now - iface->deferred_at < UCT_VQP_DEFER)) {
-        return;
+    if (vqp_unlikely(iface->deferred != NULL) &&
+        (now - iface->deferred_at >= UCT_VQP_DEFER)) {
+        iface->deferred_at = now;
+        uct_vqp_iface_run_deferred(iface, 1);
     }
+}
 
-    iface->deferred_at = now;
-    while ((vqp = iface->deferred) != NULL) {
-        iface->deferred  = vqp->deferred_next;
+void uct_vqp_iface_run_deferred(uct_vqp_iface_t *iface, int with_paths)
+{
+    uct_vqp_t **link = &iface->deferred;
+    uct_vqp_t *vqp;
+
+    iface->todo &= ~(uint32_t)UCT_VQP_TODO_HELD;
+    while ((vqp = *link) != NULL) {
+        if (!with_paths && vqp->core.tx.clock.deferred && !vqp->core.tx.pack.is_held) {
+            link = &vqp->deferred_next;
+            continue;
+        }
+
+        *link            = vqp->deferred_next;
         vqp->is_deferred = 0;
         uct_vqp_schedule(vqp);
     }

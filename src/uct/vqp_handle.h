@@ -32,4 +32,7 @@ void uct_vqp_iface_wake_for_timers(uct_vqp_iface_t *iface);
  */
 void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count);
 
+/** Dispatch again what waits for more messages, and, @a with_paths, for a busy path. */
+void uct_vqp_iface_run_deferred(uct_vqp_iface_t *iface, int with_paths);
+
 #endif

@@ -73,11 +73,12 @@ enum {
 
 /* What a progress call has to look at, beside completions and events */
 enum {
-    UCT_VQP_TODO_WCS    = 1 << 0, /* completions that event_arm has polled */
+    UCT_VQP_TODO_WCS    = 1 << 0, /* completions that were polled and not handled */
     UCT_VQP_TODO_RATE   = 1 << 1, /* paths are measured: read the clock */
     UCT_VQP_TODO_TIMERS = 1 << 2, /* a timer is due soon */
-    UCT_VQP_TODO_WAKE   = 1 << 3  /* earlier than the ones before: a sleeper has to be
+    UCT_VQP_TODO_WAKE   = 1 << 3, /* earlier than the ones before: a sleeper has to be
                                      woken for it */
+    UCT_VQP_TODO_HELD   = 1 << 4  /* a message waits for others, unless none comes */
 };
 
 #define UCT_VQP_TIMER_SOON 1200000000ul /* ns; more than the period of UCT_VQP_EVENT_TICK */
@@ -87,6 +88,8 @@ enum {
                                           stops */
 #define UCT_VQP_DEFER      100000ul    /* ns between dispatches of ops that wait for
                                           a busy path */
+#define UCT_VQP_MAX_REPORTED 64     /* messages and completions reported, then a call
+                                       of progress handles no further completion */
 #define UCT_VQP_CHUNK      256 /* vqps per second-level table */
 
 typedef struct uct_vqp_iface {
@@ -101,7 +104,7 @@ typedef struct uct_vqp_iface {
     uct_vqp_rail_t       rails[VQP_MAX_RAILS];
     struct uct_vqp      *scheduled;    /* vqps to be run by progress */
     struct uct_vqp      *deferred;     /* vqps whose dispatch waits for a busy
-                                          path */
+                                          path, or for more messages */
     vqp_timers_t         timers;       /* of vqps, see vqp_timers.h */
     uint64_t             timer_due;    /* ns: of the first one; atomic */
     uint64_t             timer_clock;  /* ns: when the clock was last read for them */
@@ -114,10 +117,11 @@ typedef struct uct_vqp_iface {
     uint64_t             warned_accept; /* of a request to connect that failed here, */
     uint64_t             warned_lost;  /* and of atomics that may be lost; 0: none */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
-    unsigned             num_deferred_wcs; /* completions polled by event_arm */
+    unsigned             num_deferred_wcs; /* completions that were polled */
     unsigned             next_deferred_wc;
     unsigned             in_progress;
     unsigned             reported;     /* return value of this progress call */
+    unsigned             max_reported; /* then it handles no further completion */
     unsigned             fences;       /* iface_fence calls */
     int                  lost;         /* the next flush reports a loss (core/data/lost.h)
                                           of a connection that was released */

@@ -13,13 +13,27 @@ void uct_vqp_schedule_wake(uct_vqp_t *vqp)
     uct_vqp_iface_signal(vqp->iface, UCT_VQP_EVENT_LOCAL);
 }
 
-/* Dispatch waits for a busy path: progress dispatches again after an empty poll */
+/* Dispatch waits: progress dispatches again, for a busy path after an empty poll */
 static void uct_vqp_defer(uct_vqp_t *vqp)
 {
     if (!vqp->is_deferred) {
         vqp->is_deferred     = 1;
         vqp->deferred_next   = vqp->iface->deferred;
         vqp->iface->deferred = vqp;
+    }
+}
+
+/* A message waits for others, for a few calls of progress. Who calls it until it returns
+ * 0 must not stop before, and a thread that sleeps must wake up for it */
+static void uct_vqp_hold(uct_vqp_t *vqp)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+
+    iface->todo |= UCT_VQP_TODO_HELD;
+    if (iface->in_progress) {
+        ++iface->reported;
+    } else if (iface->may_sleep) {
+        uct_vqp_iface_signal(iface, UCT_VQP_EVENT_LOCAL);
     }
 }
 
@@ -54,8 +68,11 @@ void uct_vqp_tx_progress(uct_vqp_t *vqp)
         }
     } while (batch->count == VQP_BATCH_MAX);
 
-    if (vqp_unlikely(vqp->core.tx.clock.deferred)) {
+    if (vqp_unlikely(vqp->core.tx.clock.deferred | vqp->core.tx.pack.is_held)) {
         uct_vqp_defer(vqp);
+    }
+    if (vqp->core.tx.pack.is_held) {
+        uct_vqp_hold(vqp);
     }
 
     if (vqp_take_event(&vqp->core, VQP_EVENT_TIMER)) {

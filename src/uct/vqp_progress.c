@@ -57,6 +57,20 @@ uct_vqp_deliver(uct_vqp_t *vqp, const vqp_rx_am_t *am)
     ++vqp->iface->reported;
 }
 
+/* What comes behind an AM: more of its immediate, or what was ahead of it */
+static int __attribute__((noinline))
+uct_vqp_recv_more(uct_vqp_t *vqp, const vqp_path_t *path)
+{
+    vqp_rx_am_t am;
+    int has_am;
+
+    while ((has_am = vqp_recv_next(&vqp->core, path, &am)) > 0) {
+        uct_vqp_deliver(vqp, &am);
+    }
+
+    return has_am;
+}
+
 /* Immediates that are not simply the next AM */
 static int __attribute__((noinline))
 uct_vqp_recv_imm(uct_vqp_t *vqp, vqp_path_t *path, uint32_t imm)
@@ -70,9 +84,10 @@ uct_vqp_recv_imm(uct_vqp_t *vqp, vqp_path_t *path, uint32_t imm)
         ++vqp->iface->reported;
     }
 
-    for (has_am = vqp_recv(&vqp->core, path, imm, &am); has_am > 0;
-         has_am = vqp_recv_next(&vqp->core, path, &am)) {
+    has_am = vqp_recv(&vqp->core, path, imm, &am);
+    if (has_am > 0) {
         uct_vqp_deliver(vqp, &am);
+        has_am = uct_vqp_recv_more(vqp, path);
     }
 
     return has_am;
@@ -108,10 +123,15 @@ uct_vqp_handle_recv(uct_vqp_t *vqp, vqp_path_t *path, vqp_ib_path_t *ib,
     has_am = vqp_recv_fast(&vqp->core, path, imm, &am);
     if (vqp_likely(has_am > 0)) {
         uct_vqp_deliver(vqp, &am);
-        return;
+        if (vqp_likely(!am.has_more)) {
+            return;
+        }
+        has_am = uct_vqp_recv_more(vqp, path);
+    } else if (has_am == 0) {
+        has_am = uct_vqp_recv_imm(vqp, path, imm);
     }
 
-    if ((has_am < 0) || (uct_vqp_recv_imm(vqp, path, imm) < 0)) {
+    if (vqp_unlikely(has_am < 0)) {
         uct_vqp_handle_failure(vqp);
     }
 }
@@ -254,19 +274,38 @@ uct_vqp_iface_run_scheduled(uct_vqp_iface_t *iface)
 
 /* ---- the progress function ---- */
 
+/* Has this call of progress delivered enough? A completion may bring many messages */
+static UCS_F_ALWAYS_INLINE int uct_vqp_iface_is_sated(const uct_vqp_iface_t *iface)
+{
+    return vqp_unlikely(iface->reported >= iface->max_reported);
+}
+
+/* Returns as many as there were: while some are left no others may be polled */
 static unsigned __attribute__((noinline))
 uct_vqp_handle_deferred_wcs(uct_vqp_iface_t *iface)
 {
-    unsigned count = 0;
+    unsigned count = iface->num_deferred_wcs - iface->next_deferred_wc;
 
     while (iface->next_deferred_wc < iface->num_deferred_wcs) {
+        if (uct_vqp_iface_is_sated(iface)) {
+            return count;
+        }
         uct_vqp_handle_wc(iface,
                           &iface->deferred_wcs[iface->next_deferred_wc++]);
-        ++count;
     }
 
     iface->todo &= ~(uint32_t)UCT_VQP_TODO_WCS;
     return count;
+}
+
+/* The next call of progress continues with these completions */
+static void __attribute__((noinline))
+uct_vqp_defer_wcs(uct_vqp_iface_t *iface, const struct ibv_wc *wcs, unsigned count)
+{
+    memcpy(iface->deferred_wcs, wcs, count * sizeof(*wcs));
+    iface->next_deferred_wc = 0;
+    iface->num_deferred_wcs = count;
+    iface->todo            |= UCT_VQP_TODO_WCS;
 }
 
 /* The lost completions are unknown. After several consecutive failures no
@@ -307,6 +346,10 @@ uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
     }
 
     for (i = 0; i < count; ++i) {
+        if (uct_vqp_iface_is_sated(iface)) {
+            uct_vqp_defer_wcs(iface, &wcs[i], (unsigned)(count - i));
+            return max; /* no other queue is polled */
+        }
         uct_vqp_handle_wc(iface, &wcs[i]);
     }
 
@@ -336,12 +379,15 @@ uct_vqp_poll_cqs(uct_vqp_iface_t *iface, unsigned max)
 /* Completions that arrived before an event come first: what the peer has executed
  * before it ended succeeds, and what it had sent is delivered. What was not polled
  * after so many polls fails */
-static unsigned __attribute__((noinline))
-uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
+static unsigned uct_vqp_iface_drain(uct_vqp_iface_t *iface)
 {
-    uint32_t events = uct_vqp_iface_take_events(iface);
-    unsigned total  = 0;
+    unsigned total = 0;
     unsigned i, count;
+
+    iface->max_reported = UINT_MAX;
+    if (iface->todo & UCT_VQP_TODO_WCS) {
+        total += uct_vqp_handle_deferred_wcs(iface);
+    }
 
     for (i = 0; i < UCT_VQP_POLLS_BEFORE_EVENTS; ++i) {
         count  = uct_vqp_poll_cqs(iface, iface->set.poll_max);
@@ -350,6 +396,21 @@ uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
         if (count < iface->set.poll_max) {
             break;
         }
+    }
+
+    iface->max_reported = UCT_VQP_MAX_REPORTED;
+    return total;
+}
+
+static unsigned __attribute__((noinline))
+uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
+{
+    uint32_t events = uct_vqp_iface_take_events(iface);
+    unsigned total  = 0;
+
+    /* Nothing ends by the other two */
+    if (events & ~(uint32_t)(UCT_VQP_EVENT_TICK | UCT_VQP_EVENT_LOCAL)) {
+        total = uct_vqp_iface_drain(iface);
     }
 
     uct_vqp_iface_handle_events(iface, events);
@@ -378,6 +439,10 @@ uct_vqp_iface_due(uct_vqp_iface_t *iface, unsigned count)
 static void __attribute__((noinline))
 uct_vqp_iface_do(uct_vqp_iface_t *iface, uint32_t todo, unsigned count)
 {
+    if (todo & UCT_VQP_TODO_HELD) {
+        uct_vqp_iface_run_deferred(iface, 0);
+    }
+
     if (todo & UCT_VQP_TODO_RATE) {
         uct_vqp_iface_rate(iface, count);
     }
@@ -387,7 +452,8 @@ uct_vqp_iface_do(uct_vqp_iface_t *iface, uint32_t todo, unsigned count)
     }
 
     if (todo & UCT_VQP_TODO_TIMERS) {
-        uct_vqp_iface_run_timers(iface, count < iface->set.poll_max);
+        uct_vqp_iface_run_timers(iface, (count < iface->set.poll_max) &&
+                                        !(todo & UCT_VQP_TODO_WCS));
     }
 }
 
@@ -412,7 +478,9 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
         count += uct_vqp_iface_events_progress(iface);
     }
 
-    count += uct_vqp_poll_cqs(iface, iface->set.poll_max);
+    if (vqp_likely(!(iface->todo & UCT_VQP_TODO_WCS))) {
+        count += uct_vqp_poll_cqs(iface, iface->set.poll_max);
+    }
     if (vqp_unlikely(iface->todo != 0) &&
         ((todo = uct_vqp_iface_due(iface, count)) != 0)) {
         uct_vqp_iface_do(iface, todo, count);

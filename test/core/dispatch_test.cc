@@ -242,7 +242,7 @@ TEST_F(dispatch, a_zcopy_message_takes_header_from_mirror_and_rest_from_user) {
     vqp_tx_am_t am;
 
     start(1);
-    ASSERT_TRUE(vqp_tx_am_begin(&m_tx, 500, &am));
+    ASSERT_TRUE(vqp_tx_am_begin(&m_tx, 500, 0, &am));
     vqp_record_t *record = am.record;
     am.op->user_kind     = 0;
     vqp_iov_t *iov       = vqp_tx_op_iov(&m_tx, am.op, 2);

@@ -296,7 +296,7 @@ protected:
         vqp_frag_t frag {};
         vqp_tx_am_t am;
 
-        EXPECT_TRUE(vqp_tx_am_begin(&m_tx, length + piece, &am));
+        EXPECT_TRUE(vqp_tx_am_begin(&m_tx, length + piece, 0, &am));
         am.op->user      = user;
         am.op->user_kind = user != nullptr;
         if (piece != 0) {

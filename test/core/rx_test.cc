@@ -135,7 +135,7 @@ TEST_F(rx, malformed_records_are_refused) {
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_record(&m_rx, VQP_IMM_LAST, &m_am));
     record(0, UINT32_MAX);
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_record(&m_rx, VQP_IMM_LAST, &m_am));
-    record(0, 16)->flags = 1;
+    record(0, 16)->flags = VQP_RECORD_MORE << 1;
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_record(&m_rx, VQP_IMM_LAST, &m_am));
     record(0, 16)->reserved = 1;
     EXPECT_EQ(VQP_ERR_PROTOCOL, vqp_rx_record(&m_rx, VQP_IMM_LAST, &m_am));

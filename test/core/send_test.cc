@@ -74,7 +74,7 @@ public:
     bool send_am(uint32_t length, uint32_t in_mirror, void *user, bool is_fast) {
         vqp_tx_am_t am;
 
-        if (!vqp_tx_am_begin(&m_tx, length, &am)) {
+        if (!vqp_tx_am_begin(&m_tx, length, 0, &am)) {
             send();
             return false;
         }
@@ -365,7 +365,7 @@ protected:
     bool am_open() {
         vqp_tx_am_t am;
 
-        return vqp_tx_am_begin(&m_tx, 8, &am) &&
+        return vqp_tx_am_begin(&m_tx, 8, 0, &am) &&
                !(am.op->flags & VQP_OP_FENCE) &&
                (vqp_tx_fast_path(&m_tx, &m_tx.am,
                                  m_tx.slow & ~VQP_TX_FENCE_RMA) != nullptr);
@@ -391,7 +391,7 @@ protected:
     vqp_send_t send_am(uint32_t length) {
         vqp_tx_am_t am;
 
-        EXPECT_TRUE(vqp_tx_am_begin(&m_tx, length, &am));
+        EXPECT_TRUE(vqp_tx_am_begin(&m_tx, length, 0, &am));
         am.op->user_kind = 0;
         return vqp_tx_send_am(&m_tx, &am, 1, length, length, &m_credit, 1,
                               &m_sge, &m_frag);

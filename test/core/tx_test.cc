@@ -108,7 +108,7 @@ TEST_F(tx, a_shorter_message_never_takes_more_fsns_than_were_checked) {
             uint32_t reserved = m_tx.fc.fsn_reserved;
             vqp_tx_am_t am;
 
-            ASSERT_TRUE(vqp_tx_am_begin(&m_tx, max, &am));
+            ASSERT_TRUE(vqp_tx_am_begin(&m_tx, max, 0, &am));
             am.op->user_kind = 0;
             vqp_tx_am_commit(&m_tx, am, 1, length, length, &m_credit);
             ASSERT_LE(m_tx.fc.fsn_reserved - reserved, am.imms) << length;

@@ -79,7 +79,7 @@ protected:
     bool am(uint32_t length, void *user = nullptr, uint32_t max = 0) {
         vqp_tx_am_t am;
 
-        if (!vqp_tx_am_begin(&m_tx, max ? max : length, &am)) {
+        if (!vqp_tx_am_begin(&m_tx, max ? max : length, 0, &am)) {
             return false;
         }
         am.op->user      = user;

@@ -81,7 +81,7 @@ protected:
     vqp_send_t send_am(uint32_t length = 8, void *user = nullptr) {
         vqp_tx_am_t am;
 
-        EXPECT_TRUE(vqp_tx_am_begin(&m_tx, length, &am));
+        EXPECT_TRUE(vqp_tx_am_begin(&m_tx, length, 0, &am));
         am.op->user      = user;
         am.op->user_kind = user != nullptr;
         return vqp_send_am(&m_vqp, &am, 1, length, length, 1, m_sge, &m_frag);
@@ -105,10 +105,16 @@ protected:
 
     /* What the peer does */
     void record(uint32_t offset, uint32_t length, uint8_t id = 1,
-                vqp_credit_t credit = {0, 100}) {
-        vqp_record_t rec = {length, id, 0, 0, credit.ring, credit.fsn};
+                vqp_credit_t credit = {0, 100}, uint8_t flags = 0) {
+        vqp_record_t rec = {length, id, flags, 0, credit.ring, credit.fsn};
 
         memcpy(&m_ring[offset], &rec, sizeof(rec));
+    }
+
+    /* One that shares the immediate of the one before it */
+    void next_record(uint32_t offset, uint32_t length, uint8_t flags = 0,
+                     vqp_credit_t credit = {0, 0}, uint8_t id = 2) {
+        record(offset, length, id, credit, flags);
     }
 
     /* Returns how many AMs were delivered, or the error */
@@ -120,7 +126,8 @@ protected:
         if (ret == 0) {
             ret = vqp_recv(&m_vqp, &m_paths[path], imm, &am);
         }
-        for (; ret == 1; ret = vqp_recv_next(&m_vqp, &m_paths[path], &am)) {
+        for (; (ret == 1) && (count < 1000);
+             ret = vqp_recv_next(&m_vqp, &m_paths[path], &am)) {
             vqp_recv_done(&m_vqp, &am);
             ++count;
         }
@@ -490,6 +497,69 @@ TEST_F(vqp, nothing_behind_an_invalid_record_is_delivered) {
     EXPECT_EQ(1u, m_stats.ams_rx); /* the first was good */
     vqp_rx_am_t am;
     EXPECT_EQ(0, vqp_recv_next(&m_vqp, 0, &am));
+}
+
+TEST_F(vqp, records_that_share_an_immediate_are_delivered) {
+    open();
+    record(0, 8, 1, {0, 100}, VQP_RECORD_MORE);
+    next_record(32, 20, VQP_RECORD_MORE);
+    next_record(80, 0);
+    EXPECT_EQ(3, recv(PEER_FIRST | VQP_IMM_LAST));
+    EXPECT_EQ(3u, m_stats.ams_rx);
+    EXPECT_EQ(96u, vqp_rx_credit(&m_vqp.rx).ring);
+    EXPECT_EQ(PEER_FIRST + 1u, vqp_rx_credit(&m_vqp.rx).fsn);
+    record(96, 8);
+    EXPECT_EQ(1, recv((PEER_FIRST + 1) | VQP_IMM_LAST));
+}
+
+TEST_F(vqp, they_come_before_what_was_ahead) {
+    std::vector<unsigned> ids;
+    vqp_rx_am_t am;
+
+    open();
+    record(0, 8, 1, {0, 100}, VQP_RECORD_MORE);
+    next_record(32, 8);
+    record(64, 8, 3, {0, 100}, VQP_RECORD_MORE);
+    next_record(96, 8, 0, {0, 0}, 4);
+    EXPECT_EQ(0, vqp_recv(&m_vqp, &m_paths[1], (PEER_FIRST + 1) | VQP_IMM_LAST, &am));
+    for (int ret = vqp_recv(&m_vqp, &m_paths[0], PEER_FIRST | VQP_IMM_LAST, &am); ret == 1;
+         ret = vqp_recv_next(&m_vqp, &m_paths[0], &am)) {
+        ids.push_back(am.id);
+        vqp_recv_done(&m_vqp, &am);
+    }
+    EXPECT_EQ(std::vector<unsigned>({1, 2, 3, 4}), ids);
+}
+
+TEST_F(vqp, a_bad_record_behind_another_one_breaks_the_peer) {
+    const uint8_t more = VQP_RECORD_MORE;
+    const struct {
+        const char  *what;
+        uint32_t     length;
+        uint8_t      flags, id;
+        vqp_credit_t credit;
+    } cases[] = {
+        {"too long", 4096, 0, 2, {0, 0}},
+        {"unknown id", 8, 0, 8, {0, 0}},
+        {"unknown flag", 8, 2, 2, {0, 0}},
+        {"credit for bytes", 8, 0, 2, {16, 0}},
+        {"credit for fsns", 8, 0, 2, {0, 100}},
+    };
+
+    for (const auto &c : cases) {
+        open();
+        record(0, 8, 1, {0, 100}, more);
+        next_record(32, c.length, c.flags, c.credit, c.id);
+        EXPECT_EQ(VQP_ERR_PROTOCOL, recv(PEER_FIRST | VQP_IMM_LAST)) << c.what;
+        EXPECT_EQ(1u, m_stats.ams_rx) << c.what;
+    }
+
+    /* not one of them is at the begin of the ring: this would go on for ever */
+    open();
+    for (uint32_t offset = 0; offset < m_cfg.ring_size; offset += 1024) {
+        record(offset, 1008, 1, {0, 0}, more); /* old credit, for the first one */
+    }
+    EXPECT_EQ(VQP_ERR_PROTOCOL, recv(PEER_FIRST | VQP_IMM_LAST));
+    EXPECT_EQ(m_cfg.ring_size / 1024, m_stats.ams_rx);
 }
 
 TEST_F(vqp, a_receive_error_fails_it) {

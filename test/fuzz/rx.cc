@@ -161,12 +161,16 @@ private:
     void put_record(uint32_t offset)
     {
         vqp_record_t record = {};
+        uint8_t bits;
 
         record.length      = m_in.u16();
         record.am_id       = m_in.u8();
-        record.flags       = m_in.u8() & 1;
-        record.credit_ring = draw_ring();
-        record.credit_fsn  = draw_fsn();
+        bits               = m_in.u8();
+        record.flags       = bits & 5; /* MORE, and one that is unknown */
+        if (!(bits & 2)) {
+            record.credit_ring = draw_ring();
+            record.credit_fsn  = draw_fsn();
+        }
         memcpy(m_ring.get() + offset, &record, sizeof(record));
     }
 
@@ -241,7 +245,7 @@ private:
         vqp_tx_am_t am;
 
         set_up(!is_waiting);
-        if (vqp_tx_am_begin(&m_tx, length, &am)) {
+        if (vqp_tx_am_begin(&m_tx, length, 0, &am)) {
             am.op->user_kind = 0;
             if (vqp_send_am(&m_vqp, &am, 1, length, length, 1, sge, &frag) ==
                 VQP_SEND_FRAG) {
@@ -302,6 +306,7 @@ private:
 
     void immediate(uint32_t imm, unsigned path)
     {
+        bool is_next          = vqp_imm_fsn(imm) == m_model.base();
         vqp_status_t expected = m_model.arrive(imm);
         uint64_t duplicates   = m_vqp.stats.duplicates;
         uint32_t flags;
@@ -314,7 +319,7 @@ private:
             ret = vqp_recv(&m_vqp, &m_paths[path], imm, &am);
         }
         m_is_first = false;
-        if ((m_model.ahead() != 0) && (m_gap_due == UINT64_MAX)) {
+        if (!is_next && (m_model.ahead() != 0) && (m_gap_due == UINT64_MAX)) {
             m_gap_due = 0;
         }
         if (expected == VQP_ERR_PROTOCOL) {
@@ -343,6 +348,11 @@ private:
     /* The flags of the next immediate that closes an AM, if it may be passed */
     bool next_am(uint32_t *flags)
     {
+        if (m_more) { /* it comes first, and has no immediate of its own */
+            *flags = VQP_IMM_LAST;
+            return true;
+        }
+
         while (m_model.next(flags)) {
             if (*flags & VQP_IMM_LAST) {
                 return true;
@@ -426,7 +436,15 @@ private:
         return ((uint64_t)record->length + sizeof(*record) <=
                 m_ring_size / 2) &&
                (offset + sizeof(*record) + record->length <= m_ring_size) &&
-               (record->flags == 0) && (record->reserved == 0);
+               ((record->flags & ~VQP_RECORD_MORE) == 0) && (record->reserved == 0);
+    }
+
+    /* One that follows another record ends at the end of the ring, and has no credit */
+    bool accept_credit(const vqp_record_t &record)
+    {
+        return m_more ? (m_pos % m_ring_size != 0) && (record.credit_ring == 0) &&
+                        (record.credit_fsn == 0) :
+                        credit(record.credit_ring, record.credit_fsn);
     }
 
     bool deliver(uint32_t flags, int ret, const vqp_rx_am_t &am)
@@ -436,13 +454,13 @@ private:
         unsigned sum = 0;
 
         if (!expect_record(flags, &start, &record) ||
-            (record.am_id >= AM_IDS) ||
-            !credit(record.credit_ring, record.credit_fsn) ||
+            (record.am_id >= AM_IDS) || !accept_credit(record) ||
             (flags & VQP_IMM_CONTROL)) { /* rings do not change here */
             return false;
         }
 
         FUZZ_CHECK(ret == 1);
+        m_more = record.flags == VQP_RECORD_MORE;
         end = start + ((sizeof(record) + record.length + 15) & ~15ull);
         FUZZ_CHECK(am.data == m_ring.get() + (start % m_ring_size) +
                               sizeof(record));
@@ -497,6 +515,7 @@ private:
     std::vector<uint64_t>       m_results;
     WindowModel                 m_model;
     vqp_path_t                  m_paths[MAX_PATHS] = {};
+    bool                        m_more = false; /* a record follows, see VQP_RECORD_MORE */
     uint32_t                    m_key = 0;
     vqp_batch_t                 m_batch;
     vqp_t                       m_vqp;

@@ -27,8 +27,10 @@ node::node(world &a_w, unsigned a_index, const params &a_p) :
     config.max_unproven    = (uint32_t)p.unproven;
     config.hash_order      = 2; /* chains */
     config.num_idle        = (uint32_t)p.idle_peers;
-    config.features        = p.failover ? VQP_WIRE_FEATURE_FAILOVER |
-                                          VQP_WIRE_FEATURE_ELASTIC : 0;
+    config.features        = (p.failover ? VQP_WIRE_FEATURE_FAILOVER |
+                                           VQP_WIRE_FEATURE_ELASTIC : 0) |
+                             ((p.notify == VQP_NOTIFY_SPRAY) ?
+                                      VQP_WIRE_FEATURE_SPRAY : 0);
     init_table();
 }
 

@@ -58,9 +58,14 @@ void channel::forget_last()
     m_ops.pop_back();
 }
 
-void channel::accept_am(op *o, uint8_t am_id, uint32_t payload)
+uint32_t channel::am_pattern() const
 {
-    m_ams.push_back({o, payload, am_id,
+    return id * 100003u + (uint32_t)m_ams.size();
+}
+
+void channel::accept_am(op *o, uint32_t pattern, uint8_t am_id, uint32_t payload)
+{
+    m_ams.push_back({o, pattern, payload, am_id,
                      m_order_all ? effects.size() : fenced});
 }
 
@@ -346,8 +351,7 @@ bool channel::delivered(const vqp_rx_am_t &rx_am)
     const am &sent = m_ams[ams_seen++];
 
     if ((rx_am.length != sent.length) || (rx_am.id != sent.am_id) ||
-        !pattern_matches((const char*)rx_am.data, rx_am.length,
-                         sent.owner->id)) {
+        !pattern_matches((const char*)rx_am.data, rx_am.length, sent.pattern)) {
         fail("am-order", "AM " + std::to_string(ams_seen - 1) +
                          " is not the next one that was sent");
     }

@@ -93,7 +93,10 @@ public:
     /* ---- its user ---- */
     op *accept(vqp_kind_t kind, uint64_t length, uint64_t total);
     void forget_last();
-    void accept_am(op *o, uint8_t am_id, uint32_t payload);
+    /* A number for the content of the next AM */
+    uint32_t am_pattern() const;
+    /* o: whose frags carry it */
+    void accept_am(op *o, uint32_t pattern, uint8_t am_id, uint32_t payload);
     void accept_effect(op *o);
     void fence();
     op *flush();
@@ -154,6 +157,7 @@ private:
     uint32_t number_of_oldest(const vqp_tx_t &tx) const;
     struct am {
         op      *owner;
+        uint32_t pattern;
         uint32_t length;
         uint8_t  am_id;
         size_t   after;

@@ -116,6 +116,7 @@ void params::draw_node(rng &random)
     order_all    = random.below(4) == 0;
     comp_post    = random.below(2);
     no_fast      = random.below(2);
+    pack         = random.below(4) > 0;
 }
 
 void params::draw_world(rng &random)

@@ -101,7 +101,8 @@ namespace sim {
     _(sched, "0 rr, 1 left") \
     _(order_all, "AM_ORDER: 0 fence, 1 all") \
     _(comp_post, "COMP_ORDER: 0 any, 1 post") \
-    _(no_fast, "1: the fast path is not taken")
+    _(no_fast, "1: the fast path is not taken") \
+    _(pack, "1: AMs that wait share an immediate")
 
 #define SIM_PARAM_FIELD(_name, _help) uint64_t _name;
 

@@ -81,22 +81,23 @@ bool ep::send_am(uint32_t length, uint32_t max, bool zcopy)
     vqp_sge_t sge[2];
     vqp_tx_am_t am;
     uint8_t am_id;
+    uint32_t pattern   = v->sent->am_pattern();
     op *user;
 
-    if (!vqp_tx_am_begin(&v->core.tx, max, &am)) {
+    if (!vqp_tx_am_begin(&v->core.tx, max, !zcopy, &am)) {
         return false;
     }
 
-    user  = v->sent->accept(VQP_KIND_AM, length,
-                            sizeof(*am.record) + length);
-    am_id = (uint8_t)(user->index % 32);
-    pattern_fill((char*)(am.record + 1), in_mirror, user->id);
+    user  = (am.imms == 0) ? (op*)am.op->user : /* it joins an earlier one */
+                             v->sent->accept(VQP_KIND_AM, length,
+                                             sizeof(*am.record) + length);
+    am_id = (uint8_t)(pattern % 32);
+    pattern_fill((char*)(am.record + 1), in_mirror, pattern);
     am.op->user      = user;
     am.op->user_kind = 0;
     if (zcopy) {
         user->memory.resize(length - in_mirror);
-        pattern_fill(user->memory.data(), user->memory.size(), user->id,
-                     in_mirror);
+        pattern_fill(user->memory.data(), user->memory.size(), pattern, in_mirror);
         user->awaited    = user->signal = true;
         am.op->user_kind = 1;
         am.op->flags    |= VQP_OP_SIGNAL | VQP_OP_BUFFER;
@@ -108,11 +109,12 @@ bool ep::send_am(uint32_t length, uint32_t max, bool zcopy)
 
     m_world.trace("%s: AM %u of %u bytes%s", v->name().c_str(), user->index,
                   length, zcopy ? ", zcopy" : "");
-    v->sent->accept_am(user, am_id, length);
+    v->sent->accept_am(user, pattern, am_id, length);
     if (vqp_send_am(&v->core, &am, am_id, length, in_mirror, nsge, sge,
                     &frag) == VQP_SEND_FRAG) {
         v->post_one(frag);
     } else {
+        user->total = am.op->length;
         v->tx_progress();
     }
     return true;

@@ -142,6 +142,7 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.order_all    = (uint8_t)p.order_all;
     cfg.comp_post    = (uint8_t)p.comp_post;
     cfg.no_fast      = (uint8_t)p.no_fast;
+    cfg.pack         = (uint8_t)p.pack;
     cfg.mirror       = m_mirror.data();
     cfg.local_lkeys  = owner.lkeys;
     cfg.ring_raddr   = peer.ring_addr;
@@ -190,7 +191,8 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.own_paths            = info.paths;
     cfg.peer_paths           = peer.paths;
     cfg.down                 = unresolved;
-    cfg.gap                  = owner.w.base.gap_timeout;
+    cfg.gap                  = (slot.conn.peer_features & VQP_WIRE_FEATURE_SPRAY) ?
+                                       0 : owner.w.base.gap_timeout;
     cfg.probe                = owner.w.may_disturb() ? owner.w.base.probe : 0;
     cfg.failover.is_on       = has_failover();
     cfg.failover.is_exact    = owner.w.base.exact;
@@ -487,7 +489,7 @@ void vqp::tx_progress()
         post(*m_batch);
     } while (!is_failed() && (m_batch->count == VQP_BATCH_MAX));
 
-    if (core.tx.clock.deferred) {
+    if (core.tx.clock.deferred || core.tx.pack.is_held) {
         owner.defer(*this);
     }
     if (vqp_take_event(&core, VQP_EVENT_TIMER)) {

@@ -137,17 +137,12 @@ void vqp::on_recv(const cqe &c)
     }
 
     has_am = vqp_recv_fast(&core, &paths[c.path], c.imm, &am);
-    if (has_am > 0) {
-        deliver(am);
-        return;
-    }
-
     if (has_am == 0) {
-        for (has_am = vqp_recv(&core, &paths[c.path], c.imm, &am); has_am > 0;
-             has_am = vqp_recv_next(&core, &paths[c.path], &am)) {
-            if (!deliver(am)) {
-                return;
-            }
+        has_am = vqp_recv(&core, &paths[c.path], c.imm, &am);
+    }
+    for (; has_am > 0; has_am = vqp_recv_next(&core, &paths[c.path], &am)) {
+        if (!deliver(am)) {
+            return;
         }
     }
     if (has_am < 0) {

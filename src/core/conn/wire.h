@@ -163,11 +163,13 @@ typedef enum {
 #define VQP_WIRE_FEATURE_COUNTS    0x4u
 #define VQP_WIRE_FEATURE_ELASTIC   0x8u
 #define VQP_WIRE_FEATURE_RINGS     0x10u
+#define VQP_WIRE_FEATURE_PACK      0x20u
 #define VQP_WIRE_FEATURES_KNOWN    (VQP_WIRE_FEATURE_SPRAY | \
                                     VQP_WIRE_FEATURE_FAILOVER | \
                                     VQP_WIRE_FEATURE_COUNTS | \
                                     VQP_WIRE_FEATURE_ELASTIC | \
-                                    VQP_WIRE_FEATURE_RINGS)
+                                    VQP_WIRE_FEATURE_RINGS | \
+                                    VQP_WIRE_FEATURE_PACK)
 
 typedef enum {
     VQP_LINK_IB  = 1,

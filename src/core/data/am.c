@@ -2,6 +2,7 @@
 #include "core/data/am.h"
 
 #include "core/cover.h"
+#include "core/data/pack.h"
 
 #define VQP_TX_SHORTAGES_MAX 16384u /* stalls, if the peer gives no larger ring */
 
@@ -50,6 +51,7 @@ static void vqp_tx_stalled(vqp_tx_t *tx, uint32_t bytes, uint32_t fsns)
     uint32_t limit = (tx->ring.size > bytes) ? tx->ring.size - bytes : 0;
 
     ++tx->stats->credit_stalls;
+    vqp_tx_end_hold(tx);
     if ((out > limit) && (tx->am.post == tx->am.tail) && (tx->old.ring.size == 0)) {
         vqp_tx_note_shortage(tx);
     }
@@ -146,11 +148,13 @@ static uint32_t vqp_tx_am_credits(const vqp_tx_t *tx)
     uint32_t fsns  = vqp_tx_fsns_out(tx) + tx->fc.fsn_reserved +
                      VQP_CONTROL_RESERVE;
 
-    if (tx->fence.am || tx->cfg.order_all) {
+    uint32_t window = tx->cfg.pack ? vqp_tx_pack_fsns(tx) : tx->cfg.fsn_window;
+
+    if (tx->fence.am || tx->cfg.order_all || (fsns >= window)) {
         return 0;
     }
 
-    return vqp_min(slots, tx->cfg.fsn_window - fsns);
+    return vqp_min(slots, window - fsns);
 }
 
 /* If the AM has to wait for RMA ops: note the fence, and its position fence_at */
@@ -169,7 +173,7 @@ static void vqp_tx_set_am_fence(const vqp_tx_t *tx, vqp_op_t *op)
     }
 }
 
-vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max)
+vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max, int may_pack)
 {
     vqp_tx_am_t am  = {.op = NULL};
     uint32_t size   = vqp_record_size(max);
@@ -180,8 +184,16 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max)
     uint32_t wrap   = 0;
     uint32_t fsns;
 
+    if (may_pack && vqp_tx_may_pack(tx, max)) {
+        am.op         = vqp_opring_at(&tx->am, tx->am.tail - 1);
+        am.op->flags |= VQP_OP_HELD; /* not the fast path */
+        am.record     = (vqp_record_t*)(tx->ring.mirror + offset);
+        am.begin      = tx->fc.ring_head;
+        return am;
+    }
+
     if (vqp_unlikely(vqp_opring_count(&tx->am) > tx->am.mask)) {
-        vqp_tx_reclaim(tx);
+        vqp_tx_reclaim(tx); /* an AM that waits for others waits no more, too */
         return am;
     }
 
@@ -206,6 +218,9 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max)
         return am;
     }
 
+    if (may_pack && tx->cfg.pack && vqp_tx_lacks_fsns(tx)) {
+        op->flags |= VQP_OP_HELD; /* unless it is long: commit knows */
+    }
     am.op            = op;
     am.record        = (vqp_record_t*)(tx->ring.mirror + offset);
     am.begin         = tx->fc.ring_head + wrap;
@@ -242,7 +257,7 @@ void vqp_tx_set_ring(vqp_tx_t *tx, const vqp_tx_ring_t *ring)
     tx->shortage.count    = 0;
     tx->shortage.is_noted = 0;
     tx->shortage.limit   = VQP_TX_SHORTAGES;
-    tx->limits.am_max_unsignaled = ring->size / 8;
+    vqp_tx_set_ring_limits(tx);
     vqp_tx_reclaim(tx); /* it is waited for */
 }
 
@@ -252,6 +267,12 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
 {
     vqp_op_t *op = am.op;
     uint32_t frags;
+
+    if (am.imms == 0) {
+        vqp_tx_pack(tx, am.record, am_id, length, credit);
+        vqp_tx_set_am_source(tx, op);
+        return;
+    }
 
     vqp_tx_accept_am(tx, &am, am_id, length, credit, 0, 0);
     if (length == in_mirror) {
@@ -269,4 +290,5 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
     vqp_tx_set_am_source(tx, op);
     tx->fc.fsn_reserved += frags + vqp_tx_fences(tx, op);
     tx->fc.am_credits    = 0;
+    vqp_tx_start_pack(tx, op, am.record);
 }

@@ -11,16 +11,20 @@ typedef struct vqp_tx_am {
     vqp_op_t     *op;
     vqp_record_t *record; /* in the mirror; the payload follows it */
     uint32_t      begin;  /* ring position of the record */
-    uint32_t      imms;   /* that commit may reserve */
+    uint32_t      imms;   /* that commit may reserve; 0: the record shares that of op, an
+                             AM which was accepted before and whose flags stay. It must not
+                             be dispatched until commit */
 } vqp_tx_am_t;
 
 /** vqp_tx_am_begin(), when anything may be lacking. @return op is NULL if it is. */
-vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max);
+vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max, int may_pack);
 
 /**
  * Take a slot, ring bytes and fsns for an AM of up to @a max bytes of payload, at
  * most vqp_record_max_payload(). Not after vqp_tx_fail().
  *
+ * @param [in]  may_pack  All of the payload will be in the mirror, and op->user_kind is
+ *                        0: the record may share the immediate of an AM that waits.
  * @param [out] am  The payload of a short or bcopy message is written behind
  *                  am->record; of am->op the caller sets user, user_kind and
  *                  flags, and for more than the mirror niov and iov[1..].
@@ -29,7 +33,7 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max);
  *         credit is to be requested of the peer.
  */
 static inline int
-vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_tx_am_t *am)
+vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, int may_pack, vqp_tx_am_t *am)
 {
     uint32_t offset = tx->fc.ring_head & (tx->ring.size - 1);
     uint32_t size   = vqp_record_size(max);
@@ -40,7 +44,7 @@ vqp_tx_am_begin(vqp_tx_t *tx, uint32_t max, vqp_tx_am_t *am)
                      (offset + size > tx->ring.size) ||
                      (end - tx->fc.ring_peer > tx->ring.size) ||
                      (end - tx->fc.ring_local > tx->ring.size))) {
-        *am = vqp_tx_am_begin_slow(tx, max);
+        *am = vqp_tx_am_begin_slow(tx, max, may_pack);
         return am->op != NULL;
     }
 

@@ -4,6 +4,7 @@
  */
 #include "core/data/am.h"
 #include "core/data/control.h"
+#include "core/data/pack.h"
 #include "core/cover.h"
 
 /* The paths that need a fence frag: those with an unconfirmed put, get or
@@ -195,6 +196,10 @@ static void vqp_tx_dispatch_am(vqp_tx_t *tx, vqp_batch_t *batch)
 
     while (tx->am.post != tx->am.tail) {
         op = vqp_opring_at(&tx->am, tx->am.post);
+        if (vqp_unlikely(op->flags & VQP_OP_HELD) && vqp_tx_holds(tx, op)) {
+            return;
+        }
+
         if (vqp_unlikely(op->flags & VQP_OP_FENCE) && (op->offset == 0) &&
             !vqp_tx_dispatch_fence(tx, batch, op)) {
             return;
@@ -315,6 +320,7 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
     uint32_t post;
 
     tx->clock.deferred = 0;
+    tx->pack.is_held   = 0;
     if (vqp_unlikely(tx->slow & (VQP_TX_CREDIT | VQP_TX_NOTIFY |
                                  VQP_TX_ASYMMETRIC))) {
         vqp_tx_dispatch_first(tx, batch, credit);

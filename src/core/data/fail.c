@@ -105,6 +105,7 @@ void vqp_tx_fail(vqp_tx_t *tx, vqp_status_t status)
     vqp_tx_fail_tail(tx, status);
     tx->failed          = 1;
     tx->clock.deferred  = 0;
+    tx->pack.is_held    = 0;
     tx->slow            = VQP_TX_NO_FAST;
     tx->fc.fsn_reserved = 0;
     tx->announce.head   = VQP_OP_NONE;

@@ -40,8 +40,10 @@ enum {
                                    dispatched, it sends a nop */
     VQP_OP_ARMED     = 1 << 11, /* barrier: pending counts the credit updates that
                                    it waits for */
-    VQP_OP_TAIL      = 1 << 12  /* AM: the last frag on each path carries an
+    VQP_OP_TAIL      = 1 << 12, /* AM: the last frag on each path carries an
                                    immediate */
+    VQP_OP_PACK      = 1 << 13, /* AM: takes further records, see pack.h */
+    VQP_OP_HELD      = 1 << 14  /* AM: waits for further records */
 };
 
 /** One piece of local memory: keys are indexed by rail. */

@@ -11,11 +11,16 @@
 typedef struct vqp_record {
     uint32_t length;      /* payload bytes that follow */
     uint8_t  am_id;
-    uint8_t  flags;       /* none defined, zero */
+    uint8_t  flags;       /* VQP_RECORD_* */
     uint16_t reserved;    /* zero */
     uint32_t credit_ring; /* cumulative ring bytes the sender has consumed */
-    uint32_t credit_fsn;  /* next fsn that the sender expects */
+    uint32_t credit_fsn;  /* next fsn that the sender expects; credit is zero in a record
+                             that is not the first one of its immediate */
 } vqp_record_t;
+
+enum {
+    VQP_RECORD_MORE = 1u << 0 /* another record follows, closed by the same immediate */
+};
 
 enum {
     VQP_CELL_REQUEST = 1u << 0 /* the writer requests a credit update */

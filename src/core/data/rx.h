@@ -15,7 +15,9 @@
 /* Why an immediate is not simply the next one */
 enum {
     VQP_RX_FIRST  = 1 << 0, /* none has come yet */
-    VQP_RX_BROKEN = 1 << 1  /* the peer has broken the protocol: all are dropped */
+    VQP_RX_BROKEN = 1 << 1, /* the peer has broken the protocol: all are dropped */
+    VQP_RX_MORE   = 1 << 2  /* another record of the immediate that was passed last comes
+                               first */
 };
 
 typedef struct vqp_rx {
@@ -40,6 +42,7 @@ typedef struct vqp_rx_am {
     void        *data;
     uint32_t     length;
     uint8_t      id;
+    uint8_t      has_more;   /* the record behind it belongs to the same immediate */
     uint32_t     end;        /* ring position behind it */
     vqp_credit_t credit;     /* that it brought along */
 } vqp_rx_am_t;
@@ -127,13 +130,14 @@ vqp_rx_record(const vqp_rx_t *rx, uint32_t flags, vqp_rx_am_t *am)
     size       = vqp_record_size64(am->length);
     if (vqp_unlikely((size > rx->record_max) ||
                      (offset + size > rx->ring_size) ||
-                     ((record->flags | record->reserved) != 0))) {
+                     (((record->flags & ~VQP_RECORD_MORE) | record->reserved) != 0))) {
         vqp_cover(RX_BAD_RECORD);
         return VQP_ERR_PROTOCOL;
     }
 
     am->data        = (void*)(record + 1);
     am->id          = record->am_id;
+    am->has_more    = record->flags;
     am->end         = pos + (uint32_t)size;
     am->credit.ring = record->credit_ring;
     am->credit.fsn  = record->credit_fsn;

@@ -122,7 +122,7 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
     uint32_t total   = (uint32_t)sizeof(*am->record) + length;
 
     if (vqp_unlikely((path == NULL) || (nsge == 0) ||
-                     (op->flags & VQP_OP_FENCE) ||
+                     (op->flags & (VQP_OP_FENCE | VQP_OP_HELD)) ||
                      (total > tx->limits.one_frag))) {
         vqp_tx_am_commit(tx, *am, am_id, length, in_mirror, credit);
         return VQP_SEND_QUEUED;

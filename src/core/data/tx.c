@@ -127,11 +127,17 @@ static void vqp_tx_init_limits(vqp_tx_t *tx)
     const vqp_tx_config_t *cfg = &tx->cfg;
 
     tx->slow = cfg->no_fast ? VQP_TX_NO_FAST : 0;
+    tx->limits.am_frags = vqp_tx_am_frags_max(cfg->fsn_window, tx->paths.count);
+    vqp_tx_set_ring_limits(tx);
+}
+
+void vqp_tx_set_ring_limits(vqp_tx_t *tx)
+{
     /* AMs without a CQE hold mirror space although the peer may have consumed
      * them: an eighth of the ring at most. */
-    tx->limits.am_frags          = vqp_tx_am_frags_max(cfg->fsn_window,
-                                                       tx->paths.count);
     tx->limits.am_max_unsignaled = tx->ring.size / 8;
+    tx->limits.pack              = vqp_min(tx->ring.size / (tx->cfg.fsn_window / 2),
+                                           VQP_PACK_MAX);
 }
 
 void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
@@ -158,6 +164,9 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     tx->stats       = stats;
     if (num_paths == 1) {
         tx->cfg.sched = VQP_SCHED_RR; /* there is nothing to choose from */
+    }
+    if (cfg->order_all) {
+        tx->cfg.pack = 0; /* each AM has a fence of its own */
     }
 
     vqp_tx_init_limits(tx);

@@ -50,6 +50,7 @@ typedef struct vqp_tx_config {
     uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
     uint8_t         comp_post;     /* COMP_ORDER=post */
     uint8_t         no_fast;       /* every frag goes through dispatch: traces */
+    uint8_t         pack;          /* AMs that wait share an immediate, see pack.h */
     char           *mirror;        /* of the first ring */
     const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
     uint64_t        ring_raddr;    /* the peer's first ring */
@@ -67,6 +68,12 @@ typedef struct vqp_tx_config {
 
 /* Stalls in a row at which the ring is too small: one or two may be the end of a burst */
 #define VQP_TX_SHORTAGES 4
+
+/* Most bytes up to which an AM takes further records, and most records. Fewer bytes are
+ * enough if the half of the window that packed AMs use carries the ring with them. The
+ * records bound what one completion at the receiver brings */
+#define VQP_PACK_MAX     32768u
+#define VQP_PACK_RECORDS 64u
 
 /* Why the fast path is not allowed, and what dispatch has to do first */
 enum {
@@ -128,6 +135,7 @@ typedef struct vqp_tx {
                                      not allowed */
         uint32_t    max_unsignaled;    /* bytes without a CQE on a path */
         uint32_t    am_max_unsignaled; /* ring bytes between two CQEs of AMs */
+        uint32_t    pack;         /* bytes up to which an AM takes further records */
         uint32_t    one_frag;     /* records up to this are one frag */
         uint32_t    am_frags;     /* most frags of an AM */
         uint8_t     frag_shift;   /* log2 of the largest frag */
@@ -151,6 +159,13 @@ typedef struct vqp_tx {
         uint16_t    head;         /* sprayed AMs, all data confirmed */
         uint16_t    tail;
     } announce;
+
+    struct {
+        vqp_record_t *last;       /* the newest record, if its AM has VQP_OP_PACK */
+        uint8_t     count;        /* records of this AM */
+        uint8_t     looks;        /* dispatches that held it since it was accepted */
+        uint8_t     is_held;      /* dispatch waits for further records */
+    } pack;
 
     struct {
         uint64_t    now;          /* ns, of the event that is handled: set by
@@ -388,6 +403,9 @@ vqp_tx_accept(vqp_tx_t *tx, vqp_op_t *op, uint64_t offset, uint16_t pending)
     op->status  = VQP_OK;
     ++tx->stats->ops;
 }
+
+/** Adapt the limits to the ring. */
+void vqp_tx_set_ring_limits(vqp_tx_t *tx);
 
 /** Adapt the limits to the paths that take frags. */
 void vqp_tx_set_shares(vqp_tx_t *tx);

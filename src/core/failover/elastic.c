@@ -51,7 +51,8 @@ static int vqp_elastic_is_full(const vqp_t *vqp)
     const vqp_path_t *path;
     uint32_t i;
 
-    if ((vqp->tx.rma.post != vqp->tx.rma.tail) || (vqp->tx.am.post != vqp->tx.am.tail)) {
+    if ((vqp->tx.rma.post != vqp->tx.rma.tail) ||
+        ((vqp->tx.am.post != vqp->tx.am.tail) && !vqp->tx.pack.is_held)) {
         return 1;
     }
 
