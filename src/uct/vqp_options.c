@@ -100,7 +100,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "fixed, but at least two frags; 2 MiB while one path is in use.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"RING_SIZE", "1m",
+    {"RING_SIZE", "2m",
      "Largest active message ring of a connection: a power of two from 4k to 128m;\n"
      "RING_SIZE x FSN_WINDOW must not exceed 2g. The ring bounds the bytes of active\n"
      "messages in flight. A connection begins with RING_MIN; its ring grows while\n"
@@ -112,7 +112,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"RING_MIN", "auto",
      "Active message ring that a connection begins with, and keeps: a power of two\n"
      "from 4k to RING_SIZE. One message takes at most half of it. Must be equal on\n"
-     "both sides. auto: 64k, or RING_SIZE if that is smaller.",
+     "both sides. auto: 32k, or RING_SIZE if that is smaller.",
      UCT_VQP_OPTION(ring_min), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"MAX_MEM", "64m",

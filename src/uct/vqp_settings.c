@@ -27,7 +27,7 @@
         return UCS_ERR_INVALID_PARAM; \
     }
 
-#define UCT_VQP_RING_MIN         (64 * UCS_KBYTE) /* RING_MIN=auto */
+#define UCT_VQP_RING_MIN         (32 * UCS_KBYTE) /* RING_MIN=auto */
 #define UCT_VQP_SLOW_PATH        (4ull * 1000 * 1000) /* ns: SLOW_PATH=auto */
 #define UCT_VQP_PATH_TIMEOUT_MIN 1e-4 /* seconds: some round trips */
 #define UCT_VQP_TIME_MAX 1e9 /* seconds: any more does not fit nanoseconds */

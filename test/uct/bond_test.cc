@@ -353,7 +353,7 @@ protected:
         const size_t length = 1 << 20;
         memory source(from, length), target(to, length), counter(to, 8);
         uct_iov_t all = source.iov(0, length);
-        uct_iov_t part = source.iov(0, 20000);
+        uct_iov_t part = source.iov(0, 16000);
         completion get, put, am;
         unsigned in_order = 0;
 
@@ -370,7 +370,7 @@ protected:
 
         /* what is put before a fence is there when the message comes */
         to.on_am(1, [&](const char *data, size_t size) {
-            in_order += (size == 20000) && !memcmp(data, source.data, size) &&
+            in_order += (size == 16000) && !memcmp(data, source.data, size) &&
                         !memcmp(target.data, source.data, length);
             return UCS_OK;
         });

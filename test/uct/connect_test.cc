@@ -289,10 +289,10 @@ TEST_F(connect_test, peers_with_other_ring_sizes_fail_with_a_clear_message)
     log_capture log;
 
     a  = std::make_unique<node>(0, options({{"RING_SIZE", "64k"}}));
-    b  = std::make_unique<node>(1, options({{"RING_SIZE", "32k"}}));
+    b  = std::make_unique<node>(1, options({{"RING_SIZE", "16k"}}));
     ab = std::make_unique<endpoint>(*a, *b);
     EXPECT_TRUE(until([&] { return ab->errors == 1; }));
-    EXPECT_TRUE(log.has("UCX_VQP_RING_MIN=32768"));
+    EXPECT_TRUE(log.has("UCX_VQP_RING_MIN=16384"));
 }
 
 /* ---- strangers ---- */

@@ -490,7 +490,8 @@ TEST_F(error_test, a_spraying_peer_that_does_not_progress_is_not_dead)
 {
     unsigned got = 0;
 
-    start({{"NOTIFY", "spray"}, {"GAP_TIMEOUT", "0.2s"}, {"NUM_PATHS", "4"}});
+    start({{"NOTIFY", "spray"}, {"GAP_TIMEOUT", "0.2s"}, {"NUM_PATHS", "4"},
+           {"RING_MIN", "64k"}});
     b->on_am(1, [&](const char *, size_t) { ++got; return UCS_OK; });
 
     completion comp;

@@ -13,11 +13,15 @@ protected:
 
     void start_with(const options &mine, const options &peers)
     {
-        options config = mine;
+        options config = mine, peers_config = peers;
 
+        for (options *each : {&config, &peers_config}) {
+            each->emplace("RING_SIZE", "1m");
+            each->emplace("RING_MIN", "64k");
+        }
         config["STATS_FILE"] = stats.name;
         a  = std::make_unique<node>(0, config);
-        b  = std::make_unique<node>(1, peers);
+        b  = std::make_unique<node>(1, peers_config);
         listen();
         ab = std::make_unique<endpoint>(*a, *b);
         settle();

@@ -178,9 +178,9 @@ TEST_F(stats_test, a_connection_pins_what_is_documented_at_each_side)
         options config;
         long    bytes;
     } documented[] = {
-        {{{"FAILOVER", "n"}}, 137216},
-        {{}, 144384},
-        {{{"NUM_PATHS", "4"}}, 138240},
+        {{{"FAILOVER", "n"}}, 71680},
+        {{}, 78848},
+        {{{"NUM_PATHS", "4"}}, 72704},
         {{{"RING_SIZE", "16k"}}, 46080},
         {{{"RING_SIZE", "8k"}, {"NUM_PATHS", "2"},
           {"TX_QUEUE_LEN", "32"}, {"MAX_OPS", "32"}, {"FSN_WINDOW", "32"}}, 22528}
