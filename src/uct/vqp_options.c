@@ -33,8 +33,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "Largest number of paths (RC queue pairs) of each endpoint, 1 to 64. More paths\n"
      "use more links of a fabric or bond. Each path needs memory for its queue pair\n"
      "and for entries of the CQ. The endpoint uses the smaller number of both\n"
-     "sides. UCX_VQP_MIN_PATHS has the number that it begins with.",
-     UCT_VQP_OPTION(num_paths), UCS_CONFIG_TYPE_UINT},
+     "sides. UCX_VQP_MIN_PATHS has the number that it begins with. auto: 4.",
+     UCT_VQP_OPTION(num_paths), UCS_CONFIG_TYPE_ULUNITS},
 
     {"MIN_PATHS", "auto",
      "Number of paths that an endpoint begins with, and always has, 1 to\n"
@@ -185,8 +185,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(traffic_class), UCS_CONFIG_TYPE_ULUNITS},
 
     {"SL", "0",
-     "InfiniBand service level, on RoCE the priority; 0 to 15.",
-     UCT_VQP_OPTION(sl), UCS_CONFIG_TYPE_UINT},
+     "InfiniBand service level, on RoCE the priority; 0 to 15. auto: 0.",
+     UCT_VQP_OPTION(sl), UCS_CONFIG_TYPE_ULUNITS},
 
     {"HOP_LIMIT", "255",
      "Hop limit (time to live) of packets with a GRH, 0 to 255.",

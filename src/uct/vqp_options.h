@@ -11,8 +11,8 @@
 
 typedef struct uct_vqp_iface_config {
     uct_iface_config_t       super;
-    unsigned                 num_paths;
-    unsigned long            min_paths;    /* or UCS_ULUNITS_AUTO */
+    unsigned long            num_paths;    /* or UCS_ULUNITS_AUTO */
+    unsigned long            min_paths;    /* likewise */
     int                      notify;       /* vqp_notify_t */
     char                    *sched;
     int                      comp_order;   /* 1 = post */
@@ -34,8 +34,8 @@ typedef struct uct_vqp_iface_config {
     size_t                   seg_size;
     uct_iface_mpool_config_t tx_mp;
     unsigned long            gid_index;    /* or UCS_ULUNITS_AUTO */
-    unsigned long            traffic_class;
-    unsigned                 sl;
+    unsigned long            traffic_class; /* likewise */
+    unsigned long            sl;           /* likewise */
     unsigned                 hop_limit;
     ucs_config_names_array_t path_entropy;
     unsigned long            pkey;         /* or UCS_HEXUNITS_AUTO */

@@ -27,6 +27,8 @@
         return UCS_ERR_INVALID_PARAM; \
     }
 
+#define UCT_VQP_NUM_PATHS        4 /* NUM_PATHS=auto */
+#define UCT_VQP_SL               0 /* SL=auto */
 #define UCT_VQP_RING_MIN         (32 * UCS_KBYTE) /* RING_MIN=auto */
 #define UCT_VQP_SLOW_PATH        (4ull * 1000 * 1000) /* ns: SLOW_PATH=auto */
 #define UCT_VQP_PATH_TIMEOUT_MIN 1e-4 /* seconds: some round trips */
@@ -104,14 +106,15 @@ static void uct_vqp_settings_path_bytes(uct_vqp_settings_t *set,
 }
 
 /* auto: the rails are links that need no search. Without failover none can be added */
-static unsigned uct_vqp_min_paths(const uct_vqp_iface_config_t *config, unsigned num_rails)
+static unsigned uct_vqp_min_paths(const uct_vqp_settings_t *set,
+                                  const uct_vqp_iface_config_t *config, unsigned num_rails)
 {
     if (config->failover == UCS_NO) {
-        return config->num_paths;
+        return set->num_paths;
     }
 
     return (config->min_paths == UCS_ULUNITS_AUTO) ?
-                   ucs_min(num_rails, config->num_paths) : (unsigned)config->min_paths;
+                   ucs_min(num_rails, set->num_paths) : (unsigned)config->min_paths;
 }
 
 /* Many small operations are spread over the paths, so that together their queues
@@ -125,7 +128,8 @@ static size_t uct_vqp_send_depth(const uct_vqp_settings_t *set,
 
 /* Delayed credit must be recognized as old, see VQP_RING_WINDOW_MAX */
 static ucs_status_t
-uct_vqp_settings_check_ring(const uct_vqp_iface_config_t *config)
+uct_vqp_settings_check_ring(const uct_vqp_settings_t *set,
+                            const uct_vqp_iface_config_t *config)
 {
     UCT_VQP_CHECK(uct_vqp_in_range(config->ring_size, 4 * UCS_KBYTE,
                                    128 * UCS_MBYTE) &&
@@ -145,7 +149,7 @@ uct_vqp_settings_check_ring(const uct_vqp_iface_config_t *config)
                   ucs_is_pow2(config->fsn_window),
                   "FSN_WINDOW", config->fsn_window,
                   "must be a power of two from 16 to 2048");
-    UCT_VQP_CHECK(config->fsn_window >= 2 * config->num_paths, "FSN_WINDOW",
+    UCT_VQP_CHECK(config->fsn_window >= 2 * set->num_paths, "FSN_WINDOW",
                   config->fsn_window,
                   "must be at least twice UCX_VQP_NUM_PATHS");
     UCT_VQP_CHECK(config->ring_size <= VQP_RING_WINDOW_MAX / config->fsn_window,
@@ -160,17 +164,18 @@ uct_vqp_settings_check_sizes(const uct_vqp_settings_t *set,
 {
     size_t send_depth = uct_vqp_send_depth(set, config);
 
-    UCT_VQP_CHECK(uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
-                  "NUM_PATHS", config->num_paths, "must be from 1 to 64");
+    UCT_VQP_CHECK((config->num_paths == UCS_ULUNITS_AUTO) ||
+                  uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
+                  "NUM_PATHS", config->num_paths, "must be auto, or from 1 to 64");
     UCT_VQP_CHECK((config->min_paths == UCS_ULUNITS_AUTO) ||
-                  uct_vqp_in_range(config->min_paths, 1, config->num_paths),
+                  uct_vqp_in_range(config->min_paths, 1, set->num_paths),
                   "MIN_PATHS", config->min_paths,
                   "must be auto, or from 1 to UCX_VQP_NUM_PATHS");
     UCT_VQP_CHECK(uct_vqp_in_range(config->max_ops, 8, 4096),
                   "MAX_OPS", config->max_ops, "must be from 8 to 4096");
     UCT_VQP_CHECK(uct_vqp_in_range(send_depth, 8, 16384), "TX_QUEUE_LEN",
                   send_depth, "must be from 8 to 16384");
-    UCT_VQP_CHECK(send_depth * config->num_paths < UCS_BIT(16),
+    UCT_VQP_CHECK(send_depth * set->num_paths < UCS_BIT(16),
                   "TX_QUEUE_LEN", send_depth,
                   "times UCX_VQP_NUM_PATHS must be below 65536");
     UCT_VQP_CHECK(uct_vqp_in_range(config->min_frag, 256, UCS_GBYTE),
@@ -196,7 +201,6 @@ uct_vqp_settings_check_sizes(const uct_vqp_settings_t *set,
 static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                                    const uct_vqp_iface_config_t *config)
 {
-    set->num_paths  = config->num_paths;
     set->ring_max   = (uint32_t)config->ring_size;
     set->ring_min   = (config->ring_min != UCS_MEMUNITS_AUTO) ?
                               (uint32_t)config->ring_min :
@@ -318,7 +322,8 @@ uct_vqp_settings_check(const uct_vqp_iface_config_t *config)
 {
     ucs_status_t status;
 
-    UCT_VQP_CHECK(config->sl <= 15, "SL", config->sl, "must be from 0 to 15");
+    UCT_VQP_CHECK((config->sl == UCS_ULUNITS_AUTO) || (config->sl <= 15), "SL",
+                  config->sl, "must be auto, or from 0 to 15");
     UCT_VQP_CHECK(config->hop_limit <= 255, "HOP_LIMIT", config->hop_limit,
                   "must be from 0 to 255");
     UCT_VQP_CHECK(config->retry_count <= 7, "RETRY_COUNT", config->retry_count,
@@ -356,13 +361,15 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
     ucs_status_t status;
 
     memset(set, 0, sizeof(*set));
-    set->min_paths = uct_vqp_min_paths(config, num_rails);
+    set->num_paths = (config->num_paths == UCS_ULUNITS_AUTO) ?
+                             UCT_VQP_NUM_PATHS : (uint32_t)config->num_paths;
+    set->min_paths = uct_vqp_min_paths(set, config, num_rails);
     status         = uct_vqp_settings_check_sizes(set, config);
     if (status != UCS_OK) {
         return status;
     }
 
-    status = uct_vqp_settings_check_ring(config);
+    status = uct_vqp_settings_check_ring(set, config);
     if (status != UCS_OK) {
         return status;
     }
@@ -392,7 +399,8 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
     set->rnr_timer       = uct_vqp_rnr_code(config->rnr_timeout);
     set->retry_count     = (uint8_t)config->retry_count;
     set->rnr_retry       = (uint8_t)config->rnr_retry_count;
-    set->sl              = (uint8_t)config->sl;
+    set->sl              = (config->sl == UCS_ULUNITS_AUTO) ?
+                                   UCT_VQP_SL : (uint8_t)config->sl;
     set->hop_limit       = (uint8_t)config->hop_limit;
     set->connect_timeout = (uint64_t)(config->connect_timeout * 1e9);
     set->probe_interval  = (uint64_t)(config->probe_interval * 1e9);

@@ -89,6 +89,9 @@ static void check_values(const uct_vqp_settings_t *set,
                (config->gid_index <= UINT8_MAX));
     FUZZ_CHECK((config->traffic_class == UCS_ULUNITS_AUTO) ||
                (config->traffic_class <= UINT8_MAX));
+    FUZZ_CHECK((config->num_paths == UCS_ULUNITS_AUTO) ||
+               (config->num_paths == set->num_paths));
+    FUZZ_CHECK((config->sl == UCS_ULUNITS_AUTO) || (config->sl == set->sl));
     FUZZ_CHECK(config->pkey <= UINT16_MAX);
     FUZZ_CHECK(config->tx_min_inline <= UINT32_MAX);
 }

@@ -155,6 +155,52 @@ TEST_F(attr_test, an_endpoint_begins_with_the_paths_that_it_may_have)
     }
 }
 
+/* Without failover an endpoint begins with all paths: the latency shows their number */
+TEST_F(attr_test, auto_is_four_paths)
+{
+    auto growth = [](const std::string &num_paths) {
+        return node(0, {{"NUM_PATHS", num_paths}, {"FAILOVER", "n"}}).attr.latency.m;
+    };
+
+    EXPECT_DOUBLE_EQ(growth("4"), growth("auto"));
+    EXPECT_LT(growth("3"), growth("auto"));
+    open();
+    EXPECT_EQ(UCS_OK, open_with({}, {{"NUM_PATHS", "auto"}, {"MIN_PATHS", "4"}}));
+    {
+        log_capture log(UCS_LOG_LEVEL_ERROR);
+
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+                  open_with({}, {{"NUM_PATHS", "auto"}, {"MIN_PATHS", "5"}}));
+        EXPECT_TRUE(log.has("UCX_VQP_MIN_PATHS=5")) << log.text();
+    }
+}
+
+TEST_F(attr_test, values_that_are_no_number_of_paths_are_refused)
+{
+    open();
+    for (const std::string value : {"0", "65", "4294967300"}) {
+        log_capture log(UCS_LOG_LEVEL_ERROR);
+
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, open_with({}, {{"NUM_PATHS", value}}));
+        EXPECT_EQ("UCX_VQP_NUM_PATHS=" + value + ": must be auto, or from 1 to 64\n",
+                  log.text());
+    }
+}
+
+TEST_F(attr_test, auto_is_a_service_level)
+{
+    open();
+    for (const std::string value : {"auto", "0", "15"}) {
+        EXPECT_EQ(UCS_OK, open_with({}, {{"SL", value}}));
+    }
+    for (const std::string value : {"16", "4294967296"}) {
+        log_capture log(UCS_LOG_LEVEL_ERROR);
+
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, open_with({}, {{"SL", value}}));
+        EXPECT_EQ("UCX_VQP_SL=" + value + ": must be auto, or from 0 to 15\n", log.text());
+    }
+}
+
 TEST_F(attr_test, a_removed_scheduler_is_refused)
 {
     open();
