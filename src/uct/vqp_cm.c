@@ -4,6 +4,8 @@
 #include "uct/vqp_path_log.h"
 #include "uct/vqp_timers.h"
 
+#include "core/conn/connnote.h"
+
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
 #include <ucs/time/time.h>
@@ -83,19 +85,20 @@ static uct_vqp_rail_t *uct_vqp_cm_pick_rail(uct_vqp_iface_t *iface, unsigned fir
     return NULL;
 }
 
-void uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
+static vqp_status_t
+uct_vqp_cm_send_datagram(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
 {
     vqp_ib_ud_addr_t to = {.qpn = action->to.qpn, .lid = action->to.lid};
     uct_vqp_rail_t *rail;
     vqp_status_t status;
 
     if (action->to.rail >= iface->num_rails) {
-        return;
+        return VQP_ERR_UNREACHABLE;
     }
 
     rail = uct_vqp_cm_pick_rail(iface, action->to.rail);
     if (rail == NULL) {
-        return;
+        return VQP_ERR_IO;
     }
 
     to.is_global = (rail->port.link == VQP_IB_LINK_ETH) ||
@@ -106,6 +109,16 @@ void uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
         ucs_debug("vqp trace: tx control %s to qp 0x%x, %zu bytes: %s",
                   vqp_wire_type_name(action->msg_type), to.qpn, action->len,
                   ucs_status_string(uct_vqp_status(status)));
+    }
+    return status;
+}
+
+void uct_vqp_cm_send(uct_vqp_iface_t *iface, const vqp_conntab_action_t *action)
+{
+    vqp_status_t status = uct_vqp_cm_send_datagram(iface, action);
+
+    if ((status != VQP_OK) && (action->conn != NULL)) {
+        vqp_conn_note_unsent(action->conn, action->msg_type);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "uct/vqp_control.h"
 
 #include "uct/vqp_cm.h"
+#include "uct/vqp_conn_log.h"
 #include "uct/vqp_desc.h"
 #include "uct/vqp.h"
 #include "uct/vqp_paths.h"
@@ -53,8 +54,7 @@ static void uct_vqp_handle_report(uct_vqp_t *vqp)
     handled = uct_iface_handle_ep_err(&iface->super.super,
                                       &vqp->ep->super.super, status);
     level   = uct_base_iface_failure_log_level(&iface->super, handled, status);
-    ucs_log(level, "vqp %u: endpoint to iface 0x%" PRIx64 " failed: %s",
-            vqp->number, vqp->conn.peer_id, ucs_status_string(status));
+    uct_vqp_log_ep_failed(vqp, level, status);
 }
 
 /* Release a vqp, unless it is in a list: then it is run again when it is taken out */

@@ -1565,7 +1565,7 @@ TEST_F(conn_memory, both_sides_may_lose_their_records_and_connect_at_once)
 
 TEST_F(conn_memory, sizes_are_what_the_documentation_says)
 {
-    EXPECT_LE(sizeof(vqp_conn_t), 448u);
+    EXPECT_LE(sizeof(vqp_conn_t), 488u);
     EXPECT_LE(sizeof(vqp_peer_t), 64u);
     RecordProperty("sizeof_conn", (int)sizeof(vqp_conn_t));
 }

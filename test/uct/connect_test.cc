@@ -18,6 +18,8 @@ extern "C" {
 #include <stdio.h>
 #include <unistd.h>
 
+#include <regex>
+
 class connect_test : public uct_test {
 protected:
     /* One AM each way between two endpoints, or one way */
@@ -539,4 +541,210 @@ TEST_F(connect_test, malformed_datagrams_do_no_harm)
     b->close();
     EXPECT_GT(stats_sum(stats.name, "malformed") +
               stats_sum(stats.name, "unknown_type"), 0u);
+}
+
+/* ---- the reason of an endpoint that could not be connected ---- */
+
+class connect_reason : public connect_test {
+protected:
+    void SetUp() override
+    {
+        connect_test::SetUp();
+        if (vqp_fabric() == NULL) {
+            GTEST_SKIP() << "faults are made by the software fabric";
+        }
+    }
+
+    void TearDown() override
+    {
+        if (vqp_fabric() != NULL) {
+            vqp_fabric()->faults(NULL, NULL, 0);
+        }
+        connect_test::TearDown();
+    }
+
+    static void faults(const std::string &script)
+    {
+        char error[128] = "";
+
+        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error, sizeof(error))) << error;
+    }
+
+    /* Two interfaces; a's endpoints wait for one second */
+    void start(options of_a = {}, const options &of_b = {})
+    {
+        of_a.insert({"CONNECT_TIMEOUT", "1s"});
+        a = std::make_unique<node>(0, of_a);
+        b = std::make_unique<node>(1, of_b);
+    }
+
+    static vqp_iface_addr_t unpack(const node &of)
+    {
+        std::string text = of.address();
+        vqp_iface_addr_t addr;
+
+        EXPECT_EQ(VQP_OK, vqp_iface_addr_unpack(text.data() + of.attr.device_addr_len,
+                                                SIZE_MAX, &addr));
+        return addr;
+    }
+
+    /* The address of a node, with this interface address instead of its own */
+    static std::string pack(const node &of, const vqp_iface_addr_t &addr)
+    {
+        std::string text = of.address();
+
+        vqp_iface_addr_pack(&addr, &text[of.attr.device_addr_len]);
+        return text;
+    }
+
+    /* How a message to the control queue pair at this address is described */
+    static std::string route(const node &from, const vqp_iface_addr_t &to)
+    {
+        char gid[64], qpn[16];
+
+        snprintf(qpn, sizeof(qpn), "0x%x", to.ud_qpn[0]);
+        return "from " + from.name + ":1 to gid " +
+               vqp_ib_gid_str(to.dev.rails[0].gid, gid, sizeof(gid)) + " qp " + qpn;
+    }
+
+    /* The line with which the endpoint of a fails; what follows it is in hint */
+    std::string fail(const std::string &address)
+    {
+        static const std::string begin = "endpoint to iface ";
+        endpoint ep(*a, address);
+        std::string all;
+        size_t at, end;
+
+        EXPECT_TRUE(until([&] { return ep.errors == 1; }));
+        error = ep.error;
+        all   = log.text();
+        at    = all.find(begin);
+        if (at == all.npos) {
+            ADD_FAILURE() << all;
+            return "";
+        }
+        end  = all.find('\n', at);
+        hint = all.substr(end + 1);
+        return all.substr(at, end - at);
+    }
+
+    static void expect_match(const std::string &line, const std::string &pattern)
+    {
+        EXPECT_TRUE(std::regex_search(line, std::regex(pattern)))
+                << line << "\ndoes not match\n" << pattern;
+    }
+
+    static void expect_part(const std::string &text, const std::string &part)
+    {
+        EXPECT_NE(text.npos, text.find(part)) << text << "\nhas no\n" << part;
+    }
+
+    log_capture  log{UCS_LOG_LEVEL_DIAG};
+    ucs_status_t error = UCS_OK;
+    std::string  hint;
+};
+
+TEST_F(connect_reason, of_a_peer_whose_datagrams_are_lost)
+{
+    std::string line;
+
+    start();
+    if (a->name == b->name) {
+        GTEST_SKIP() << "one device";
+    }
+    faults("lose dev=" + b->name + " count=all");
+    line = fail(b->address());
+    EXPECT_EQ(UCS_ERR_ENDPOINT_TIMEOUT, error);
+    expect_match(line, "^endpoint to iface 0x[0-9a-f]+ failed: Endpoint timeout: "
+                       "([2-9]|[0-9]{2,}) REQs in [0-9]+\\.[0-9] s from ");
+    expect_part(line, route(*a, unpack(*b)) + ": nothing came back");
+    expect_part(hint, "firewall");
+    expect_part(hint, "docs/troubleshooting.md");
+}
+
+TEST_F(connect_reason, of_an_address_that_does_not_resolve)
+{
+    std::string line;
+
+    start();
+    faults("resolve dev=" + a->name + " count=all");
+    line = fail(b->address());
+    EXPECT_EQ(UCS_ERR_ENDPOINT_TIMEOUT, error);
+    expect_match(line, "[0-9]+ REQs in .*, [0-9]+ of them could not be sent: nothing came "
+                       "back$");
+    expect_part(hint, "does not resolve");
+}
+
+TEST_F(connect_reason, of_a_peer_without_queue_pairs)
+{
+    std::string line;
+
+    start({{"CONNECT_TIMEOUT", "100s"}, {"NUM_PATHS", "1"}});
+    faults("call verb=create_qp nth=2 count=all errno=ENOMEM"); /* the first one is a's */
+    line = fail(b->address());
+    EXPECT_EQ(UCS_ERR_NO_MEMORY, error);
+    expect_match(line, "failed: Out of memory: [0-9]+ REQs in .*: the peer refused it: it "
+                       "lacks queue pairs or memory$");
+}
+
+TEST_F(connect_reason, of_an_interface_that_is_not_there_any_more)
+{
+    vqp_iface_addr_t addr;
+    std::string line;
+
+    start();
+    addr     = unpack(*b);
+    addr.id ^= 1ull << 40;
+    line     = fail(pack(*b, addr));
+    EXPECT_EQ(UCS_ERR_ENDPOINT_TIMEOUT, error);
+    expect_part(line, ": the peer refused it: the interface is not there any more");
+    expect_part(hint, "started again");
+}
+
+TEST_F(connect_reason, of_queue_pairs_that_can_not_be_connected)
+{
+    std::string line;
+
+    start({{"RING_SIZE", "64k"}}, {{"RING_SIZE", "16k"}});
+    line = fail(b->address());
+    expect_match(line, ": [0-9]+ REQs? in .*: the peer answered, its queue pairs could not be "
+                       "connected$");
+    EXPECT_TRUE(log.has("UCX_VQP_RING_MIN=16384")); /* the reason precedes it */
+}
+
+TEST_F(connect_reason, of_a_peer_of_another_version_names_it)
+{
+    vqp_iface_addr_t addr;
+    std::string line, data;
+
+    start();
+    {
+        stranger old(*a);
+
+        addr            = unpack(*a);
+        addr.id        ^= 1ull << 40;
+        addr.ud_qpn[0]  = old.ud.qpn;
+        data            = old.request(1);
+        data[4]         = VQP_WIRE_VERSION + 1;
+        endpoint first(*a, pack(*a, addr));
+        old.send(data);
+        EXPECT_TRUE(until([&] { return first.errors == 1; }));
+        line = log.text();
+    }
+    expect_part(line, route(*a, addr) + ": nothing came back, but datagrams of wire version " +
+                      std::to_string(VQP_WIRE_VERSION + 1) + " (here: " +
+                      std::to_string(VQP_WIRE_VERSION) + ")");
+    expect_part(line, "all processes need the same build of uct_vqp (docs/troubleshooting.md)");
+}
+
+TEST_F(connect_reason, is_only_of_an_endpoint_that_was_never_connected)
+{
+    open();
+    expect_am(*ab, settled);
+    connect_back();
+    expect_am(*ba, settled);
+    EXPECT_FALSE(UCS_STATUS_IS_ERR(uct_ep_flush(*ba, UCT_FLUSH_FLAG_CANCEL, NULL)));
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+    expect_part(log.text(), std::string(" failed: ") + ucs_status_string(ab->error) + "\n");
+    EXPECT_FALSE(log.has("REQs")) << log.text();
 }

@@ -7,6 +7,7 @@
  */
 #include "core/conn/conn_int.h"
 
+#include "core/conn/connnote.h"
 #include "core/cover.h"
 
 #include <string.h>
@@ -123,6 +124,7 @@ static void vqp_conn_end(vqp_conn_t *conn, vqp_status_t status)
     vqp_conntab_cancel(conn->tab, conn,
                        ~(VQP_CONN_ACT_BYE_ACK | VQP_CONN_ACT_RST));
     vqp_conn_leave_new(conn);
+    vqp_conn_note_end(conn);
     vqp_conn_set_state(conn, VQP_CONN_CLOSED);
     conn->status = status;
     conn->owned  = 0;
@@ -234,6 +236,7 @@ static vqp_status_t vqp_conn_init(struct vqp_conntab *tab, vqp_conn_t *conn,
     conn->identity = identity;
     conn->local    = params->local;
     conn->give_up  = tab->now + tab->config.connect_timeout;
+    vqp_conn_note_begin(conn);
     return vqp_conntab_link(tab, conn, number);
 }
 
@@ -338,6 +341,8 @@ vqp_conn_t *vqp_conn_adopt(struct vqp_conntab *tab, uint64_t peer_id,
         if (conn->state == VQP_CONN_ASKED) {
             vqp_cover(TABLE_ADOPT_ASKED);
             vqp_conntab_uncount(tab, conn);
+            vqp_conn_note_begin(conn);
+            conn->notes.heard = VQP_CONN_HEARD_REQ;
             conn->give_up = tab->now + tab->config.connect_timeout;
             vqp_conn_start(conn);
         }

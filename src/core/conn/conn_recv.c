@@ -4,6 +4,7 @@
  */
 #include "core/conn/conn_int.h"
 
+#include "core/conn/connnote.h"
 #include "core/cover.h"
 
 #define VQP_CONN_LACKS     2000000000ul /* ns for which a peer may lack what it needs... */
@@ -224,6 +225,7 @@ void vqp_conn_recv(vqp_conn_t *conn, const vqp_wire_msg_t *msg)
     if (conn->peer_cookie != 0) { /* the message has it */
         vqp_conn_note_rx(conn);
     }
+    vqp_conn_note_heard(conn, &msg->hdr);
 
     if ((msg->hdr.type == VQP_WIRE_REQ) || (msg->hdr.type == VQP_WIRE_BYE)) {
         conn->from = conn->tab->rx_from;

@@ -3,6 +3,7 @@
  */
 #include "core/conn/conndrive.h"
 
+#include "core/conn/connnote.h"
 #include "core/cover.h"
 
 #include <string.h>
@@ -83,20 +84,6 @@ void vqp_conntab_send_action(vqp_conntab_t *tab, vqp_conntab_action_t *action,
     }
 }
 
-static uint8_t vqp_conntab_rail_of(const vqp_conn_t *conn,
-                                   const vqp_conn_dest_t *addr)
-{
-    uint8_t i;
-
-    for (i = 0; i < conn->num_dests; ++i) {
-        if (vqp_conntab_is_rail(&conn->dests[i], addr)) {
-            return i;
-        }
-    }
-
-    return 0;
-}
-
 unsigned
 vqp_conn_set_route(const vqp_conn_t *conn, unsigned turn, vqp_conn_dest_t *to)
 {
@@ -130,7 +117,7 @@ static void vqp_conntab_route(vqp_conn_t *conn, unsigned todo,
         turn = conn->answers++;
         if (turn == 0) {
             *to               = conn->from;
-            conn->answer_rail = vqp_conntab_rail_of(conn, to);
+            conn->answer_rail = vqp_conn_rail_of(conn, to);
             return;
         }
         vqp_cover(CONN_ANSWER_ROTATES);
@@ -169,6 +156,7 @@ static void vqp_conntab_conn_action(vqp_conntab_t *tab, vqp_conn_t *conn,
     default:
         vqp_conn_header(conn, todo, &hdr);
         vqp_conntab_route(conn, todo, &to);
+        vqp_conn_note_sent(conn, hdr.type, &to);
         vqp_conntab_send_action(tab, action, &hdr, &to, conn->local);
         break;
     }
@@ -465,6 +453,10 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
     if (status != VQP_OK) {
         ++*((status == VQP_ERR_UNSUPPORTED) ? &tab->stats.unknown_type :
                                               &tab->stats.malformed);
+        if ((status == VQP_ERR_UNSUPPORTED) &&
+            (vqp_wire_version(data) != VQP_WIRE_VERSION)) {
+            vqp_conn_note_version(tab, from, vqp_wire_version(data));
+        }
         return status;
     }
 
@@ -477,6 +469,7 @@ vqp_status_t vqp_conntab_recv(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
     if (((hdr->type == VQP_WIRE_REQ) || (hdr->type == VQP_WIRE_REP)) &&
         !vqp_conntab_identify(tab)) {
         ++tab->stats.misplaced;
+        vqp_conn_note_misplaced(tab, hdr);
         return VQP_ERR_INVALID_PARAM;
     }
 

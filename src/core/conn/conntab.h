@@ -45,6 +45,42 @@ typedef enum {
     VQP_CONN_STATE_LAST
 } vqp_conn_state_t;
 
+/* The last message of the peer before the connection was LIVE */
+#define VQP_CONN_HEARD(_) \
+    _(NOTHING, "none") \
+    _(REQ, "a REQ") \
+    _(REP, "a REP") \
+    _(MISPLACED, "a REP from an address that is none of the peer's rails: dropped") \
+    _(PROVE, "RST: the REQ is to be repeated with a proof") \
+    _(LACKS, "RST: no queue pair or memory for this connection") \
+    _(NUMBER_USED, "RST: the number of the connection was used before") \
+    _(UNKNOWN, "RST: the interface or the connection does not exist there") \
+    _(CLOSED, "RST: the interface is closed") \
+    _(RESET, "RST: the side of the peer has ended")
+
+typedef enum {
+#define VQP_CONN_HEARD_ENUM(_name, _help) VQP_CONN_HEARD_##_name,
+    VQP_CONN_HEARD(VQP_CONN_HEARD_ENUM)
+#undef VQP_CONN_HEARD_ENUM
+    VQP_CONN_HEARD_LAST
+} vqp_conn_heard_t;
+
+/** What was sent and what came back until the connection was LIVE: the reason why it was not.
+ *  connnote.h writes it; the owner reads it when the connection has ended. */
+typedef struct vqp_conn_notes {
+    uint64_t began;   /* ns: the connection was created, or adopted in ASKED */
+    uint64_t ended;   /* ns: it ended */
+    uint16_t reqs;    /* sent; this and the next two stay at the largest number */
+    uint16_t reps;    /* sent */
+    uint16_t unsent;  /* of both: the owner could not send them */
+    uint8_t  dest;    /* index of the peer's rail that the last of them was sent to... */
+    uint8_t  rail;    /* ...and the own one */
+    uint8_t  heard;   /* vqp_conn_heard_t */
+    uint8_t  version; /* VQP_WIRE_VERSION of a datagram from one of the peer's rails, if it
+                         is another one than here; or 0 */
+    uint8_t  stopped; /* vqp_conn_state_t in which the connection ended */
+} vqp_conn_notes_t;
+
 struct vqp_conntab;
 
 /** A control queue pair, and the local rail from which it is reached. */
@@ -70,6 +106,7 @@ typedef struct vqp_conn {
     uint8_t               peer_closed; /* no endpoint uses the peer's side: a BYE
                                           arrived, or the RST at the end of its
                                           interface */
+    vqp_conn_notes_t      notes;
 
     /* Private to src/core/conn */
     uint8_t               want_close;  /* send BYE once LIVE */

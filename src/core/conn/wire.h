@@ -311,4 +311,10 @@ size_t vqp_wire_encode(const vqp_wire_header_t *hdr, const void *body,
  */
 vqp_status_t vqp_wire_decode(const void *buf, size_t len, vqp_wire_msg_t *msg);
 
+/** The version of a message for which vqp_wire_decode() returns VQP_ERR_UNSUPPORTED. */
+static inline unsigned vqp_wire_version(const void *buf)
+{
+    return ((const uint8_t*)buf)[4];
+}
+
 #endif
