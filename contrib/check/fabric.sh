@@ -41,6 +41,7 @@ gids() {
 
 gids "global IPv6" v2/ll,-,-,v2/fd00::1:1
 gids "IPv6 and RoCEv1" v1/ip,v2/ll
+gids "the same addresses with RoCEv1" v1/ll,v2/ll,v1/ip,v2/ip
 
 # Of the tests that fail each call of a verb in turn, five verbs; one transfer of more
 # than 2 GiB. Not those that depend on the

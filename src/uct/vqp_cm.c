@@ -1,6 +1,7 @@
 /* The control plane, see vqp_cm.h. */
 #include "uct/vqp_cm.h"
 
+#include "uct/vqp_gid.h"
 #include "uct/vqp_path_log.h"
 #include "uct/vqp_timers.h"
 
@@ -104,7 +105,11 @@ uct_vqp_cm_send_datagram(uct_vqp_iface_t *iface, const vqp_conntab_action_t *act
     to.is_global = (rail->port.link == VQP_IB_LINK_ETH) ||
                    rail->port.grh_required;
     memcpy(to.gid, action->to.gid, sizeof(to.gid));
+    uct_vqp_gid_refresh(iface, rail);
     status = vqp_ib_ud_send(&rail->ud, &to, action->data, (uint32_t)action->len);
+    if ((status == VQP_ERR_INVALID_PARAM) || (status == VQP_ERR_IO)) {
+        uct_vqp_gid_set_old(rail); /* maybe: look before it is repeated */
+    }
     if (iface->set.trace) {
         ucs_debug("vqp trace: tx control %s to qp 0x%x, %zu bytes: %s",
                   vqp_wire_type_name(action->msg_type), to.qpn, action->len,

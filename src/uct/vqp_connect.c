@@ -1,5 +1,6 @@
 /* Connecting a vqp's queue pairs to those of a peer; see vqp.h. */
 #include "uct/vqp.h"
+#include "uct/vqp_gid.h"
 #include "uct/vqp_qps.h"
 
 #include "core/conn/entropy.h"
@@ -79,8 +80,9 @@ uct_vqp_fill_av(const uct_vqp_t *vqp, unsigned index,
                 const vqp_wire_rail_t *far_rail, vqp_ib_av_t *av)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
-    const uct_vqp_rail_t *rail    = &vqp->iface->rails[vqp->paths[index].rail];
+    uct_vqp_rail_t *rail          = &vqp->iface->rails[vqp->paths[index].rail];
 
+    uct_vqp_gid_refresh(vqp->iface, rail);
     memset(av, 0, sizeof(*av));
     memcpy(av->dgid, far_rail->gid, sizeof(av->dgid));
     av->dlid       = far_rail->lid;
@@ -149,6 +151,21 @@ static unsigned uct_vqp_count_paths(const uct_vqp_t *vqp, const vqp_wire_info_t 
                    ucs_min(vqp->core.num_paths, theirs) : *num_connected;
 }
 
+/* Does it fail because the GID has moved, and the event is still to come? */
+static vqp_status_t
+uct_vqp_to_rtr(uct_vqp_t *vqp, unsigned index, vqp_ib_qp_conn_t *conn)
+{
+    uct_vqp_rail_t *rail = &vqp->iface->rails[vqp->paths[index].rail];
+    vqp_ib_qp_t *qp      = &vqp->ib_paths[index].rc;
+    vqp_status_t status  = vqp_ib_qp_to_rtr(qp, conn);
+
+    if ((status != VQP_OK) && uct_vqp_gid_look(vqp->iface, rail)) {
+        conn->av.sgid_index = rail->gid.index;
+        status              = vqp_ib_qp_to_rtr(qp, conn);
+    }
+    return status;
+}
+
 vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
                                   const vqp_wire_path_t *peer)
 {
@@ -170,7 +187,7 @@ vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
         return status;
     }
 
-    status = vqp_ib_qp_to_rtr(&ib->rc, &conn);
+    status = uct_vqp_to_rtr(vqp, index, &conn);
     if (status != VQP_OK) {
         return status;
     }

@@ -7,6 +7,7 @@
 #include "uct/vqp_cm.h"
 #include "uct/vqp_cm_handler.h"
 #include "uct/vqp_ep.h"
+#include "uct/vqp_gid.h"
 #include "uct/vqp_path_log.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
@@ -103,8 +104,12 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     switch (event->type) {
     case VQP_IB_ASYNC_PORT_UP:
     case VQP_IB_ASYNC_PORT_DOWN:
+    case VQP_IB_ASYNC_GID_CHANGE:
         if (event->port == port->num) {
             uct_vqp_log_async(iface, rail, event);
+            if (event->type != VQP_IB_ASYNC_PORT_DOWN) {
+                uct_vqp_gid_set_old(&iface->rails[rail]);
+            }
             uct_vqp_iface_signal(iface, UCT_VQP_EVENT_PORT);
         }
         return;
@@ -261,6 +266,7 @@ static void uct_vqp_handle_rails(uct_vqp_iface_t *iface)
             uct_vqp_cm_stop_rail(iface, i, 0);
         } else {
             rail->checked = 0;
+            uct_vqp_gid_refresh(iface, rail);
             if (uct_vqp_rail_is_active(rail)) {
                 uct_vqp_iface_retry_rail(iface, i);
                 continue;

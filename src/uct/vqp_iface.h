@@ -54,6 +54,10 @@ typedef struct uct_vqp_rail {
                                       good; atomic */
     uint8_t          is_given_up;  /* broken, and no path on it is used any more */
     uint8_t          ud_ignored;   /* control datagrams are not waited for any more */
+    uint8_t          is_gid_old;   /* its index may have changed: to be looked for;
+                                      atomic */
+    uint8_t          is_gid_gone;  /* the table had no such GID at the last look... */
+    uint8_t          gid_level;    /* ...and this was logged at this level */
     uint8_t          is_active;    /* its port, at... */
     uint64_t         checked;      /* ...this time, in ns; 0: not known */
     unsigned         polled_cqs;   /* of its pool, in uct_vqp_iface_t::cqs */
@@ -65,7 +69,7 @@ typedef struct uct_vqp_rail {
 enum {
     UCT_VQP_EVENT_CM     = 1 << 0, /* vqps with cm_events in cm_list */
     UCT_VQP_EVENT_TICK   = 1 << 1, /* the periodic check is due */
-    UCT_VQP_EVENT_PORT   = 1 << 2, /* a port went down */
+    UCT_VQP_EVENT_PORT   = 1 << 2, /* a port went down or up, or its GIDs changed */
     UCT_VQP_EVENT_QP     = 1 << 3, /* a QP is broken: see bad_qpn */
     UCT_VQP_EVENT_LOCAL  = 1 << 4, /* progress has to continue */
     UCT_VQP_EVENT_DEVICE = 1 << 5  /* a rail is broken */
@@ -115,6 +119,7 @@ typedef struct uct_vqp_iface {
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
     uint64_t             warned_outage; /* of an outage, */
     uint64_t             warned_accept; /* of a request to connect that failed here, */
+    uint64_t             warned_gid;   /* of a GID that the port does not have any more, */
     uint64_t             warned_lost;  /* and of atomics that may be lost; 0: none */
     struct uct_vqp    ***vqps;         /* two-level, by vqp number */
     unsigned             num_deferred_wcs; /* completions that were polled */

@@ -143,6 +143,26 @@ void uct_vqp_log_not_accepted(uct_vqp_iface_t *iface, uint64_t peer_id, ucs_stat
             "again", peer_id, ucs_status_string(status));
 }
 
+void uct_vqp_log_gid(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail, int was_gone)
+{
+    const char *type = vqp_ib_gid_type_str(rail->gid.type);
+    char gid[VQP_IB_GID_STR_MAX];
+    ucs_log_level_t level;
+
+    vqp_ib_gid_str(rail->gid.raw, gid, sizeof(gid));
+    if (rail->is_gid_gone) {
+        rail->gid_level = (uint8_t)uct_vqp_warn_level(&iface->warned_gid);
+        ucs_log((ucs_log_level_t)rail->gid_level,
+                "%s:%u: the GID %s (%s) is not in the table of the port any more: paths "
+                "that fail there come back when it is. Was the address of the network "
+                "interface changed?", rail->dev->name, rail->port.num, gid, type);
+    } else {
+        level = was_gone ? (ucs_log_level_t)rail->gid_level : UCS_LOG_LEVEL_DIAG;
+        ucs_log(level, "%s:%u: the GID %s (%s) has index %u now", rail->dev->name,
+                rail->port.num, gid, type, rail->gid.index);
+    }
+}
+
 /* Does an outage last for long, by the time that counts? That the only path in use fails and
  * is rebuilt at once is no news */
 static int uct_vqp_is_long_outage(const uct_vqp_t *vqp)

@@ -1,7 +1,7 @@
 /*
  * What happens to paths and connections, for an administrator. The first fault of a link, an
- * outage, a peer that is not accepted and lost atomics are warnings, at most one of each kind
- * in 10 s for an interface; the rest is at level diag.
+ * outage, a peer that is not accepted, a GID that is gone and lost atomics are warnings, at
+ * most one of each kind in 10 s for an interface; the rest is at level diag.
  */
 #ifndef UCT_VQP_PATH_LOG_H
 #define UCT_VQP_PATH_LOG_H
@@ -14,6 +14,10 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path);
 /** Log that a peer's request to connect is not served now, since a queue pair or memory is
  *  missing; it repeats the request. Under the async block. */
 void uct_vqp_log_not_accepted(uct_vqp_iface_t *iface, uint64_t peer_id, ucs_status_t status);
+
+/** Log that the table of a port does not have the GID of the rail any more, or at which
+ *  index it has it now. Under the async block. */
+void uct_vqp_log_gid(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail, int was_gone);
 
 /** Log that an outage lasts for long, or is over, if that is new. The worker's thread. */
 void uct_vqp_log_outage(uct_vqp_t *vqp);

@@ -49,6 +49,22 @@ void vqp_ib_ah_cache_cleanup(vqp_ib_ah_cache_t *cache)
     cache->entries = NULL;
 }
 
+void vqp_ib_ah_cache_retire(vqp_ib_ah_cache_t *cache, uint64_t completed)
+{
+    vqp_ib_ah_t *ah;
+    uint32_t i;
+
+    for (i = cache->num; i-- > 0;) {
+        ah = &cache->entries[i];
+        if (ah->last_send < completed) {
+            vqp_ib_ah_destroy(cache, ah);
+            *ah = cache->entries[--cache->num];
+        } else {
+            ah->av.port = 0; /* no address vector has it */
+        }
+    }
+}
+
 static vqp_status_t vqp_ib_ah_create(vqp_ib_ah_cache_t *cache, vqp_ib_ah_t *ah,
                                      const vqp_ib_av_t *av)
 {

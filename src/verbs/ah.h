@@ -33,6 +33,14 @@ vqp_status_t vqp_ib_ah_cache_init(vqp_ib_ah_cache_t *cache,
 void vqp_ib_ah_cache_cleanup(vqp_ib_ah_cache_t *cache);
 
 /**
+ * No handle is used any more: each further get creates one. Those that sends may
+ * still use are destroyed when their place is taken.
+ *
+ * @param completed  As of vqp_ib_ah_cache_get().
+ */
+void vqp_ib_ah_cache_retire(vqp_ib_ah_cache_t *cache, uint64_t completed);
+
+/**
  * Get the handle for an address vector. A missing one is created, in place of the
  * least recently used idle one if the cache is full, when its address is resolved.
  *

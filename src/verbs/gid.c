@@ -180,6 +180,38 @@ vqp_status_t vqp_ib_gid_select(const vqp_ib_dev_t *dev,
     return VQP_OK;
 }
 
+/* The type is a file: read it only if the value is equal */
+static int vqp_ib_gid_is_at(const vqp_ib_dev_t *dev, const vqp_ib_port_t *port,
+                            const vqp_ib_gid_t *gid, int index)
+{
+    union ibv_gid raw;
+
+    return (ibv_query_gid(dev->ctx, port->num, index, &raw) == 0) &&
+           !memcmp(raw.raw, gid->raw, sizeof(gid->raw)) &&
+           (vqp_ib_gid_read_type(dev, port, (unsigned)index) == gid->type);
+}
+
+vqp_status_t vqp_ib_gid_find(const vqp_ib_dev_t *dev, const vqp_ib_port_t *port,
+                             const vqp_ib_gid_t *gid, uint8_t *index)
+{
+    int count = vqp_min(port->gid_tbl_len, VQP_IB_GID_INDEX_MAX + 1);
+    int i;
+
+    if (vqp_ib_gid_is_at(dev, port, gid, gid->index)) {
+        *index = gid->index;
+        return VQP_OK;
+    }
+
+    for (i = 0; i < count; ++i) {
+        if (vqp_ib_gid_is_at(dev, port, gid, i)) {
+            *index = (uint8_t)i;
+            return VQP_OK;
+        }
+    }
+
+    return VQP_ERR_NO_DEVICE;
+}
+
 const char *vqp_ib_gid_str(const uint8_t raw[16], char *buf, size_t size)
 {
     if (inet_ntop(AF_INET6, raw, buf, (socklen_t)size) == NULL) {

@@ -38,8 +38,9 @@ vqp_status_t vqp_ib_gid_query(const vqp_ib_dev_t *dev,
 /**
  * Choose the GID that the port's QPs use as their source. Any thread.
  * InfiniBand: index 0. Ethernet: the first usable entry in the order RoCEv2
- * over IPv4, RoCEv2 over IPv6, RoCEv1 IPv4, RoCEv1 IPv6; usable means that the
- * device creates an address handle with it.
+ * over IPv4, RoCEv2 over IPv6 with an address that is not link-local, RoCEv2
+ * with a link-local one, RoCEv1 over IPv4, RoCEv1 over IPv6; usable means that
+ * the device creates an address handle with it.
  *
  * @param wanted  Index to take as it is, or VQP_IB_GID_AUTO.
  * @return VQP_OK; VQP_ERR_NO_DEVICE: no such entry (logged, names the port).
@@ -47,6 +48,17 @@ vqp_status_t vqp_ib_gid_query(const vqp_ib_dev_t *dev,
 vqp_status_t vqp_ib_gid_select(const vqp_ib_dev_t *dev,
                                const vqp_ib_port_t *port, int wanted,
                                vqp_ib_gid_t *gid);
+
+/**
+ * Look for the index that a GID has now. One sweep over the table; any thread.
+ *
+ * @param gid    Its value and its type are compared. If its index still has it,
+ *               this index is found.
+ * @param index  Set if it is found.
+ * @return VQP_OK; VQP_ERR_NO_DEVICE: no entry has this GID (not logged).
+ */
+vqp_status_t vqp_ib_gid_find(const vqp_ib_dev_t *dev, const vqp_ib_port_t *port,
+                             const vqp_ib_gid_t *gid, uint8_t *index);
 
 /** Print a GID as an IPv6 address into @a buf, which it returns */
 const char *vqp_ib_gid_str(const uint8_t raw[16], char *buf, size_t size);

@@ -132,6 +132,14 @@ static inline void vqp_ib_ud_set_broken(vqp_ib_ud_t *ud)
     ud->broken = 1;
 }
 
+/** The source GID has another index. Handles with the old one are not used any more:
+ *  they may keep the kernel from freeing the old entry. */
+static inline void vqp_ib_ud_set_gid_index(vqp_ib_ud_t *ud, uint8_t index)
+{
+    ud->sgid_index = index;
+    vqp_ib_ah_cache_retire(&ud->ahs, ud->send_tail);
+}
+
 /** Readable when something completed since the last arm */
 static inline int vqp_ib_ud_fd(const vqp_ib_ud_t *ud)
 {

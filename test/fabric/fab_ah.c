@@ -59,6 +59,7 @@ struct ibv_ah *fab_ah_create(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     uint32_t dev = fab_context_dev(pd->context);
     struct fab_ah_handle *handle;
+    enum fab_gid_type type;
     int ret, late;
 
     ret = fab_av_check(dev, attr);
@@ -80,6 +81,8 @@ struct ibv_ah *fab_ah_create(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     handle->ibv.context = pd->context;
     handle->ibv.pd      = pd;
     handle->attr        = *attr;
+    (void)fab_gid_get(dev, attr->port_num, attr->grh.sgid_index, &handle->sgid,
+                      &type);
     fab_route(dev, attr, &handle->dev, &handle->port);
     __atomic_fetch_add(&fab_pd_of(pd)->users, 1, __ATOMIC_RELAXED);
     return &handle->ibv;

@@ -84,6 +84,20 @@ int fab_control_port(uint32_t dev, uint32_t port, int up)
     return rc;
 }
 
+int fab_control_gids(uint32_t dev, uint32_t port, uint64_t moved)
+{
+    int rc = 0;
+    uint32_t i;
+
+    for (i = 0; (i < fab_config.devices) && (rc == 0); ++i) {
+        if ((dev == CONTROL_ANY) || (dev == i)) {
+            rc = fab_port_move_gids(fab_dev_name(i), port, moved);
+        }
+    }
+
+    return ((dev != CONTROL_ANY) && (dev >= fab_config.devices)) ? ENODEV : rc;
+}
+
 static uint64_t control_calls(const char *verb)
 {
     enum fab_call call = FAB_NUM_CALLS;

@@ -47,4 +47,12 @@ int fab_control_qp_error(uint32_t dev, uint32_t qpn);
  */
 int fab_control_port(uint32_t dev, uint32_t port, int up);
 
+/**
+ * The GIDs of a port have another index: see fab_port_move_gids().
+ *
+ * @param dev  As above.
+ * @return 0, ENODEV or EINVAL.
+ */
+int fab_control_gids(uint32_t dev, uint32_t port, uint64_t moved);
+
 #endif

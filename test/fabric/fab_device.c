@@ -425,22 +425,24 @@ int fab_device_set(const char *device, int works)
     return ret;
 }
 
+/* The index of the device. @return 0 or an errno */
+static int fab_port_find(const char *device, unsigned port, int *index)
+{
+    fab_init();
+    *index = fab_device_find(device);
+    if (*index < 0) {
+        return ENODEV;
+    }
+
+    return ((port < 1) || (port > fab_config.ports)) ? EINVAL : fab_world_attach();
+}
+
 int fab_port_set(const char *device, unsigned port, int up)
 {
     uint32_t down = !up;
     int index, ret;
 
-    fab_init();
-    index = fab_device_find(device);
-    if (index < 0) {
-        return ENODEV;
-    }
-
-    if ((port < 1) || (port > fab_config.ports)) {
-        return EINVAL;
-    }
-
-    ret = fab_world_attach();
+    ret = fab_port_find(device, port, &index);
     if (ret != 0) {
         return ret;
     }
@@ -451,6 +453,30 @@ int fab_port_set(const char *device, unsigned port, int up)
         fab_sysfs_set_port(index, port, up);
         fab_async_raise_port(index, port,
                              up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+    }
+
+    return 0;
+}
+
+int fab_port_move_gids(const char *device, unsigned port, uint64_t moved)
+{
+    int index, ret;
+
+    ret = fab_port_find(device, port, &index);
+    if (ret != 0) {
+        return ret;
+    }
+
+    if (fab_config.link != FAB_LINK_ETHERNET) {
+        return EINVAL;
+    }
+
+    if (__atomic_exchange_n(&fab_world->devs[index].ports[port - 1].gids_moved,
+                            moved, __ATOMIC_ACQ_REL) != moved) {
+        fab_verbose(1, "%s:%u: GIDs are %llu further on", device, port,
+                    (unsigned long long)moved);
+        fab_sysfs_set_gids(index, port);
+        fab_async_raise_port(index, port, IBV_EVENT_GID_CHANGE);
     }
 
     return 0;

@@ -75,4 +75,12 @@ int fab_device_set(const char *device, int works);
  */
 int fab_port_set(const char *device, unsigned port, int up);
 
+/**
+ * Have each GID of a port of RoCE at its configured index plus @a moved, or
+ * nowhere if the table ends before: events, sysfs.
+ *
+ * @return As fab_port_set().
+ */
+int fab_port_move_gids(const char *device, unsigned port, uint64_t moved);
+
 #endif

@@ -59,6 +59,12 @@
  *                rate: the connected RC QPs of this process with that number
  *   port         a port goes down, at=TIME, and up again, for=TIME; never if
  *                for= is left out; dev=, port=N (1)
+ *   gids         (Ethernet) each GID of a port moves to its configured index plus
+ *                to=N, at=TIME, and back, for=TIME; one beyond the end of the
+ *                table is gone. Raises IBV_EVENT_GID_CHANGE; dev=, port=N (1).
+ *                The old index is empty then, or has another GID, and what is
+ *                sent with an address handle of before is lost. Queue pairs
+ *                that are connected go on
  *   rate         (timed mode) paths of this process, or a port of the world,
  *                have another rate, at=TIME, to=Mb/s; with for=TIME only for
  *                so long, then the configured one. port=N, or path=N, or
@@ -77,7 +83,7 @@
  *
  * The kinds of a QP or a completion take dev=NAME and qpn=N, and are about any
  * device and QP if these are left out.
- * When: all but dark, qp, port, rate and delay count what they match, in this
+ * When: all but dark, qp, port, gids, rate and delay count what they match, in this
  * process.
  *   nth=N    the first that is hit; 1 if left out
  *   count=N  how many in a row are hit, from there on; 1 if left out, or "all"

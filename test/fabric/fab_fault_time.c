@@ -84,6 +84,8 @@ int fab_fault_time_act(const fab_fault_rule_t *rule, bool undo)
         rc = time_qp(rule);
     } else if (rule->kind == FAB_FAULT_PORT) {
         rc = fab_control_port(rule->dev, rule->port, undo);
+    } else if (rule->kind == FAB_FAULT_GIDS) {
+        rc = fab_control_gids(rule->dev, rule->port, undo ? 0 : rule->value);
     } else {
         rc = time_change(rule, undo);
     }

@@ -1,6 +1,6 @@
 /*
  * The rules of a script that happen at a time: a QP goes to ERR, a port goes
- * down and up, a path is another.
+ * down and up, its GIDs have other indexes, a path is another.
  */
 #ifndef FAB_FAULT_TIME_H
 #define FAB_FAULT_TIME_H

@@ -1,8 +1,9 @@
 /*
- * GIDs, LIDs and GUIDs. May call libc.
+ * GIDs, LIDs and GUIDs. May call libc, and reads how far the tables have moved.
  */
 #include "fab_gid.h"
 #include "fab_config.h"
+#include "fab_world.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -122,11 +123,18 @@ uint64_t fab_gid_guid(unsigned device, unsigned port)
     return FAB_GID_GUID_BASE | (device << 8) | port;
 }
 
+static uint64_t fab_gid_moved(unsigned device, unsigned port)
+{
+    return (fab_world == NULL) ? 0 :
+           __atomic_load_n(&fab_world->devs[device].ports[port - 1].gids_moved,
+                           __ATOMIC_ACQUIRE);
+}
+
 int fab_gid_get(unsigned device, unsigned port, int index, union ibv_gid *gid,
                 enum fab_gid_type *type)
 {
     const fab_gid_entry_t *entry;
-    uint64_t eui;
+    uint64_t eui, place;
 
     memset(gid, 0, sizeof(*gid));
     *type = FAB_GID_EMPTY;
@@ -134,11 +142,12 @@ int fab_gid_get(unsigned device, unsigned port, int index, union ibv_gid *gid,
         return -1;
     }
 
-    if ((unsigned)index >= fab_gid_count) {
+    place = (uint64_t)index - fab_gid_moved(device, port); /* wraps: not configured */
+    if (place >= fab_gid_count) {
         return 0;
     }
 
-    entry = &fab_gid_table[index];
+    entry = &fab_gid_table[place];
     *type = entry->type;
     switch (entry->kind) {
     case FAB_GID_KIND_EMPTY:
@@ -185,7 +194,7 @@ int fab_gid_find(const union ibv_gid *gid, unsigned *device, unsigned *port)
 
     for (d = 0; d < fab_config.devices; ++d) {
         for (p = 1; p <= fab_config.ports; ++p) {
-            for (i = 0; i < fab_gid_count; ++i) {
+            for (i = 0; i < fab_config.gid_tbl_len; ++i) {
                 if ((fab_gid_get(d, p, (int)i, &entry, &type) == 0) &&
                     (type != FAB_GID_EMPTY) &&
                     !memcmp(entry.raw, gid->raw, sizeof(entry.raw))) {

@@ -1,7 +1,8 @@
 /*
  * Addresses of ports: GIDs, their types, LIDs. All are computed from the
- * configuration and the numbers of device and port, so that every process of
- * a world knows all of them. May call libc.
+ * configuration, the numbers of device and port, and how far the table of the
+ * port has moved, so that every process of a world knows all of them. May call
+ * libc, and reads the world.
  */
 #ifndef FAB_GID_H
 #define FAB_GID_H

@@ -181,7 +181,8 @@ bool fab_fault_is_change(fab_fault_kind_t kind)
 static bool script_is_timed(const fab_fault_rule_t *rule)
 {
     return (rule->kind == FAB_FAULT_QP) || (rule->kind == FAB_FAULT_PORT) ||
-           (rule->kind == FAB_FAULT_DARK) || fab_fault_is_change(rule->kind);
+           (rule->kind == FAB_FAULT_GIDS) || (rule->kind == FAB_FAULT_DARK) ||
+           fab_fault_is_change(rule->kind);
 }
 
 static bool script_count(const char *word, uint64_t *value)
@@ -234,7 +235,7 @@ static bool script_path(const char *word, fab_fault_rule_t *rule)
 #define K_CQE     (K(WITHHOLD) | K(DUPLICATE) | K(GARBAGE))
 #define K_COUNTED (K(CALL) | K(RESOLVE) | K(CHAIN) | K_WR | K_CQE)
 #define K_CHANGE  (K(RATE) | K(DELAY))
-#define K_TIMED   (K(QP) | K(PORT) | K(KILL) | K(DARK) | K_CHANGE)
+#define K_TIMED   (K(QP) | K(PORT) | K(GIDS) | K(KILL) | K(DARK) | K_CHANGE)
 
 static uint32_t script_key_kinds(const char *key)
 {
@@ -253,11 +254,11 @@ static uint32_t script_key_kinds(const char *key)
         {"dir", K_CQE},
         {"dev", K(RESOLVE) | K(CHAIN) | K_WR | K_CQE | K_TIMED},
         {"qpn", K(CHAIN) | K_WR | K_CQE | K(QP) | K(DARK) | K_CHANGE},
-        {"port", K(PORT) | K_CHANGE},
+        {"port", K(PORT) | K(GIDS) | K_CHANGE},
         {"path", K(QP) | K(DARK) | K_CHANGE},
-        {"to", K_CHANGE},
+        {"to", K(GIDS) | K_CHANGE},
         {"at", K_TIMED},
-        {"for", K(PORT) | K(DARK) | K_CHANGE},
+        {"for", K(PORT) | K(GIDS) | K(DARK) | K_CHANGE},
         {"nth", K_COUNTED},
         {"count", K_COUNTED},
         {"p", K_COUNTED},
@@ -429,7 +430,7 @@ static bool script_change(const script_reader_t *reader,
         return script_fail(reader, "needs a value: to=",
                            fab_fault_kind_name(rule->kind));
     }
-    if ((rule->port != 0) &&
+    if (fab_fault_is_change(rule->kind) && (rule->port != 0) &&
         ((rule->path != FAB_SCRIPT_ANY) || (rule->qpn != FAB_SCRIPT_ANY))) {
         return script_fail(reader, "of a port or of a path",
                            fab_fault_kind_name(rule->kind));
@@ -465,7 +466,7 @@ static bool script_rule(script_reader_t *reader, fab_fault_rule_t *rule,
         return script_fail(reader, "needs a time: at=",
                            fab_fault_kind_name(rule->kind));
     }
-    if (fab_fault_is_change(rule->kind)) {
+    if (fab_fault_is_change(rule->kind) || (rule->kind == FAB_FAULT_GIDS)) {
         return script_change(reader, rule);
     }
 

@@ -27,6 +27,7 @@
     _X(GARBAGE, garbage) \
     _X(QP, qp) \
     _X(PORT, port) \
+    _X(GIDS, gids) \
     _X(RATE, rate) \
     _X(DELAY, delay) \
     _X(KILL, kill) \
@@ -62,7 +63,7 @@ typedef struct fab_fault_rule {
     uint64_t           nth, count;
     uint64_t           every;      /* matches, or ns; 0: once */
     uint64_t           at, until;  /* ns; until counts from at */
-    uint64_t           value; /* of seed=; to=, in Mb/s or ns */
+    uint64_t           value; /* of seed=; to=, in Mb/s, ns or entries */
     uint64_t           amount; /* of after=, more=, part=, over= */
     uint64_t           bits;   /* of xor= */
     uint64_t           stall;  /* ns */

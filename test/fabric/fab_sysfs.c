@@ -112,42 +112,55 @@ static void fab_sysfs_link(fab_sysfs_maker_t *maker, const char *name,
     }
 }
 
+/* A file of this text, or none */
+static void fab_sysfs_entry(fab_sysfs_maker_t *maker, unsigned index,
+                            const char *text)
+{
+    char path[PATH_MAX + 64], name[16];
+
+    snprintf(name, sizeof(name), "%u", index);
+    if (text != NULL) {
+        fab_sysfs_file(maker, name, "%s", text);
+        return;
+    }
+
+    snprintf(path, sizeof(path), "%s/%s", maker->dir, name);
+    if ((unlink(path) != 0) && (errno != ENOENT)) {
+        fab_sysfs_fail(maker, path);
+    }
+}
+
 static void fab_sysfs_make_gids(fab_sysfs_maker_t *maker, const char *port_dir,
                                 unsigned device, unsigned port)
 {
-    char gids[FAB_CONFIG_MAX_GIDS][48], name[16];
     enum fab_gid_type types[FAB_CONFIG_MAX_GIDS];
     union ibv_gid gid;
+    char text[48];
     unsigned i, j;
     int len;
 
     fab_sysfs_dir(maker, "%s/gids", port_dir);
     for (i = 0; fab_gid_get(device, port, (int)i, &gid, &types[i]) == 0; ++i) {
         for (j = 0, len = 0; j < sizeof(gid.raw); j += 2) {
-            len += snprintf(gids[i] + len, sizeof(gids[i]) - len, "%s%02x%02x",
+            len += snprintf(text + len, sizeof(text) - len, "%s%02x%02x",
                             (j == 0) ? "" : ":", gid.raw[j], gid.raw[j + 1]);
         }
-
-        snprintf(name, sizeof(name), "%u", i);
-        fab_sysfs_file(maker, name, "%s", gids[i]);
+        fab_sysfs_entry(maker, i, text);
     }
 
     /* In sysfs the attributes of an empty entry can not be read, and those
      * of InfiniBand have no interface */
     fab_sysfs_dir(maker, "%s/gid_attrs/types", port_dir);
     for (j = 0; j < i; ++j) {
-        if (types[j] != FAB_GID_EMPTY) {
-            snprintf(name, sizeof(name), "%u", j);
-            fab_sysfs_file(maker, name, "%s", fab_gid_type_name(types[j]));
-        }
+        fab_sysfs_entry(maker, j, (types[j] == FAB_GID_EMPTY) ?
+                                  NULL : fab_gid_type_name(types[j]));
     }
 
     fab_sysfs_dir(maker, "%s/gid_attrs/ndevs", port_dir);
     for (j = 0; j < i; ++j) {
-        if ((types[j] != FAB_GID_EMPTY) && (types[j] != FAB_GID_IB)) {
-            snprintf(name, sizeof(name), "%u", j);
-            fab_sysfs_file(maker, name, "%s", fab_config.ndev);
-        }
+        fab_sysfs_entry(maker, j, ((types[j] == FAB_GID_EMPTY) ||
+                                   (types[j] == FAB_GID_IB)) ?
+                                  NULL : fab_config.ndev);
     }
 }
 
@@ -402,6 +415,20 @@ void fab_sysfs_set_port(unsigned device, unsigned port, int up)
         snprintf(maker.dir, sizeof(maker.dir), "%s" FAB_SYSFS_IB "/%s/ports/%u",
                  root, fab_dev_name(device), port);
         fab_sysfs_make_state(&maker, up);
+    }
+}
+
+void fab_sysfs_set_gids(unsigned device, unsigned port)
+{
+    const char *root        = fab_sysfs_root();
+    fab_sysfs_maker_t maker = {.failed = 0};
+    char port_dir[160];
+
+    if (root != NULL) {
+        snprintf(maker.root, sizeof(maker.root), "%s", root);
+        snprintf(port_dir, sizeof(port_dir), FAB_SYSFS_IB "/%s/ports/%u",
+                 fab_dev_name(device), port);
+        fab_sysfs_make_gids(&maker, port_dir, device, port);
     }
 }
 

@@ -26,6 +26,9 @@ const char *fab_sysfs_root(void);
 /** Set the state in the files of a port: up or down. */
 void fab_sysfs_set_port(unsigned device, unsigned port, int up);
 
+/** Write the GID table of a port to its files. */
+void fab_sysfs_set_gids(unsigned device, unsigned port);
+
 /** Take away the tree, if there is one: the last process leaves the world. */
 void fab_sysfs_remove(void);
 

@@ -61,6 +61,17 @@ static void fab_grh_ipv4(uint8_t *grh, const union ibv_gid *sgid,
     fab_put16(&header[10], fab_ipv4_checksum(header));
 }
 
+/* Does the index of its source have another GID now, or none? */
+static int fab_ud_has_moved(const struct fab_qp *qp, const struct fab_ah_handle *ah)
+{
+    enum fab_gid_type type;
+    union ibv_gid sgid;
+
+    (void)fab_gid_get(qp->dev, ah->attr.port_num, ah->attr.grh.sgid_index, &sgid,
+                      &type);
+    return ah->attr.is_global && memcmp(&sgid, &ah->sgid, sizeof(sgid));
+}
+
 static void fab_grh_make(const struct fab_qp *qp, const struct ibv_ah_attr *attr,
                          uint32_t length, uint8_t *grh)
 {
@@ -220,7 +231,7 @@ void fab_exec_ud(struct fab_qp *qp, const struct ibv_send_wr *wr,
     qkey = (qkey & 0x80000000u) ? qp->qkey : qkey;
     fab_exec_count(qp, length);
     if ((ah->dev == ~0u) || fab_exec_is_down(port) ||
-        (length > fab_config.mtu) ||
+        (length > fab_config.mtu) || fab_ud_has_moved(qp, ah) ||
         fab_exec_is_down(&fab_world->devs[ah->dev].ports[ah->port - 1])) {
         goto out;
     }

@@ -11,6 +11,7 @@
 struct fab_ah_handle {
     struct ibv_ah      ibv; /* first */
     struct ibv_ah_attr attr;
+    union ibv_gid      sgid; /* the source, when the handle was made */
     uint32_t           dev; /* that the address names; ~0u: none */
     uint32_t           port;
 };

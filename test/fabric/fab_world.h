@@ -43,6 +43,7 @@ struct fab_port {
     uint32_t index;     /* among the ports of all devices */
     uint64_t mbps;      /* 0: speed x width (fab_path.h) */
     uint64_t delay;     /* ns, of all that leaves it */
+    uint64_t gids_moved; /* entries of its GID table are so much further on */
     uint64_t busy_till; /* ns, CLOCK_MONOTONIC: when the wire is free again */
     uint64_t wrs;       /* sent from this port */
     uint64_t bytes;

@@ -61,8 +61,8 @@ typedef struct vqp_fabric {
     int (*faults)(const char *script, char *error, size_t size);
 
     /**
-     * Do now what a script's rules with a time say: "qp", "port", "rate",
-     * "delay", without at=. The script in force stays. To slow down path 2 of
+     * Do now what a script's rules with a time say: "qp", "port", "gids",
+     * "rate", "delay", without at=. The script in force stays. To slow down path 2 of
      * each four that this process has: act("rate path=2/4 to=1000", ...).
      *
      * @return 0, or -1 with the reason in @a error.

@@ -3,6 +3,8 @@
  */
 #include "verbs_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <algorithm>
 #include <functional>
 
@@ -143,6 +145,30 @@ TEST_F(dev, configured_gid_index_is_taken_or_refused_by_name)
                   vqp_ib_gid_select(&a->dev, &a->port, bad, &gid));
         EXPECT_TRUE(log.has("GID index " + std::to_string(bad)));
     }
+}
+
+/* By its value and its type: the table has other GIDs at the old index */
+TEST_F(dev, gid_that_moves_is_found_again)
+{
+    char gone[32];
+    uint8_t index = 0;
+
+    if ((vqp_fabric() == nullptr) || (a->port.link == VQP_IB_LINK_IB)) {
+        GTEST_SKIP() << "the software fabric moves the GIDs of Ethernet";
+    }
+
+    ASSERT_EQ(VQP_OK, vqp_ib_gid_find(&a->dev, &a->port, &a->gid, &index));
+    EXPECT_EQ(a->gid.index, index);
+    ASSERT_EQ(0, vqp_fabric()->act("gids to=1", nullptr, 0));
+    ASSERT_EQ(VQP_OK, vqp_ib_gid_find(&a->dev, &a->port, &a->gid, &index));
+    EXPECT_EQ(a->gid.index + 1, index);
+
+    snprintf(gone, sizeof(gone), "gids to=%d", a->port.gid_tbl_len);
+    ASSERT_EQ(0, vqp_fabric()->act(gone, nullptr, 0));
+    EXPECT_EQ(VQP_ERR_NO_DEVICE, vqp_ib_gid_find(&a->dev, &a->port, &a->gid, &index));
+    ASSERT_EQ(0, vqp_fabric()->act("gids to=0", nullptr, 0));
+    ASSERT_EQ(VQP_OK, vqp_ib_gid_find(&a->dev, &a->port, &a->gid, &index));
+    EXPECT_EQ(a->gid.index, index);
 }
 
 namespace {

@@ -208,6 +208,30 @@ TEST_F(ud, address_handles_are_bounded_but_never_taken_from_a_send)
     ASSERT_TRUE(x->settle());
 }
 
+/* Also of the GID that it had before: the kernel may have freed the entry in between */
+TEST_F(ud, address_handles_are_not_used_after_the_gid_has_moved)
+{
+    vqp_ib_ud_addr_t to = y->addr();
+    vqp_ib_ud_msg_t msg;
+
+    if (!x->ud.is_eth) {
+        GTEST_SKIP() << "no GID is used";
+    }
+
+    ASSERT_EQ(VQP_OK, vqp_ib_ud_send(&x->ud, &to, "x", 1));
+    ASSERT_TRUE(y->receive(&msg));
+    vqp_ib_ud_set_gid_index(&x->ud, a->gid.index); /* the send is not complete yet */
+    ASSERT_EQ(VQP_OK, vqp_ib_ud_send(&x->ud, &to, "x", 1));
+    EXPECT_EQ(2u, x->ud.ahs.created);
+    EXPECT_EQ(2u, x->ud.ahs.num);
+    ASSERT_TRUE(x->settle());
+    vqp_ib_ud_set_gid_index(&x->ud, a->gid.index);
+    EXPECT_EQ(0u, x->ud.ahs.num);
+    ASSERT_EQ(VQP_OK, vqp_ib_ud_send(&x->ud, &to, "x", 1));
+    EXPECT_EQ(3u, x->ud.ahs.created);
+    ASSERT_TRUE(x->settle());
+}
+
 TEST_F(ud, too_long_a_datagram_breaks_it_and_it_comes_back)
 {
     vqp_ib_ud_addr_t to = y->addr();

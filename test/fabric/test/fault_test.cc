@@ -42,7 +42,8 @@ TEST_F(fault_script, takes_rules_blanks_and_comments)
                              "dark over=1000 at=0s",
                              "qp path=0/4 at=1ms every=2ms; qp path=3 at=1s",
                              "rate path=3/4 dev=fab0 at=1s every=1s to=0",
-                             "rate port=1 at=1s to=5; delay qpn=17 at=1s to=0s"}) {
+                             "rate port=1 at=1s to=5; delay qpn=17 at=1s to=0s",
+                             "gids at=1s to=3 for=1ms every=2s dev=fab0 port=1"}) {
         EXPECT_EQ("", error(good)) << good;
     }
 }
@@ -79,6 +80,7 @@ TEST_F(fault_script, says_what_is_wrong)
     EXPECT_EQ("needs a time: at=: 'dark'", error("dark for=1ms"));
     EXPECT_EQ("needs a time: at=: 'rate'", error("rate to=5"));
     EXPECT_EQ("needs a value: to=: 'rate'", error("rate at=1s"));
+    EXPECT_EQ("needs a value: to=: 'gids'", error("gids at=1s"));
     EXPECT_EQ("of a port or of a path: 'rate'",
               error("rate at=1s to=5 port=1 path=0"));
 }
@@ -565,6 +567,36 @@ TEST_F(fault_time, a_port_is_not_left_down_by_a_script_that_ends)
     faults("");
     EXPECT_EQ(IBV_EVENT_PORT_ACTIVE, event());
     EXPECT_EQ(IBV_PORT_ACTIVE, port_state());
+}
+
+/* What is connected goes on; an address handle of before leads nowhere */
+TEST_F(fault_time, gids_have_other_indexes)
+{
+    const std::string file = "/sys/class/infiniband/fab0/ports/1/gid_attrs/types/";
+    union ibv_gid gid;
+    endpoint c(*dev);
+
+    if (dev->port.link_layer != IBV_LINK_LAYER_ETHERNET) {
+        GTEST_SKIP() << "the table of InfiniBand does not move";
+    }
+
+    ASSERT_EQ(0, c.to_init());
+    EXPECT_EQ(0, access((file + "1").c_str(), R_OK));
+    ASSERT_EQ(0, fabric().act("gids to=3", nullptr, 0));
+    EXPECT_EQ(IBV_EVENT_GID_CHANGE, event());
+    EXPECT_NE(0, access((file + "1").c_str(), R_OK));
+    EXPECT_EQ(0, access((file + "4").c_str(), R_OK));
+    ASSERT_EQ(0, ibv_query_gid(dev->context, 1, 4, &gid));
+    EXPECT_EQ(0, memcmp(&gid, &dev->gid, sizeof(gid)));
+    EXPECT_EQ(EINVAL, c.to_rtr(a->qp->qp_num, dev->gid, 0)); /* index 1 */
+    EXPECT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    ASSERT_EQ(0, fabric().act("gids to=1000", nullptr, 0)); /* gone */
+    EXPECT_EQ(IBV_EVENT_GID_CHANGE, event());
+    EXPECT_NE(0, access((file + "4").c_str(), R_OK));
+    ASSERT_EQ(0, fabric().act("gids to=0", nullptr, 0));
+    EXPECT_EQ(IBV_EVENT_GID_CHANGE, event());
+    EXPECT_EQ(0, c.to_rtr(a->qp->qp_num, dev->gid, 0));
 }
 
 TEST_F(fault_time, a_device_fails_for_good)

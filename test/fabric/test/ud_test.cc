@@ -235,3 +235,18 @@ TEST_F(ud, has_no_writes)
 {
     EXPECT_NE(0, a->post(IBV_WR_RDMA_WRITE, *b));
 }
+
+TEST_F(ud, from_an_index_that_has_another_gid_nothing_arrives)
+{
+    if (dev->port.link_layer != IBV_LINK_LAYER_ETHERNET) {
+        GTEST_SKIP() << "the table of InfiniBand does not move";
+    }
+
+    ASSERT_EQ(0, b->recv(3, 0, 4096 + 40));
+    ASSERT_EQ(0, fabric().act("gids to=1", nullptr, 0));
+    send(datagram(100));
+    EXPECT_TRUE(b->quiet());
+    ASSERT_EQ(0, fabric().act("gids to=0", nullptr, 0));
+    send(datagram(100));
+    EXPECT_EQ(IBV_WC_SUCCESS, b->next().status);
+}

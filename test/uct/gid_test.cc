@@ -1,0 +1,140 @@
+/*
+ * The GID of a port gets another index while endpoints use it, as after a port flap, or is
+ * gone for a while. The software fabric moves the GIDs.
+ */
+#include "failover_fixture.h"
+
+namespace {
+
+class gid_test : public failover_fixture {
+protected:
+    void SetUp() override
+    {
+        char link[32] = "";
+
+        failover_fixture::SetUp();
+        if (!IsSkipped() && (vqp_fabric()->option("LINK", link, sizeof(link)) == 0) &&
+            (strcmp(link, "ethernet") != 0)) {
+            GTEST_SKIP() << "the GID tables of InfiniBand do not move";
+        }
+    }
+
+    void TearDown() override
+    {
+        if (vqp_fabric() != NULL) {
+            (void)vqp_fabric()->act("gids to=0", NULL, 0);
+        }
+        failover_fixture::TearDown();
+    }
+
+    static void act(const std::string &script)
+    {
+        char error[128] = "";
+
+        ASSERT_EQ(0, vqp_fabric()->act(script.c_str(), error, sizeof(error))) << error;
+    }
+
+    /* No interface hears of it */
+    static void without_events()
+    {
+        faults("call verb=get_async_event count=all errno=EAGAIN");
+    }
+
+    /* Each interface finds its GID again, after so many times */
+    static bool found(unsigned before = 0)
+    {
+        return until([&] { return log_capture::count("has index") >= before + 2; });
+    }
+
+    /* All queue pairs fail, and each side has a path again */
+    void expect_back()
+    {
+        unsigned before = ups();
+
+        act("qp path=0/1");
+        messages(10);
+        EXPECT_TRUE(until([&] { return ups() >= before + 2; })) << log_capture::text();
+    }
+
+    void expect_no_failed_call()
+    {
+        EXPECT_FALSE(log_capture::has("failed to connect QP")) << log_capture::text();
+        EXPECT_FALSE(log_capture::has("ibv_create_ah(")) << log_capture::text();
+    }
+
+    static constexpr unsigned nowhere = 1000; /* beyond the table */
+};
+
+TEST_F(gid_test, paths_come_back_from_its_new_index)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start({{"NUM_PATHS", "1"}});
+    for (unsigned by : {5, 1, 7, 0}) { /* the old index is empty, or has another GID */
+        unsigned moves = log_capture::count("has index");
+
+        act("gids to=" + std::to_string(by));
+        EXPECT_TRUE(found(moves)) << log_capture::text();
+        expect_back();
+    }
+    expect_no_failed_call();
+    expect_survived();
+}
+
+TEST_F(gid_test, a_new_endpoint_connects_from_its_new_index)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start({{"NUM_PATHS", "1"}});
+    act("gids to=5");
+    EXPECT_TRUE(found());
+    ab = std::make_unique<endpoint>(*a, *b);
+    messages(10);
+    connect_back();
+    EXPECT_EQ(UCS_OK, ba->flush());
+    expect_no_failed_call();
+}
+
+/* The first endpoint of its interface: the calls that fail find the index */
+TEST_F(gid_test, an_endpoint_connects_before_the_event_has_come)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    a = std::make_unique<node>(0);
+    b = std::make_unique<node>(devices().size() > 1 ? 1 : 0);
+    without_events();
+    act("gids to=5");
+    ab = std::make_unique<endpoint>(*a, *b);
+    messages(10);
+    EXPECT_TRUE(log_capture::has("has index"));
+    EXPECT_TRUE(log_capture::has("ibv_create_ah(") ||
+                log_capture::has("failed to connect QP")) << log_capture::text();
+    ab.reset();
+}
+
+TEST_F(gid_test, that_is_gone_is_warned_of_and_found_when_it_is_back)
+{
+    start({{"NUM_PATHS", "1"}});
+    {
+        log_capture log(UCS_LOG_LEVEL_WARN);
+
+        act("gids to=" + std::to_string(nowhere));
+        EXPECT_TRUE(until([] { return log_capture::count("is not in the table") == 2; }))
+                << log_capture::text();
+        EXPECT_TRUE(log_capture::has(a->name + ":1: the GID ")) << log_capture::text();
+        messages(10); /* what is connected goes on */
+        act("gids to=" + std::to_string(nowhere + 1)); /* other GIDs change */
+        run_for(0.02);
+        EXPECT_EQ(2u, log_capture::count("is not in the table")) << log_capture::text();
+
+        act("gids to=2");
+        EXPECT_TRUE(found()) << log_capture::text();
+    }
+
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+    expect_back();
+    expect_no_failed_call();
+    expect_survived();
+}
+
+} // namespace
