@@ -149,12 +149,20 @@ static void uct_vqp_conn_reason(const uct_vqp_t *vqp, char *buf, size_t size)
              to, unsent, uct_vqp_conn_answer(conn), version);
 }
 
+/* A failure of this side has a line of its own, unless it is one of connecting */
+static int uct_vqp_conn_has_reason(const vqp_conn_t *conn)
+{
+    return (conn->status == VQP_ERR_TIMEOUT) || (conn->status == VQP_ERR_RESET) ||
+           (conn->status == VQP_ERR_NO_MEMORY) ||
+           (conn->notes.stopped == VQP_CONN_PEER);
+}
+
 void uct_vqp_log_ep_failed(const uct_vqp_t *vqp, ucs_log_level_t level, ucs_status_t status)
 {
     char reason[UCT_VQP_LOG_REASON] = "";
     const char *hint                = NULL;
 
-    if (vqp_conn_was_never_live(&vqp->conn)) {
+    if (vqp_conn_was_never_live(&vqp->conn) && uct_vqp_conn_has_reason(&vqp->conn)) {
         uct_vqp_conn_reason(vqp, reason, sizeof(reason));
         hint = uct_vqp_conn_hint(&vqp->conn);
     }

@@ -162,7 +162,8 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
  * when the path is late by its own rate. Until then the application polls. */
 static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 {
-    return (iface->todo & (UCT_VQP_TODO_WCS | UCT_VQP_TODO_WAKE)) ||
+    return iface->in_progress || /* called from a user callback */
+           (iface->todo & (UCT_VQP_TODO_WCS | UCT_VQP_TODO_WAKE)) ||
            uct_vqp_iface_has_events(iface) || (iface->scheduled != NULL) ||
            (iface->deferred != NULL) ||
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);

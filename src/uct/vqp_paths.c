@@ -88,6 +88,7 @@ static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
     is_good = !uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) &&
               uct_vqp_rail_is_active(&vqp->iface->rails[path->rail]) &&
+              !vqp->iface->rails[path->rail].is_gid_gone &&
               uct_vqp_may_rebuild(vqp->iface) &&
               (uct_vqp_random_reserve(&vqp->iface->random, 1) == UCS_OK) &&
               (uct_vqp_renew_qp(vqp, path->index, VQP_IB_LOG_DIAG) == UCS_OK);

@@ -28,11 +28,12 @@ static void uct_vqp_defer(uct_vqp_t *vqp)
 static void uct_vqp_hold(uct_vqp_t *vqp)
 {
     uct_vqp_iface_t *iface = vqp->iface;
+    int is_first           = !(iface->todo & UCT_VQP_TODO_HELD);
 
     iface->todo |= UCT_VQP_TODO_HELD;
     if (iface->in_progress) {
         ++iface->reported;
-    } else if (iface->may_sleep) {
+    } else if (iface->may_sleep && is_first) { /* else nobody sleeps: see event_arm */
         uct_vqp_iface_signal(iface, UCT_VQP_EVENT_LOCAL);
     }
 }

@@ -302,6 +302,7 @@ uct_vqp_handle_deferred_wcs(uct_vqp_iface_t *iface)
 static void __attribute__((noinline))
 uct_vqp_defer_wcs(uct_vqp_iface_t *iface, const struct ibv_wc *wcs, unsigned count)
 {
+    ucs_assert(!(iface->todo & UCT_VQP_TODO_WCS));
     memcpy(iface->deferred_wcs, wcs, count * sizeof(*wcs));
     iface->next_deferred_wc = 0;
     iface->num_deferred_wcs = count;

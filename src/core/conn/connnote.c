@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* ns between two looks at all connections: many datagrams of another version may come */
+#define VQP_CONN_NOTE_PAUSE 10000000ul
+
 static void vqp_conn_count(uint16_t *counter)
 {
     *counter = (uint16_t)(*counter + (*counter < UINT16_MAX));
@@ -99,6 +102,11 @@ void vqp_conn_note_version(vqp_conntab_t *tab, const vqp_conn_dest_t *from,
 {
     vqp_conn_t *conn;
 
+    if (tab->now < tab->note_due) {
+        return; /* it will be repeated */
+    }
+
+    tab->note_due = tab->now + VQP_CONN_NOTE_PAUSE;
     for (conn = tab->timers; conn != NULL; conn = conn->timer_next) {
         if (vqp_conn_is_unanswered(conn) &&
             vqp_conntab_is_rail(&conn->dests[vqp_conn_rail_of(conn, from)], from)) {

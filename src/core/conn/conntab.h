@@ -242,6 +242,7 @@ typedef struct vqp_conntab {
     vqp_conn_t          *timers;
     uint64_t             next_due;    /* no timer is due earlier */
     uint64_t             now;         /* newest time that was passed in */
+    uint64_t             note_due;    /* of datagrams of another version, see connnote.h */
     vqp_conn_t          *rx_conn;     /* its CONNECT_QPS, pending, needs rx */
     vqp_conn_t          *rx_path;     /* whose path message rx is, pending */
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
