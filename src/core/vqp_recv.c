@@ -57,7 +57,7 @@ static int vqp_recv_passed(vqp_t *vqp, const vqp_path_t *path, uint32_t flags,
                                        vqp_recv_am(vqp, path, flags, am);
 }
 
-/* A record that shares the immediate of the one before it, whose credit is theirs */
+/* A record that shares the immediate of the one before it: it brings no credit */
 static int vqp_recv_more(vqp_t *vqp, const vqp_path_t *path, vqp_rx_am_t *am)
 {
     vqp_cover(RX_MORE);

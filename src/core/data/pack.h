@@ -2,7 +2,7 @@
  * The sender: records that share an immediate. Immediates are few: the peer keeps a
  * receive for each of the window. So an AM that has not been dispatched takes the records
  * of those behind it. While the window is more than half used, a short AM even waits for
- * them, if the user sends on: the less is left of the window, the more it has to carry.
+ * them, if the user sends on: what is left of the window then carries the rest of the ring.
  *
  * A packed AM is one op and one frag, whose length is that of all its records: failover
  * and rings see nothing of it. Its first record has the newest credit. The receiver finds
