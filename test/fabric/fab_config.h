@@ -200,6 +200,11 @@ struct fab_config_list {
         "what arming a CQ does that has completions already: nothing, which " \
         "is all that verbs promise, and so with Soft-RoCE; or an event at " \
         "once, as a ConnectX, which stock UCX counts on") \
+    SET(dmabuf, DMABUF, "yes|no", 0, \
+        "whether memory of a dmabuf descriptor (a memfd) can be registered") \
+    SET(peer_mem, PEER_MEM, "no|yes", 0, \
+        "whether a driver offers device memory (shared mappings of a memfd " \
+        "without access) for registration by address, as nvidia_peermem") \
     SET(retry7, RETRY7, "finite|endless", 0, \
         "whether a retry count of 7 is seven retries or no end of them") \
     SET(rq_psn, RQ_PSN, "exact|stale|garbage|absent|discarded|messages|reads", 0, \

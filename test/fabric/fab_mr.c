@@ -1,6 +1,6 @@
 /*
  * Memory regions and protection domains. May call libc, fab_world,
- * fab_violations.
+ * fab_devmem, fab_violations.
  */
 #include "fab_mr.h"
 
@@ -15,6 +15,7 @@
 
 #include "fab_config.h"
 #include "fab_ctx.h"
+#include "fab_devmem.h"
 #include "fab_violations.h"
 
 enum {
@@ -26,6 +27,15 @@ enum {
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | \
      IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+
+/* What the caller gets */
+struct fab_mr_handle {
+    struct ibv_mr     ibv; /* first */
+    struct fab_devmem devmem;
+    uint64_t          pinned; /* bytes that count against the limit */
+};
+
+#define fab_mr_handle_of(_ibv_mr) ((struct fab_mr_handle*)(_ibv_mr))
 
 struct ibv_pd *fab_pd_alloc(struct ibv_context *context)
 {
@@ -54,6 +64,23 @@ static struct fab_mr *fab_mr_slot(uint32_t slot)
     return fab_ptr(struct fab_mr, fab_world->mrs) + slot;
 }
 
+/* Whether the kernel can be asked for pages: older ones say EINVAL to it */
+static int fab_mr_can_populate(void)
+{
+    static int known; /* 1: no, 2: yes */
+    void *page;
+
+    if (known == 0) {
+        page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED) {
+            return 0;
+        }
+        known = 1 + (madvise(page, 4096, MADV_POPULATE_READ) == 0);
+        munmap(page, 4096);
+    }
+    return known == 2;
+}
+
 /*
  * As pinning the pages would find out: with no mapping there are none, and some
  * are not for writing. The first page stands for all when it comes to writing.
@@ -71,11 +98,13 @@ static int fab_mr_is_mapped(void *addr, size_t length, int is_write)
     if ((msync((void*)begin, end - begin, MS_ASYNC) != 0) && (errno == ENOMEM)) {
         return 0;
     }
-    /* a kernel that knows neither says EINVAL to both */
-    return !is_write ||
-           (madvise((void*)begin, page, MADV_POPULATE_WRITE) == 0) ||
-           (errno != EINVAL) ||
-           (madvise((void*)begin, page, MADV_POPULATE_READ) != 0);
+    if (!fab_mr_can_populate()) {
+        return 1;
+    }
+    /* EINVAL: the mapping does not allow it */
+    return (madvise((void*)begin, page, is_write ? MADV_POPULATE_WRITE :
+                                                   MADV_POPULATE_READ) == 0) ||
+           (errno != EINVAL);
 }
 
 /* Whether the kernel would count pinned memory against the limit */
@@ -115,7 +144,7 @@ static int fab_mr_account(uint64_t length, int sign)
     return 1;
 }
 
-static int fab_mr_check(void *addr, size_t length, uint64_t iova,
+static int fab_mr_check(uintptr_t addr, size_t length, uint64_t iova,
                         unsigned access)
 {
     if ((access & ~FAB_MR_FLAGS) != 0) {
@@ -127,12 +156,10 @@ static int fab_mr_check(void *addr, size_t length, uint64_t iova,
         return EINVAL;
     }
 
-    if ((((uintptr_t)addr + length) < (uintptr_t)addr) ||
-        ((iova + length) < iova)) {
+    if (((addr + length) < addr) || ((iova + length) < iova)) {
         return EINVAL;
     }
-    return fab_mr_is_mapped(addr, length, (access & IBV_ACCESS_LOCAL_WRITE)) ?
-                   0 : EFAULT;
+    return 0;
 }
 
 /* A free slot, in turn, and its new key; with the lock held */
@@ -159,34 +186,19 @@ static struct fab_mr *fab_mr_take(uint32_t *key)
     return NULL;
 }
 
-struct ibv_mr *fab_mr_reg(struct ibv_pd *pd, void *addr, size_t length,
-                          uint64_t iova, unsigned int access)
+/* Give a checked region its keys; 0, or an errno */
+static int fab_mr_make(struct ibv_pd *pd, struct fab_mr_handle *handle, void *addr,
+                       size_t length, uint64_t iova, unsigned access)
 {
-    struct ibv_mr *ibv = NULL;
+    struct ibv_mr *ibv = &handle->ibv;
     struct fab_mr *mr;
     uint32_t key;
-    int ret;
-
-    ret = fab_mr_check(addr, length, iova, access);
-    if (ret != 0) {
-        goto err;
-    }
-
-    ret = ENOMEM;
-    if (!fab_mr_account(length, 1)) {
-        goto err;
-    }
-
-    ibv = calloc(1, sizeof(*ibv));
-    if (ibv == NULL) {
-        goto err_account;
-    }
 
     fab_lock_take(&fab_world->mr_lock);
     mr = fab_mr_take(&key);
     fab_lock_drop(&fab_world->mr_lock);
     if (mr == NULL) {
-        goto err_account;
+        return ENOMEM;
     }
 
     mr->pd     = fab_pd_of(pd)->id;
@@ -206,14 +218,97 @@ struct ibv_mr *fab_mr_reg(struct ibv_pd *pd, void *addr, size_t length,
     ibv->lkey    = key;
     ibv->rkey    = key;
     __atomic_fetch_add(&fab_pd_of(pd)->users, 1, __ATOMIC_RELAXED);
-    return ibv;
+    return 0;
+}
 
-err_account:
-    fab_mr_account(length, -1);
-err:
-    free(ibv);
-    errno = ret;
-    return NULL;
+/* Memory by its address: device memory where a driver offers it, else what is mapped,
+ * which is pinned */
+static int fab_mr_pin_pages(struct fab_mr_handle *handle, void **addr, size_t length,
+                            unsigned access)
+{
+    int ret = ENOENT;
+
+    if (fab_config.peer_mem) {
+        ret = fab_devmem_find(&handle->devmem, *addr, length, addr);
+    }
+    if (ret != ENOENT) {
+        return ret;
+    }
+
+    if (!fab_mr_is_mapped(*addr, length, (access & IBV_ACCESS_LOCAL_WRITE))) {
+        return EFAULT;
+    }
+
+    if (!fab_mr_account(length, 1)) {
+        return ENOMEM;
+    }
+    handle->pinned = length;
+    return 0;
+}
+
+static void fab_mr_unpin_pages(struct fab_mr_handle *handle)
+{
+    fab_devmem_unmap(&handle->devmem);
+    fab_mr_account(handle->pinned, -1);
+}
+
+/* Give a region its keys, or undo it if @a ret is not 0 */
+static struct ibv_mr *
+fab_mr_finish(struct ibv_pd *pd, struct fab_mr_handle *handle, int ret, void *addr,
+              size_t length, uint64_t iova, unsigned access)
+{
+    if (ret == 0) {
+        ret = fab_mr_make(pd, handle, addr, length, iova, access);
+    }
+
+    if (ret != 0) {
+        fab_mr_unpin_pages(handle);
+        free(handle);
+        errno = ret;
+        return NULL;
+    }
+    return &handle->ibv;
+}
+
+struct ibv_mr *fab_mr_reg(struct ibv_pd *pd, void *addr, size_t length,
+                          uint64_t iova, unsigned int access)
+{
+    struct fab_mr_handle *handle = calloc(1, sizeof(*handle));
+    int ret;
+
+    if (handle == NULL) {
+        return NULL;
+    }
+
+    ret = fab_mr_check((uintptr_t)addr, length, iova, access);
+    if (ret == 0) {
+        ret = fab_mr_pin_pages(handle, &addr, length, access);
+    }
+    return fab_mr_finish(pd, handle, ret, addr, length, iova, access);
+}
+
+struct ibv_mr *fab_mr_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                 uint64_t iova, int fd, unsigned int access)
+{
+    struct fab_mr_handle *handle;
+    void *addr = NULL;
+    int ret;
+
+    if (fab_config.dmabuf != 0) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+
+    handle = calloc(1, sizeof(*handle));
+    if (handle == NULL) {
+        return NULL;
+    }
+
+    ret = fab_mr_check(offset, length, iova, access);
+    if (ret == 0) {
+        ret = fab_devmem_map(&handle->devmem, fd, offset, length, &addr);
+    }
+    return fab_mr_finish(pd, handle, ret, addr, length, iova, access);
 }
 
 int fab_mr_dereg(struct ibv_mr *ibv)
@@ -237,9 +332,9 @@ int fab_mr_dereg(struct ibv_mr *ibv)
     }
 
     __atomic_store_n(&mr->taken, 0, __ATOMIC_RELEASE);
-    fab_mr_account(ibv->length, -1);
+    fab_mr_unpin_pages(fab_mr_handle_of(ibv));
     __atomic_fetch_sub(&fab_pd_of(ibv->pd)->users, 1, __ATOMIC_RELAXED);
-    free(ibv);
+    free(fab_mr_handle_of(ibv));
     return 0;
 }
 

@@ -38,6 +38,8 @@ struct ibv_pd *fab_pd_alloc(struct ibv_context *context);
 int fab_pd_dealloc(struct ibv_pd *pd);
 struct ibv_mr *fab_mr_reg(struct ibv_pd *pd, void *addr, size_t length,
                           uint64_t iova, unsigned int access);
+struct ibv_mr *fab_mr_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                 uint64_t iova, int fd, unsigned int access);
 int fab_mr_dereg(struct ibv_mr *mr);
 
 enum fab_mr_error {

@@ -24,6 +24,7 @@
     _(RXE, MAX_MSG, "8388608") \
     _(RXE, RETRY7, "endless") \
     _(RXE, PURGE, "no") \
+    _(RXE, DMABUF, "no") \
     \
     _(IRDMA, SPEED, "edr") \
     _(IRDMA, MAX_SGE, "13") \

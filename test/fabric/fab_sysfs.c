@@ -26,6 +26,7 @@
 #define FAB_SYSFS_IB    "/sys/class/infiniband"
 #define FAB_SYSFS_VERBS "/sys/class/infiniband_verbs"
 #define FAB_SYSFS_DEV   "/dev/infiniband"
+#define FAB_SYSFS_PEER  "/sys/module/nvidia_peermem"
 
 /* A device has 256 bytes for the path of its files */
 #define FAB_SYSFS_ROOT_MAX 200
@@ -327,6 +328,10 @@ static int fab_sysfs_make(const char *root)
     fab_sysfs_dir(&maker, FAB_SYSFS_DEV);
     fab_sysfs_dir(&maker, FAB_SYSFS_VERBS);
     fab_sysfs_file(&maker, "abi_version", "6");
+    if (fab_config.peer_mem) {
+        fab_sysfs_dir(&maker, FAB_SYSFS_PEER);
+        fab_sysfs_file(&maker, "version", "fabric");
+    }
     for (device = 0; device < fab_config.devices; ++device) {
         fab_sysfs_make_device(&maker, device);
     }
@@ -352,7 +357,7 @@ static uint32_t fab_sysfs_hash(void)
     const uint64_t values[] = {
         fab_config.profile,     fab_config.devices, fab_config.ports,
         fab_config.link,        fab_config.speed,   fab_config.width,
-        fab_config.gid_tbl_len, fab_config.numa_node
+        fab_config.gid_tbl_len, fab_config.numa_node, fab_config.peer_mem
     };
     const char *texts[]     = {fab_config.gids, fab_config.ndev};
     uint32_t hash           = 2166136261u;
@@ -456,6 +461,7 @@ const char *fab_sysfs_translate(const char *path, char *buf, size_t size)
     if ((path == NULL) || (path[0] != '/') ||
         (!fab_sysfs_is_in(path, FAB_SYSFS_IB, sizeof(FAB_SYSFS_IB) - 1) &&
          !fab_sysfs_is_in(path, FAB_SYSFS_VERBS, sizeof(FAB_SYSFS_VERBS) - 1) &&
+         !fab_sysfs_is_in(path, FAB_SYSFS_PEER, sizeof(FAB_SYSFS_PEER) - 1) &&
          !fab_sysfs_is_in(path, FAB_SYSFS_DEV, sizeof(FAB_SYSFS_DEV) - 1))) {
         return path;
     }

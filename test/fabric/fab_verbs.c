@@ -90,14 +90,13 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
                                  size_t length, uint64_t iova, int fd,
                                  int access)
 {
-    (void)pd;
-    (void)offset;
-    (void)length;
-    (void)iova;
-    (void)fd;
-    (void)access;
-    errno = EOPNOTSUPP;
-    return NULL;
+    if (fab_verbs_enter_on(pd->context, FAB_CALL_REG_MR) != 0) {
+        return NULL;
+    }
+
+    return fab_verbs_made(FAB_OBJ_MR,
+                          fab_mr_reg_dmabuf(pd, offset, length, iova, fd,
+                                            (unsigned)access));
 }
 
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
