@@ -31,8 +31,21 @@ AC_DEFUN([VQP_CHECK_VERBS], [
         [AC_MSG_RESULT([yes])],
         [AC_MSG_RESULT([no])
          AC_MSG_ERROR([libibverbs of rdma-core >= 32 is needed. On Debian: apt-get install libibverbs-dev])])
+    vqp_verbs_defs=
+    AC_MSG_CHECKING([for ibv_reg_dmabuf_mr])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[
+            #include <stddef.h>
+            #include <infiniband/verbs.h>
+        ]], [[return ibv_reg_dmabuf_mr(NULL, 0, 1, 0, -1, 0) != NULL]])],
+        [AC_MSG_RESULT([yes])
+         vqp_verbs_defs="$vqp_verbs_defs -DVQP_IB_HAVE_DMABUF"],
+        [AC_MSG_RESULT([no])])
+    AC_CHECK_MEMBER([struct ibv_port_attr.active_speed_ex],
+        [vqp_verbs_defs="$vqp_verbs_defs -DVQP_IB_HAVE_SPEED_EX"], [],
+        [[#include <infiniband/verbs.h>]])
     CPPFLAGS=$vqp_save_CPPFLAGS
     LIBS=$vqp_save_LIBS
+    VERBS_CPPFLAGS="$VERBS_CPPFLAGS $vqp_verbs_defs"
 
     VQP_VERBS_VERSION=`$PKG_CONFIG --modversion libibverbs 2>/dev/null || echo unknown`
     AC_SUBST([VERBS_CPPFLAGS])

@@ -81,6 +81,11 @@ uct "long inline, small ring" -o MAX_INLINE=4096 -- env UCX_VQP_RING_SIZE=4k \
     UCX_VQP_TX_MIN_INLINE=4k '*/ops.am_short*/four_paths'
 uct "short longest message" -o MAX_MSG=4096 -- '*longest*'
 
+# Memory of a GPU, which a driver offers to the devices: the CPU may not touch it
+uct "GPU memory" -o PEER_MEM=yes -- 'gpu*'
+UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" uct "GPU memory, two rails" --devices 4 \
+    -o PEER_MEM=yes -- env RXE_DEVS="bond0 bond1" 'gpu_memory*'
+
 # Bonds: of one to four ports at each end, and the operations over two rails
 uct bonds --devices 4 -- '*bond*'
 UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" uct "two rails" --devices 4 -- \

@@ -9,7 +9,7 @@
  * further MD attributes      1.14  uct_vqp_md_attr_rest(attr)
  * md_ops.mem_reg             1.14  (md, addr, len, uct_vqp_mem_reg_arg_t arg,
  *                                  memh_p); uct_vqp_mem_reg_flags(arg),
- *                                  uct_vqp_mem_reg_is_dmabuf(arg)
+ *                                  uct_vqp_mem_reg_dmabuf(arg, &offset)
  * md_ops.mkey_pack           1.16  (md, memh, UCT_VQP_MKEY_PACK_RANGE params,
  *                                  buffer)
  * md_ops.mem_query           1.22  uct_vqp_mem_attr_t
@@ -33,6 +33,7 @@
  * UCT_IFACE_FLAG_INTER_NODE  1.18  UCT_VQP_IFACE_FLAG_INTER_NODE (0 before)
  * iface_attr.ctl_device      1.22  uct_vqp_iface_attr_rest(attr)
  * MD INVALIDATE flag         1.15  UCT_VQP_MD_FLAG_INVALIDATE
+ * MD REG_DMABUF flag         1.14  UCT_VQP_MD_FLAG_REG_DMABUF (0 before)
  * mkey INVALIDATE flag       1.15  UCT_VQP_MKEY_PACK_FLAG_INVALIDATE
  * mkey EXPORT flag           1.14  UCT_VQP_MKEY_PACK_FLAG_EXPORT (0 before)
  * UCT_FLUSH_FLAG_REMOTE      1.14  UCT_VQP_FLUSH_FLAG_REMOTE
@@ -120,24 +121,37 @@ static inline unsigned uct_vqp_mem_reg_flags(uct_vqp_mem_reg_arg_t arg)
 #endif
 }
 
-/* True when the memory to register is that of a dmabuf descriptor */
-static inline int uct_vqp_mem_reg_is_dmabuf(uct_vqp_mem_reg_arg_t arg)
+/* The dmabuf descriptor whose memory is to be registered, and the offset in it; -1: the
+ * memory is that at the address */
+static inline int
+uct_vqp_mem_reg_dmabuf(uct_vqp_mem_reg_arg_t arg, uint64_t *offset)
 {
+    *offset = 0;
 #if UCT_VQP_UCX_SINCE(1, 14)
-    return (arg->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) &&
-           (arg->dmabuf_fd != UCT_DMABUF_FD_INVALID);
-#else
-    return 0;
+    if (arg->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET) {
+        *offset = arg->dmabuf_offset;
+    }
+    if ((arg->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) &&
+        (arg->dmabuf_fd != UCT_DMABUF_FD_INVALID)) {
+        return arg->dmabuf_fd;
+    }
 #endif
+    return -1;
 }
 
-/* Zero what the caller of md_query owns but a host-memory MD leaves empty;
+#if UCT_VQP_UCX_SINCE(1, 14)
+#  define UCT_VQP_MD_FLAG_REG_DMABUF UCT_MD_FLAG_REG_DMABUF
+#else
+#  define UCT_VQP_MD_FLAG_REG_DMABUF 0
+#endif
+
+/* Attributes of an MD that allocates nothing, and that uses no memory type of its own;
  * the fields exist from different versions on */
 static inline void uct_vqp_md_attr_rest(uct_vqp_md_attr_t *attr)
 {
 #if UCT_VQP_UCX_SINCE(1, 14)
     attr->dmabuf_mem_types          = 0;
-    attr->cache_mem_types           = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    attr->cache_mem_types           = UCS_MASK(UCS_MEMORY_TYPE_LAST);
     attr->exported_mkey_packed_size = 0;
     memset(attr->global_id, 0, sizeof(attr->global_id));
 #endif

@@ -45,6 +45,14 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
      ucs_offsetof(uct_vqp_md_config_t, reg_parallel),
      UCS_CONFIG_TYPE_MEMUNITS},
 
+    {"GPU_DIRECT_RDMA", "try",
+     "Register memory of GPUs, so that the HCA reads and writes it directly.\n"
+     "try: where a driver offers its memory to RDMA devices (nvidia_peermem,\n"
+     "     amdgpu), or the kernel takes dmabuf descriptors.\n"
+     "y:   the same, and an error where there is neither.\n"
+     "n:   host memory only.",
+     ucs_offsetof(uct_vqp_md_config_t, gpu_direct), UCS_CONFIG_TYPE_TERNARY},
+
     {NULL}
 };
 
@@ -244,6 +252,12 @@ uct_vqp_md_open(uct_component_t *component, const char *md_name,
     }
 
     status = uct_vqp_md_open_rails(md, name, bonds);
+    if (status != UCS_OK) {
+        goto err_cleanup;
+    }
+
+    status = uct_vqp_memtypes_init(&md->memtypes, md->dev_ptrs, md->num_rails,
+                                   config->gpu_direct);
     if (status != UCS_OK) {
         goto err_cleanup;
     }

@@ -84,11 +84,13 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
                                               UCT_MD_FLAG_NEED_MEMH |
                                               UCT_MD_FLAG_NEED_RKEY |
                                               UCT_MD_FLAG_ADVISE |
-                                              UCT_VQP_MD_FLAG_INVALIDATE;
+                                              UCT_VQP_MD_FLAG_INVALIDATE |
+                                              (md->memtypes.has_dmabuf ?
+                                               UCT_VQP_MD_FLAG_REG_DMABUF : 0);
     /* nothing is allocated here: no limit for callers that size buffers by it */
     UCT_VQP_MD_ATTR(attr, max_alloc)        = ULONG_MAX;
     UCT_VQP_MD_ATTR(attr, max_reg)          = max_reg;
-    UCT_VQP_MD_ATTR(attr, reg_mem_types)    = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    UCT_VQP_MD_ATTR(attr, reg_mem_types)    = md->memtypes.reg;
     UCT_VQP_MD_ATTR(attr, access_mem_types) = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     UCT_VQP_MD_ATTR(attr, alloc_mem_types)  = 0;
     UCT_VQP_MD_ATTR(attr, detect_mem_types) = 0;
@@ -136,14 +138,13 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
                              VQP_IB_LOG_DIAG : VQP_IB_LOG_ERROR,
         .parallel  = md->reg_parallel
     };
+    vqp_ib_dmabuf_t dmabuf;
     uct_vqp_mem_t *mem;
     vqp_status_t status;
 
-    if (uct_vqp_mem_reg_is_dmabuf(arg)) {
-        ucs_log((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? UCS_LOG_LEVEL_DIAG :
-                                                        UCS_LOG_LEVEL_ERROR,
-                "vqp: memory of a dmabuf descriptor can not be registered");
-        return UCS_ERR_UNSUPPORTED;
+    dmabuf.fd = uct_vqp_mem_reg_dmabuf(arg, &dmabuf.offset);
+    if (dmabuf.fd >= 0) {
+        params.dmabuf = &dmabuf;
     }
 
     uct_vqp_access(flags, &params);

@@ -6,6 +6,7 @@
 #define UCT_VQP_MD_H
 
 #include "uct/compat.h"
+#include "uct/vqp_memtype.h"
 #include "verbs/dev.h"
 #include "verbs/mr.h"
 
@@ -16,6 +17,7 @@ typedef struct uct_vqp_md_config {
     int             relaxed_ordering; /* ucs_ternary_auto_value_t */
     char           *rails;            /* UCX_VQP_RAILS, see core/conn/bond.h */
     size_t          reg_parallel;     /* bytes */
+    int             gpu_direct;       /* ucs_ternary_auto_value_t */
 } uct_vqp_md_config_t;
 
 #define UCT_VQP_DEV_MAX_PORTS 16u
@@ -32,6 +34,7 @@ typedef struct uct_vqp_md {
     uint16_t        key_layout;  /* of remote keys: which devices; 0: one */
     int             relaxed_ordering;
     size_t          reg_parallel; /* bytes from which rails register in parallel */
+    uct_vqp_memtypes_t memtypes; /* what can be registered */
     pthread_mutex_t lock;        /* guards ifaces */
     ucs_list_link_t ifaces;      /* interfaces that get the async events */
 } uct_vqp_md_t;

@@ -1,8 +1,10 @@
 /*
- * All differences between versions of rdma-core (28 and later are supported). The
- * build defines:
+ * All differences between versions of rdma-core (32 and later are supported).
+ * configure defines:
  *
- * HAVE_STRUCT_IBV_PORT_ATTR_ACTIVE_SPEED_EX
+ * VQP_IB_HAVE_DMABUF
+ *     ibv_reg_dmabuf_mr(), from version 34 on.
+ * VQP_IB_HAVE_SPEED_EX
  *     Speeds above NDR do not fit the 8-bit active_speed; newer versions have
  *     a second field, which is 0 when the kernel did not fill it.
  */
@@ -11,16 +13,37 @@
 
 #include <infiniband/verbs.h>
 
+#include <errno.h>
+
 /** Code of the port's speed per lane, a single bit */
 static inline unsigned
 vqp_ib_compat_port_speed(const struct ibv_port_attr *attr)
 {
-#ifdef HAVE_STRUCT_IBV_PORT_ATTR_ACTIVE_SPEED_EX
+#ifdef VQP_IB_HAVE_SPEED_EX
     if (attr->active_speed_ex != 0) {
         return attr->active_speed_ex;
     }
 #endif
     return attr->active_speed;
+}
+
+/** ibv_reg_dmabuf_mr(); NULL with EOPNOTSUPP where libibverbs has none */
+static inline struct ibv_mr *
+vqp_ib_compat_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
+                         uint64_t iova, int fd, int access)
+{
+#ifdef VQP_IB_HAVE_DMABUF
+    return ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+#else
+    (void)pd;
+    (void)offset;
+    (void)length;
+    (void)iova;
+    (void)fd;
+    (void)access;
+    errno = EOPNOTSUPP;
+    return NULL;
+#endif
 }
 
 #endif

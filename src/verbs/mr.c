@@ -4,6 +4,8 @@
  */
 #include "verbs/mr.h"
 
+#include "verbs/compat.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -121,11 +123,29 @@ static int vqp_ib_mr_is_mapped(const vqp_ib_mr_params_t *params)
                   MS_ASYNC) == 0) || (errno != ENOMEM);
 }
 
+/* A dmabuf is pinned by its driver: limits of the process do not count */
+static vqp_status_t
+vqp_ib_mr_explain_dmabuf(const vqp_ib_dev_t *dev,
+                         const vqp_ib_mr_params_t *params, unsigned access,
+                         int err)
+{
+    vqp_ib_log(params->log_level,
+               "%s: failed to register %zu bytes at offset %llu of dmabuf "
+               "descriptor %d, access 0x%x: %s", dev->name, params->length,
+               (unsigned long long)params->dmabuf->offset, params->dmabuf->fd,
+               access, strerror(err));
+    return (err == EBADF) ? VQP_ERR_INVALID_PARAM : vqp_ib_errno_status(err);
+}
+
 static vqp_status_t vqp_ib_mr_explain(const vqp_ib_dev_t *dev,
                                       const vqp_ib_mr_params_t *params,
                                       unsigned access, int err)
 {
     const char *why;
+
+    if (params->dmabuf != NULL) {
+        return vqp_ib_mr_explain_dmabuf(dev, params, access, err);
+    }
 
     if ((err == ENOMEM) && !vqp_ib_mr_is_mapped(params)) {
         err = EFAULT;
@@ -186,11 +206,20 @@ typedef struct vqp_ib_mr_job {
 
 static void vqp_ib_mr_reg_rail(vqp_ib_mr_job_t *job)
 {
-    vqp_ib_mr_t *mr = job->mr;
+    const vqp_ib_mr_params_t *params = job->params;
+    unsigned access                  = vqp_ib_mr_ibv_access(job->access);
+    vqp_ib_mr_t *mr                  = job->mr;
     struct ibv_mr *ibv_mr;
 
-    ibv_mr = ibv_reg_mr(job->dev->pd, job->params->address, job->params->length,
-                        vqp_ib_mr_ibv_access(job->access));
+    if (params->dmabuf == NULL) {
+        ibv_mr = ibv_reg_mr(job->dev->pd, params->address, params->length,
+                            access);
+    } else {
+        ibv_mr = vqp_ib_compat_reg_dmabuf(job->dev->pd, params->dmabuf->offset,
+                                          params->length,
+                                          (uintptr_t)params->address,
+                                          params->dmabuf->fd, (int)access);
+    }
     if (ibv_mr == NULL) {
         job->err = (errno != 0) ? errno : EIO;
         return;
@@ -360,4 +389,20 @@ vqp_status_t vqp_ib_mr_dereg(vqp_ib_mr_t *mr)
 
     mr->num_rails = 0;
     return status;
+}
+
+/* A kernel and a driver that know dmabufs look at the descriptor first: that of
+ * nothing is EBADF to them */
+int vqp_ib_mr_has_dmabuf(const vqp_ib_dev_t *dev)
+{
+    struct ibv_mr *ibv_mr;
+
+    ibv_mr = vqp_ib_compat_reg_dmabuf(dev->pd, 0, (size_t)sysconf(_SC_PAGESIZE),
+                                      0, -1, IBV_ACCESS_LOCAL_WRITE);
+    if (ibv_mr != NULL) {
+        (void)ibv_dereg_mr(ibv_mr);
+        return 0;
+    }
+
+    return errno == EBADF;
 }

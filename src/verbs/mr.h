@@ -16,8 +16,15 @@ enum {
     VQP_IB_ACCESS_RELAXED_ORDERING = 1 << 4  /* ignored where unknown */
 };
 
+/* Memory that a kernel driver shares by a descriptor, such as a GPU's. The caller may
+ * close the descriptor after the registration */
+typedef struct vqp_ib_dmabuf {
+    int      fd;
+    uint64_t offset; /* bytes from its begin to the memory's */
+} vqp_ib_dmabuf_t;
+
 typedef struct vqp_ib_mr_params {
-    void               *address;
+    void               *address;   /* that WRs name */
     size_t             length;     /* bytes, above 0 */
     unsigned           access;     /* must have */
     unsigned           optional;   /* requested too, but dropped when the mapping
@@ -25,6 +32,8 @@ typedef struct vqp_ib_mr_params {
     vqp_ib_log_level_t log_level;  /* of failures; VQP_IB_LOG_NONE: silent */
     size_t             parallel;   /* bytes from which on all rails register at
                                       once, and deregister; 0: never */
+    const vqp_ib_dmabuf_t *dmabuf; /* where the memory is; NULL: it is mapped at
+                                      address, or a driver knows the address */
 } vqp_ib_mr_params_t;
 
 typedef struct vqp_ib_mr {
@@ -45,7 +54,8 @@ typedef struct vqp_ib_mr {
  *              registered once per rail.
  * @return VQP_OK
  *         VQP_ERR_INVALID_PARAM: length 0, or beyond the device's maximum, or
- *                 the address range is not mapped or can not be pinned
+ *                 the address range is not mapped or can not be pinned, or the
+ *                 descriptor is no dmabuf
  *         VQP_ERR_EXCEEDS_LIMIT: RLIMIT_MEMLOCK; the message names it
  *         VQP_ERR_NO_MEMORY, VQP_ERR_UNSUPPORTED, VQP_ERR_IO
  *         Each error is logged once, at params->log_level.
@@ -53,6 +63,10 @@ typedef struct vqp_ib_mr {
 vqp_status_t vqp_ib_mr_reg(vqp_ib_mr_t *mr, vqp_ib_dev_t *const *devs,
                            unsigned num_rails,
                            const vqp_ib_mr_params_t *params);
+
+/** Can the device register memory of a dmabuf descriptor? Asks libibverbs and the
+ *  kernel each time. Any thread. */
+int vqp_ib_mr_has_dmabuf(const vqp_ib_dev_t *dev);
 
 /** Bytes that this process may pin in all (RLIMIT_MEMLOCK); SIZE_MAX if nothing limits
  *  it. Any thread. */

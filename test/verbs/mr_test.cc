@@ -1,10 +1,12 @@
 /*
  * Registration: one handle over several rails, and the reasons of failures.
  */
+#include "qp_end.h"
 #include "verbs_fixture.h"
 
 #include "test/fabric/fabric.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,7 +31,7 @@ protected:
                      unsigned optional = 0, unsigned num_rails = 1)
     {
         vqp_ib_mr_params_t params = {address, length, access, optional,
-                                     VQP_IB_LOG_ERROR, parallel};
+                                     VQP_IB_LOG_ERROR, parallel, dmabuf};
         vqp_ib_dev_t *devs[] = {&a->dev, &b->dev};
 
         return vqp_ib_mr_reg(&memh, devs, num_rails, &params);
@@ -42,6 +44,7 @@ protected:
 
     vqp_ib_mr_t memh;
     size_t      parallel = 0; /* as in the parameters */
+    const vqp_ib_dmabuf_t *dmabuf = nullptr;
 };
 
 TEST_F(mr, each_rail_has_its_own_keys)
@@ -142,6 +145,87 @@ TEST_F(mr, one_that_fails_undoes_the_other_one_after_the_other_or_at_once)
     munmap(p, LENGTH);
 }
 
+/* A memfd stands for the memory of a GPU: the fabric takes it for a dmabuf */
+class dmabuf_mr : public mr {
+protected:
+    void SetUp() override
+    {
+        mr::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
+        if ((vqp_fabric() == nullptr) || !vqp_ib_mr_has_dmabuf(&a->dev)) {
+            GTEST_SKIP() << "needs the software fabric, with dmabuf";
+        }
+        source.fd     = memfd_create("dmabuf", MFD_CLOEXEC);
+        source.offset = PAGE;
+        dmabuf        = &source;
+        ASSERT_EQ(0, ftruncate(source.fd, LENGTH));
+    }
+
+    void TearDown() override
+    {
+        if (dmabuf != nullptr) {
+            close(source.fd);
+        }
+        mr::TearDown();
+    }
+
+    vqp_ib_dmabuf_t source;
+    char            there[2 * PAGE]; /* addresses, with nothing registered at them */
+};
+
+TEST_F(dmabuf_mr, writes_go_to_the_descriptors_memory)
+{
+    qp_end from(a), to(b);
+    vqp_ib_dev_t *devs[]      = {&b->dev};
+    vqp_ib_mr_params_t params = {to.buffer, PAGE, all, 0, VQP_IB_LOG_ERROR, 0, dmabuf};
+    char byte;
+
+    from.connect(to, 1, 2);
+    to.connect(from, 2, 1);
+    ASSERT_EQ(VQP_OK, vqp_ib_mr_dereg(&to.mr));
+    ASSERT_EQ(VQP_OK, vqp_ib_mr_reg(&to.mr, devs, 1, &params));
+    from.buffer[99] = 'x';
+    from.write_imm(to, 1, 100);
+    EXPECT_EQ(IBV_WC_SUCCESS, from.wait_wc().status);
+    EXPECT_EQ(0, to.buffer[99]);
+    ASSERT_EQ(1, pread(source.fd, &byte, 1, PAGE + 99));
+    EXPECT_EQ('x', byte);
+}
+
+TEST_F(dmabuf_mr, each_rail_registers_it_alone_or_at_once)
+{
+    for (size_t from : {0, 1}) {
+        parallel = from;
+        ASSERT_EQ(VQP_OK, reg(there, PAGE, all, 0, 2));
+        EXPECT_EQ(2, memh.num_rails);
+        EXPECT_NE(memh.mr[0], memh.mr[1]);
+        EXPECT_EQ(VQP_OK, vqp_ib_mr_dereg(&memh));
+    }
+}
+
+TEST_F(dmabuf_mr, beyond_its_end_and_other_descriptors_are_refused)
+{
+    log_capture log;
+    int fd = source.fd;
+
+    source.offset = LENGTH - PAGE + 1;
+    EXPECT_EQ(VQP_ERR_INVALID_PARAM, reg(there, PAGE, all));
+    EXPECT_TRUE(log.has("at offset " + std::to_string(LENGTH - PAGE + 1)));
+    EXPECT_TRUE(log.has("descriptor " + std::to_string(fd)));
+
+    source.offset = 0;
+    int null      = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int other : {null, 9999}) {
+        source.fd = other;
+        EXPECT_EQ(VQP_ERR_INVALID_PARAM, reg(there, PAGE, all)) << other;
+        EXPECT_TRUE(log.has("descriptor " + std::to_string(other)));
+    }
+    close(null);
+    source.fd = fd;
+}
+
 TEST_F(mr, length_zero_is_refused)
 {
     log_capture log;
@@ -196,7 +280,8 @@ TEST_F(mr, hidden_errors_are_silent)
 {
     log_capture log;
     vqp_ib_dev_t *devs[]      = {&a->dev};
-    vqp_ib_mr_params_t params = {nullptr, 4096, all, 0, VQP_IB_LOG_NONE, 0};
+    vqp_ib_mr_params_t params = {nullptr, 4096, all, 0, VQP_IB_LOG_NONE, 0,
+                                 nullptr};
 
     EXPECT_NE(VQP_OK, vqp_ib_mr_reg(&memh, devs, 1, &params));
     EXPECT_EQ("", log.text());
@@ -211,7 +296,7 @@ static int register_beyond_memlock(const std::string &name)
     vqp_ib_dev_t dev, *devs[] = {&dev};
     vqp_ib_mr_t memh;
     vqp_ib_mr_params_t params = {nullptr, 1 << 20, VQP_IB_ACCESS_LOCAL_WRITE, 0,
-                                 VQP_IB_LOG_ERROR, 0};
+                                 VQP_IB_LOG_ERROR, 0, nullptr};
     log_capture log;
 
     if ((vqp_ib_dev_open(&dev, name.c_str()) != VQP_OK) ||

@@ -27,7 +27,7 @@ struct qp_end {
         vqp_ib_dev_t *devs[]                = {&r->dev};
         vqp_ib_mr_params_t mr_params        = {
             buffer, sizeof(buffer), VQP_IB_ACCESS_REMOTE_WRITE, 0,
-            VQP_IB_LOG_ERROR, 0};
+            VQP_IB_LOG_ERROR, 0, nullptr};
 
         memset(buffer, 0, sizeof(buffer));
         EXPECT_EQ(VQP_OK,
