@@ -4,7 +4,7 @@
 #   folders include only what lies below them
 # - src/verbs names nothing of UCX
 # - versions are tested in the compat headers only
-# - src/tools uses libc and src/core
+# - src/tools uses libc and src/core, vqp-probe src/verbs too
 # - each source file is in its directory's sources.am, and in a table of
 #   docs/design.md
 # - no file is longer than 750 lines, no line longer than 100 columns
@@ -58,7 +58,9 @@ rule "src/preload includes more than libc" \
     "$(grep -nE '^ *# *include *("|<(uc[stp]|infiniband|rdma)/)' src/preload/*.[ch])"
 rule "src/tools includes more than libc and src/core" \
     "$(grep -nE '^ *# *include *("(uct|verbs|preload)/|<(uc[stp]|infiniband|rdma)/)' \
-           src/tools/*.[ch])"
+           src/tools/vqp_top.c src/tools/tele*.[ch])"
+rule "vqp-probe includes UCX or the module" \
+    "$(grep -nE '^ *# *include *("(uct|preload)/|<uc[stp]/)' src/tools/vqp_probe.c /dev/null)"
 rule "a version of UCX is tested outside src/uct/compat.h" \
     "$(grep -nE '\<UCT_(API|VERSION|VQP_UCX_SINCE)\>' $all |
        grep -v '^src/uct/compat\.h:')"

@@ -55,6 +55,24 @@ static unsigned vqp_ib_mr_ibv_access(unsigned access)
     return ibv_access;
 }
 
+/* Whether the kernel honours CAP_IPC_LOCK of this process for pinned memory. It asks in
+ * the first user namespace: in a rootless container the capability lifts nothing */
+static int vqp_ib_mr_is_first_userns(void)
+{
+    unsigned long long inside, outside, count;
+    int is_first = 1;
+    FILE *file;
+
+    file = fopen("/proc/self/uid_map", "re");
+    if (file != NULL) {
+        is_first = (fscanf(file, "%llu %llu %llu", &inside, &outside, &count) == 3) &&
+                   (outside == 0) && (count == UINT32_MAX);
+        fclose(file);
+    }
+
+    return is_first;
+}
+
 /* Bytes that the process has pinned, and that it may pin; SIZE_MAX: nothing limits it */
 static void vqp_ib_mr_pinned(unsigned long long *pinned, size_t *limit)
 {
@@ -70,7 +88,8 @@ static void vqp_ib_mr_pinned(unsigned long long *pinned, size_t *limit)
         if (sscanf(line, "VmPin: %llu kB", &kib) == 1) {
             *pinned = kib * 1024;
         } else if (sscanf(line, "CapEff: %llx", &caps) == 1) {
-            is_bound = !(caps & (1ull << VQP_IB_CAP_IPC_LOCK));
+            is_bound = !(caps & (1ull << VQP_IB_CAP_IPC_LOCK)) ||
+                       !vqp_ib_mr_is_first_userns();
         }
     }
     if (file != NULL) {

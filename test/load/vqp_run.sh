@@ -53,6 +53,32 @@ for expect in 'soft_0 yes*rdma_rxe*' 'mlx5_core yes*mlx5_core*' \
     esac
 done
 
+# a GID of a network interface that is in another network namespace, and devices in sysfs
+# without their files: as in a container that got neither
+gids=$out/sys/class/infiniband/other/ports/1
+mkdir -p "$gids/gids" "$gids/gid_attrs/ndevs" &&
+    echo 0000:0000:0000:0000:0000:ffff:0a58:0101 >"$gids/gids/0" &&
+    echo nowhere0 >"$gids/gid_attrs/ndevs/0"
+SYSFS_PATH=$out/sys "$run" --check >"$out/stdout" 2>&1 &&
+    fail "--check: usable without a device"
+grep -q '^warning: other:1: its network interface nowhere0 .*--network=host' \
+    "$out/stdout" || fail "--check does not see another network namespace"
+echo lo >"$gids/gid_attrs/ndevs/0"
+SYSFS_PATH=$out/sys "$run" --check 2>&1 | grep '^warning: .*network namespace' &&
+    fail "--check takes lo for an interface of another network namespace"
+[ -e /dev/infiniband ] ||
+    grep -q '^problem: there is no /dev/infiniband.*--device=/dev/infiniband' \
+        "$out/stdout" || fail "--check does not miss /dev/infiniband"
+
+# docs/memory.md has the figures that it compares limits with
+for name in CONTROL PROBES CONTROL_DRIVER CONN QP_DRIVER CQ_DRIVER; do
+    bytes=$(sed -n "s/^#define VQP_IB_PINNED_$name  *\([0-9]*\)u.*/\1/p" \
+        "$top_srcdir/src/verbs/pinned.h")
+    text=$(echo "$bytes" | sed 's/[0-9]\{3\}$/,&/; s/[0-9]\{3\},/,&/; s/^,//')
+    [ -n "$bytes" ] && grep -q "^| [ci][a-z]*: .*| $text |$" "$top_srcdir/docs/memory.md" ||
+        fail "docs/memory.md has no $name of '$text' bytes"
+done
+
 "$run" >/dev/null 2>&1
 [ $? = 2 ] || fail "usage error has another status than 2"
 exit 0

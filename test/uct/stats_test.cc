@@ -4,6 +4,8 @@
  */
 #include "uct_fixture.h"
 
+#include "verbs/pinned.h"
+
 #include <config.h> /* of UCX: how it was built */
 #include <ucs/debug/log.h>
 
@@ -179,7 +181,7 @@ TEST_F(stats_test, a_connection_pins_what_is_documented_at_each_side)
         long    bytes;
     } documented[] = {
         {{{"FAILOVER", "n"}}, 71680},
-        {{}, 78848},
+        {{}, VQP_IB_PINNED_CONN},
         {{{"NUM_PATHS", "4"}}, 72704},
         {{{"RING_SIZE", "16k"}}, 46080},
         {{{"RING_SIZE", "8k"}, {"NUM_PATHS", "2"},

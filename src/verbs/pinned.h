@@ -1,0 +1,27 @@
+/*
+ * What an interface and a connection pin with default options, for those that
+ * compare it with a limit. Constants only.
+ */
+#ifndef VQP_IB_PINNED_H
+#define VQP_IB_PINNED_H
+
+/*
+ * Bytes that count against the limit on locked memory, on each rail. docs/memory.md
+ * derives them. A test in test/uct measures VQP_IB_PINNED_CONN, and
+ * test/load/vqp_run.sh compares all with that page.
+ */
+#define VQP_IB_PINNED_CONTROL        1331200u /* buffers of control datagrams */
+#define VQP_IB_PINNED_PROBES         16384u   /* for probes of paths, registered twice */
+#define VQP_IB_PINNED_CONTROL_DRIVER 45056u   /* control queue pair, its CQ */
+#define VQP_IB_PINNED_CONN           78848u   /* ring, mirror, credit cells, results */
+#define VQP_IB_PINNED_QP_DRIVER      36864u   /* buffer of a queue pair */
+#define VQP_IB_PINNED_CQ_DRIVER      17536u   /* its entries in CQs */
+
+#define VQP_IB_PINNED_IFACE \
+    (VQP_IB_PINNED_CONTROL + VQP_IB_PINNED_PROBES + VQP_IB_PINNED_CONTROL_DRIVER)
+
+/* A connection with one path */
+#define VQP_IB_PINNED_PEER \
+    (VQP_IB_PINNED_CONN + VQP_IB_PINNED_QP_DRIVER + VQP_IB_PINNED_CQ_DRIVER)
+
+#endif
