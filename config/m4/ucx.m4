@@ -7,9 +7,17 @@ dnl exactly that version (--with-ucx-src=DIR). What config.h said when the
 dnl libraries were built is queried from them (ucx_info -b).
 dnl
 dnl Sets UCX_CPPFLAGS, UCX_LIBS, UCX_INFO, VQP_UCX_VERSION, VQP_UCX_PREFIX,
-dnl VQP_UCX_SRC, VQP_UCX_LIBDIR.
+dnl VQP_UCX_SRC, VQP_UCX_LIBDIR, VQP_UCX_FUNCTIONS, VQP_UCX_REVISION.
 
 m4_define([vqp_ucx_min], [1.13])
+
+dnl Functions of libuct that came together with a member of a structure that a transport
+dnl fills, and that has no visible size. src/uct/vqp_guard.c has the same list, with what
+dnl each of them stands for.
+m4_define([vqp_ucx_functions], [uct_md_mem_attach uct_ep_connect_to_ep_v2 dnl
+uct_ep_is_connected uct_rkey_compare uct_rkey_unpack_v2 uct_iface_mem_element_pack dnl
+uct_iface_query_v2 uct_ep_get_device_ep uct_md_mem_elem_pack uct_md_mem_query_v2 uct_ep_put_sgl_zcopy dnl
+uct_ep_outstanding_purge uct_ep_get_sgl_zcopy uct_md_mem_elem_release])
 
 AC_DEFUN([VQP_CHECK_UCX], [
     AC_ARG_WITH([ucx],
@@ -30,6 +38,7 @@ AC_DEFUN([VQP_CHECK_UCX], [
     _VQP_UCX_SRC
     _VQP_UCX_CONFIG_H
     _VQP_UCX_TRY
+    _VQP_UCX_FUNCTIONS
 
     # make distcheck configures once more
     VQP_DISTCHECK_FLAGS="--with-ucx=$with_ucx --with-ucx-src=$VQP_UCX_SRC"
@@ -39,6 +48,7 @@ AC_DEFUN([VQP_CHECK_UCX], [
     AC_SUBST([UCX_LIBS])
     AC_SUBST([UCX_INFO])
     AC_SUBST([VQP_UCX_VERSION])
+    AC_SUBST([VQP_UCX_REVISION])
     AC_SUBST([VQP_UCX_PREFIX])
     AC_SUBST([VQP_UCX_LIBDIR])
     AC_SUBST([VQP_UCX_SRC])
@@ -78,6 +88,8 @@ AC_DEFUN([_VQP_UCX_VERSION], [
     AS_IF([test -n "$VQP_UCX_VERSION"], [],
         [AC_MSG_ERROR([$UCX_INFO -v names no version])])
     AC_MSG_RESULT([$VQP_UCX_VERSION])
+    # no library of UCX has it; 0000000: UCX does not know it either
+    VQP_UCX_REVISION=`LD_LIBRARY_PATH=$VQP_UCX_LIBDIR:$LD_LIBRARY_PATH $UCX_INFO -v | $SED -n 's/^.* revision \(@<:@0-9a-f@:>@*\).*$/\1/p'`
     AS_VERSION_COMPARE([$VQP_UCX_VERSION], vqp_ucx_min,
         [AC_MSG_ERROR([UCX $VQP_UCX_VERSION is too old: at least vqp_ucx_min is needed])])
 ])
@@ -154,4 +166,15 @@ AC_DEFUN([_VQP_UCX_TRY], [
          AC_MSG_ERROR([a test program with uct/base/uct_iface.h and -luct did not link; config.log has the error])])
     CPPFLAGS=$vqp_save_CPPFLAGS
     LIBS=$vqp_save_LIBS
+])
+
+dnl Which functions of the list the sources declare, as :NAME:NAME:
+AC_DEFUN([_VQP_UCX_FUNCTIONS], [
+    VQP_UCX_FUNCTIONS=:
+    for vqp_name in vqp_ucx_functions; do
+        AS_IF([cat "$VQP_UCX_SRC"/src/uct/api/*.h "$VQP_UCX_SRC"/src/uct/api/v2/*.h \
+                   "$VQP_UCX_SRC"/src/uct/base/*.h 2>/dev/null |
+               $GREP "\(^\|@<:@^a-z_0-9@:>@\)$vqp_name(" >/dev/null],
+            [VQP_UCX_FUNCTIONS=$VQP_UCX_FUNCTIONS$vqp_name:])
+    done
 ])

@@ -10,13 +10,15 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#define GUARD_TEXT_(_x)       #_x
+#define GUARD_TEXT(_x)        GUARD_TEXT_(_x)
+
 /* --with-guard-version claims another version, for the test of this file */
 #ifdef VQP_GUARD_MAJOR
-#  define GUARD_TEXT_(_x)     #_x
-#  define GUARD_TEXT(_x)      GUARD_TEXT_(_x)
 #  define GUARD_BUILT_MAJOR   VQP_GUARD_MAJOR
 #  define GUARD_BUILT_MINOR   VQP_GUARD_MINOR
 #  define GUARD_BUILT_STRING \
@@ -78,6 +80,54 @@ static const struct {
      "uct_iface_internal_ops_t"},
     {"ucs_global_opts",            0, sizeof(ucs_global_opts_t),
      "ucs_global_opts_t"}
+};
+
+/*
+ * Where members are, as the tables of options in the running libuct say: a table has
+ * the offset of each option's member. An option that is in no table of a version is
+ * skipped. The one that follows the base structure has its size as offset.
+ */
+static const struct {
+    const char *table;
+    const char *option;
+    size_t     offset;
+    const char *member;
+} guard_offsets[] = {
+    {"uct_iface_config_table",    "ALLOC",
+     offsetof(uct_iface_config_t, alloc_methods), "uct_iface_config_t.alloc_methods"},
+    {"uct_iface_config_table",    "FAILURE",
+     offsetof(uct_iface_config_t, failure), "uct_iface_config_t.failure"},
+    {"uct_iface_config_table",    "MAX_NUM_EPS",
+     offsetof(uct_iface_config_t, max_num_eps), "uct_iface_config_t.max_num_eps"},
+    {"uct_sm_iface_config_table", "BW", sizeof(uct_iface_config_t),
+     "what follows uct_iface_config_t"},
+    {"uct_mm_md_config_table",    "HUGETLB_MODE",
+     offsetof(uct_mm_md_config_t, hugetlb_mode), "what follows uct_md_config_t"}
+};
+
+/*
+ * Functions that came with a member of a structure which has no visible size. configure
+ * says in VQP_GUARD_FUNCTIONS, as :NAME:NAME:, which of them the headers declare that
+ * this module is compiled with. config/m4/ucx.m4 has the same list.
+ */
+static const struct {
+    const char *name;
+    const char *type;
+} guard_functions[] = {
+    {"uct_md_mem_attach",          "uct_md_ops_t"},
+    {"uct_ep_connect_to_ep_v2",    "uct_iface_internal_ops_t"},
+    {"uct_ep_is_connected",        "uct_iface_internal_ops_t"},
+    {"uct_rkey_compare",           "uct_component_t"},
+    {"uct_rkey_unpack_v2",         "uct_component_t"},
+    {"uct_iface_mem_element_pack", "uct_iface_internal_ops_t"},
+    {"uct_iface_query_v2",         "uct_iface_internal_ops_t"},
+    {"uct_ep_get_device_ep",       "uct_iface_internal_ops_t"},
+    {"uct_md_mem_elem_pack",       "uct_md_ops_t"},
+    {"uct_md_mem_query_v2",        "uct_md_ops_t"},
+    {"uct_ep_put_sgl_zcopy",       "uct_iface_internal_ops_t"},
+    {"uct_ep_outstanding_purge",   "uct_iface_internal_ops_t"},
+    {"uct_ep_get_sgl_zcopy",       "uct_iface_internal_ops_t"},
+    {"uct_md_mem_elem_release",    "uct_md_ops_t"}
 };
 
 #define guard_count(_array) (sizeof(_array) / sizeof((_array)[0]))
@@ -161,11 +211,13 @@ static size_t guard_symbol_size(const void *address)
     return sym->st_size;
 }
 
-/* The name of a structure whose size differs from the one compiled with */
-static const char *guard_other_layout(size_t *size_p, size_t *built_p)
+/* Describe a structure whose size differs from the one compiled with.
+ * @return 0: there is none */
+static int guard_other_layout(char *text, size_t text_size)
 {
+    const char *type;
     const void *address;
-    size_t i, size;
+    size_t i, size, built;
 
     for (i = 0; i < guard_count(guard_sizes); ++i) {
         address = dlsym(RTLD_DEFAULT, guard_sizes[i].symbol);
@@ -178,22 +230,106 @@ static const char *guard_other_layout(size_t *size_p, size_t *built_p)
             continue;
         }
 
-        *size_p  = size;
-        *built_p = guard_sizes[i].size;
-        if (guard_sizes[i].is_class) {
-            if (size != sizeof(ucs_class_t)) {
-                *built_p = sizeof(ucs_class_t);
-                return "ucs_class_t";
-            }
-            *size_p = ((const ucs_class_t*)address)->size;
+        type  = guard_sizes[i].type;
+        built = guard_sizes[i].size;
+        if (guard_sizes[i].is_class && (size != sizeof(ucs_class_t))) {
+            type  = "ucs_class_t";
+            built = sizeof(ucs_class_t);
+        } else if (guard_sizes[i].is_class) {
+            size = ((const ucs_class_t*)address)->size;
         }
 
-        if (*size_p != *built_p) {
-            return guard_sizes[i].type;
+        if (size != built) {
+            snprintf(text, text_size, "%s has %zu bytes, not %zu", type, size, built);
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+/* Whether a function is in the list that configure made */
+static int guard_is_declared(const char *name)
+{
+#ifdef VQP_GUARD_FUNCTIONS
+    static const char declared[] = GUARD_TEXT(VQP_GUARD_FUNCTIONS);
+    char item[64];
+
+    snprintf(item, sizeof(item), ":%s:", name);
+    return strstr(declared, item) != NULL;
+#else
+    return guard_has_symbol(name); /* nothing is known */
+#endif
+}
+
+/* Describe a function that the running libuct lacks, or has beyond those declared.
+ * @return 0: there is none */
+static int guard_other_function(char *text, size_t size)
+{
+    size_t i;
+    int has;
+
+    for (i = 0; i < guard_count(guard_functions); ++i) {
+        has = guard_has_symbol(guard_functions[i].name);
+        if (has != guard_is_declared(guard_functions[i].name)) {
+            snprintf(text, size, "%s %s, which belongs to a member of %s",
+                     has ? "there is" : "there is no", guard_functions[i].name,
+                     guard_functions[i].type);
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+/* Whether an address is in the same library as another one, so that it can be read */
+static int guard_is_beside(const void *address, const void *other)
+{
+    Dl_info info, other_info;
+
+    return (address != NULL) && dladdr(address, &info) &&
+           dladdr(other, &other_info) && (info.dli_fbase == other_info.dli_fbase);
+}
+
+/* The entry of an option in a table of libuct; NULL: there is none, or the entries have
+ * another form than here */
+static const ucs_config_field_t *guard_option(const char *table, const char *option)
+{
+    const ucs_config_field_t *field = dlsym(RTLD_DEFAULT, table);
+    size_t i, size;
+
+    size = (field == NULL) ? 0 : guard_symbol_size(field);
+    if ((size == 0) || (size % sizeof(*field) != 0)) {
+        return NULL;
+    }
+
+    for (i = 0; (i < size / sizeof(*field)) && guard_is_beside(field[i].name, field);
+         ++i) {
+        if (!strcmp(field[i].name, option)) {
+            return &field[i];
         }
     }
 
     return NULL;
+}
+
+/* Describe a member whose offset differs from the one compiled with.
+ * @return 0: there is none */
+static int guard_other_offset(char *text, size_t size)
+{
+    const ucs_config_field_t *field;
+    size_t i;
+
+    for (i = 0; i < guard_count(guard_offsets); ++i) {
+        field = guard_option(guard_offsets[i].table, guard_offsets[i].option);
+        if ((field != NULL) && (field->offset != guard_offsets[i].offset)) {
+            snprintf(text, size, "%s begins at byte %zu, not %zu",
+                     guard_offsets[i].member, field->offset, guard_offsets[i].offset);
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 /* The file that libuct was loaded from */
@@ -212,10 +348,8 @@ static const char *guard_libuct_path(void)
 int uct_vqp_guard_check(void)
 {
     unsigned built = (GUARD_BUILT < GUARD_LAST) ? GUARD_BUILT : GUARD_LAST;
-    char running[64], by_markers[64];
+    char running[64], by_markers[64], difference[128];
     unsigned ucp, markers;
-    const char *type;
-    size_t size, built_size;
 
     ucp     = guard_ucp_version(running, sizeof(running));
     markers = guard_marker_version(by_markers, sizeof(by_markers));
@@ -229,16 +363,17 @@ int uct_vqp_guard_check(void)
         return 0;
     }
 
-    type = guard_other_layout(&size, &built_size);
-    if (type != NULL) {
-        fprintf(stderr,
-                "uct_vqp: not loaded: this module was compiled for UCX %s, and"
-                " the running UCX is %s with another build configuration (%s:"
-                " %s has %zu bytes, not %zu); rebuild it for that UCX\n",
-                GUARD_BUILT_STRING, (ucp != 0) ? running : by_markers,
-                guard_libuct_path(), type, size, built_size);
-        return 0;
+    if (!guard_other_layout(difference, sizeof(difference)) &&
+        !guard_other_offset(difference, sizeof(difference)) &&
+        !guard_other_function(difference, sizeof(difference))) {
+        return 1;
     }
 
-    return 1;
+    fprintf(stderr,
+            "uct_vqp: not loaded: this module was compiled for UCX %s, and"
+            " the running UCX is %s with another build configuration, or of another"
+            " commit (%s: %s); rebuild it for that UCX\n",
+            GUARD_BUILT_STRING, (ucp != 0) ? running : by_markers,
+            guard_libuct_path(), difference);
+    return 0;
 }

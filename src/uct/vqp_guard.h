@@ -7,9 +7,20 @@
 #define UCT_VQP_GUARD_H
 
 /**
- * Compare the libuct and libucs of this process with those compiled for, by
- * libucp's version where libucp is loaded, by symbols that came or went with
- * each version, and by the sizes of structures that the libraries reveal.
+ * Compare the libuct and libucs of this process with those compiled for:
+ * - the version: of libucp, where it is loaded, and by symbols that came or went with
+ *   each version;
+ * - sizes of structures that the libraries reveal, and offsets that stand in their
+ *   tables of options: they depend on the build configuration and on the commit;
+ * - functions that came with a member of a structure without a visible size (the
+ *   operations of a memory domain, and those of an interface that are no API): whether
+ *   the library has them, and the headers that configure found declare them. So two
+ *   commits of one version are told apart, if such a member was added between them.
+ *
+ * A library has no revision, and its build id changes with each rebuild: neither is
+ * compared. A rebuild of the same sources, also with patches to functions, passes. What
+ * passes unseen is a change of a structure in none of these ways, for example two members
+ * that change places.
  *
  * Calls no function of UCX but ucp_get_version*, and reads no structure before
  * its size was verified; safe in an ELF constructor, with any libuct. Patch

@@ -7,7 +7,7 @@
 
 /*
  * Bytes that count against the limit on locked memory, on each rail. docs/memory.md
- * derives them. A test in test/uct measures VQP_IB_PINNED_CONN, and
+ * derives them. test/uct measures VQP_IB_PINNED_CONN on devices that pin, and
  * test/load/vqp_run.sh compares all with that page.
  */
 #define VQP_IB_PINNED_CONTROL        1331200u /* buffers of control datagrams */

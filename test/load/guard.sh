@@ -42,4 +42,24 @@ configuration() {
 configuration "$assert" uct_mm_ep_t
 "$UCX_INFO" -b | grep -q '^#define ENABLE_STATS *1' ||
     configuration "$layout" uct_base_iface_t
+
+# the same version, and a member at another place, or a function that came with a member:
+# as a commit between two releases
+other_commit() {
+    # shellcheck disable=SC2086 # flags
+    $CC $UCX_CPPFLAGS "$1" -w -shared -fPIC -o "$out/moved.so" \
+        "$top_srcdir/test/load/moved.c" || fail "moved.c does not compile"
+    LD_PRELOAD="$out/moved.so $shim" "$list" >"$out/stdout" 2>"$out/stderr" ||
+        fail "$1: exit $?"
+}
+other_commit -DMOVED=0
+grep -qx vqp "$out/stdout" || fail "refused with no member moved"
+for what in "-DMOVED=8 uct_iface_config_t.max_num_eps begins at byte" \
+            "-DFUNCTION there is uct_[a-z_]*, which belongs to a member of uct_"; do
+    other_commit "${what%% *}"
+    grep -qx vqp "$out/stdout" && fail "$what: vqp is registered"
+    [ "$(wc -l <"$out/stderr")" = 1 ] || fail "$what: not one line on stderr"
+    grep -q "^uct_vqp: not loaded: .*commit.* ${what#* }" "$out/stderr" ||
+        fail "$what: wrong message"
+done
 exit 0

@@ -20,6 +20,23 @@ grep -q '^vqp-run .*[0-9]' "$out/stdout" || fail "--version says nothing"
 "$run" --check >"$out/stdout" 2>"$out/stderr"
 grep -q '^UCX  *[0-9]' "$out/stdout" || fail "--check names no UCX version"
 
+# A UCX of another commit, with the same version: revisions BUILT RUNNING prints what
+# --check says of them
+mkdir "$out/bin"
+revisions() {
+    "$UCX_INFO" -v | sed "s/ revision .*/ revision $2/" >"$out/bin/version"
+    printf '#!/bin/sh\ncat "%s"\n' "$out/bin/version" >"$out/bin/ucx_info"
+    sed "s|^ucx_info=.*|ucx_info='$out/bin/ucx_info'|; s|^ucx_revision=.*|ucx_revision=$1|" \
+        "$run" >"$out/bin/vqp-run"
+    chmod +x "$out/bin/vqp-run" "$out/bin/ucx_info"
+    "$out/bin/vqp-run" --check | grep '^warning: .*revision'
+}
+revisions 1234abc 5678def | grep -q '1234abc.*5678def' || fail "other revision: no warning"
+for built in 1234abc 0000000 ''; do
+    ! revisions "$built" 1234abc || fail "a warning about '$built' and 1234abc"
+done
+! revisions 1234abc 0000000 || fail "a warning about an unknown revision"
+
 # made_device NAME LINK_LAYER: as a device looks in sysfs, in $out/sys
 made_device() {
     mkdir -p "$out/sys/class/infiniband/$1/ports/1" &&
