@@ -50,9 +50,20 @@ gtest "devices: order, paths that fail" on_fabric gcc --violations fail --mode t
     -o DELAY=20us -o JITTER=300us -- "$CHECK_DIR/gcc/test_uct" \
     --gtest_filter="$order"
 
-# A device without RC queue pairs is not offered, and that is no error
+# A device without RC queue pairs is not offered, and that is no error: one line for each
+# says why, and --check has it too
 no_rc() {
     local said
+    said=$(on_fabric gcc --profile efa -- env UCX_LOG_LEVEL=diag \
+           "$CHECK_DIR/gcc/contrib/vqp-run" ucx_info -d -t vqp 2>&1) || return 1
+    echo "$said"
+    [ "$(grep -c 'fab1: vqp can not use this device: .* without RC' <<<"$said")" = 1 ] ||
+        return 1
+    said=$(on_fabric gcc --profile efa -- "$CHECK_DIR/gcc/contrib/vqp-run" --check) &&
+        return 1
+    echo "$said"
+    grep -q '^refused   fab0: vqp can not use this device: .* without RC' <<<"$said" &&
+        grep -q '^problem: UCX offers vqp on no port' <<<"$said" || return 1
     said=$(on_fabric gcc --profile efa -- "$CHECK_DIR/gcc/contrib/vqp-run" \
            ucx_info -d -t vqp 2>&1) || return 1
     echo "$said"

@@ -33,15 +33,19 @@
 
 static int probe_problems;
 
-/* The last message of the verbs layer that is worth a line */
+/* The last error of the verbs layer */
 static char probe_reason[512];
 
 static void probe_log(vqp_ib_log_level_t level, const char *file, unsigned line,
                       const char *message)
 {
-    (void)level;
     (void)file;
     (void)line;
+    if (level > VQP_IB_LOG_WARN) { /* a device that has no RC */
+        printf("refused   %s\n", message);
+        return;
+    }
+
     snprintf(probe_reason, sizeof(probe_reason), "%s", message);
 }
 
@@ -197,7 +201,7 @@ int main(void)
 
     /* a line of libibverbs stays where it belongs */
     setvbuf(stdout, NULL, _IOLBF, 0);
-    vqp_ib_log_set(probe_log, VQP_IB_LOG_ERROR);
+    vqp_ib_log_set(probe_log, VQP_IB_LOG_DIAG);
     devices = probe_devices();
     probe_memlock(devices);
     probe_files(devices);

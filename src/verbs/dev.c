@@ -19,16 +19,35 @@
 #define VQP_IB_PCI_PAYLOAD  256
 #define VQP_IB_PCI_OVERHEAD 28
 
-static int vqp_ib_dev_is_usable(const struct ibv_device *device)
+/* Why vqp can not use the device; NULL: it can */
+static const char *vqp_ib_dev_lacks(const struct ibv_device *device)
 {
-    /* iWARP has neither UD nor immediates on writes; the vendors' own
-     * transports have no RC */
-    if (device->transport_type == IBV_TRANSPORT_IB) {
+    switch (device->transport_type) {
+    case IBV_TRANSPORT_IB: /* and RoCE */
+        return NULL;
+    case IBV_TRANSPORT_IWARP:
+        return "iWARP has no UD queue pairs, and no immediates of writes";
+    default:
+        return "it has a transport of its vendor (as EFA and usNIC), without RC queue "
+               "pairs";
+    }
+}
+
+/* The list is read several times in a process: one line for each device */
+static int vqp_ib_dev_is_usable(const struct ibv_device *device, unsigned index)
+{
+    static uint64_t refused;
+    const char *lacks = vqp_ib_dev_lacks(device);
+    uint64_t bit      = 1ull << (index % 64);
+
+    if (lacks == NULL) {
         return 1;
     }
 
-    vqp_ib_debug("%s: skipped, its transport type %d has no RC and UD queue "
-                 "pairs", device->name, device->transport_type);
+    if (!(__atomic_fetch_or(&refused, bit, __ATOMIC_RELAXED) & bit)) {
+        vqp_ib_diag("%s: vqp can not use this device: %s", device->name, lacks);
+    }
+
     return 0;
 }
 
@@ -58,7 +77,7 @@ vqp_status_t vqp_ib_dev_list_get(vqp_ib_dev_list_t *list)
     }
 
     for (i = 0; i < num; ++i) {
-        if (vqp_ib_dev_is_usable(list->all[i])) {
+        if (vqp_ib_dev_is_usable(list->all[i], (unsigned)i)) {
             list->usable[list->count++] = list->all[i];
         }
     }

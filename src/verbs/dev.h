@@ -72,7 +72,7 @@ typedef struct vqp_ib_dev_list {
 
 /**
  * List the RDMA devices that have RC and UD queue pairs. Others (iWARP, EFA,
- * usNIC) are left out, each with one debug message. No device at all, or no
+ * usNIC) are left out, each with one line (diag) in a process. No device at all, or no
  * RDMA support in the kernel, is an empty list, not an error.
  * Any thread.
  *
