@@ -4,6 +4,7 @@
  */
 #include "uct/vqp_handle.h"
 
+#include "uct/vqp_balance.h"
 #include "uct/vqp_cm.h"
 #include "uct/vqp_cm_handler.h"
 #include "uct/vqp_ep.h"
@@ -282,8 +283,11 @@ static void uct_vqp_handle_rails(uct_vqp_iface_t *iface)
 
 static void uct_vqp_handle_tick(uct_vqp_iface_t *iface)
 {
+    uint64_t now = uct_vqp_now();
+
     UCS_ASYNC_BLOCK(uct_vqp_async(iface));
-    uct_vqp_telemetry_update(iface, uct_vqp_now());
+    uct_vqp_iface_look_at_balance(iface, now);
+    uct_vqp_telemetry_update(iface, now);
     UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
     uct_vqp_iface_check_timers(iface);
 }

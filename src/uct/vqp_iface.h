@@ -118,6 +118,7 @@ typedef struct uct_vqp_iface {
     unsigned             rebuilds;     /* ...so many queue pairs were rebuilt */
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
     uint64_t             warned_outage; /* of an outage, */
+    uint64_t             warned_low;   /* of a path with a low share, */
     uint64_t             warned_accept; /* of a request to connect that failed here, */
     uint64_t             warned_gid;   /* of a GID that the port does not have any more, */
     uint64_t             warned_lost;  /* and of atomics that may be lost; 0: none */

@@ -307,8 +307,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "Live counters: each interface writes the counters of its connections and paths\n"
      "into a file once a second, while it is progressed. vqp-top shows them. The file\n"
      "is uct_vqp.PID.N, mode 0600. It is removed when the interface is closed, and\n"
-     "stays if the process ends otherwise. A path with less than half of its share\n"
-     "for 10 seconds is logged as a warning. See docs/telemetry.md.\n"
+     "stays if the process ends otherwise. See docs/telemetry.md.\n"
      " - off : no file.\n"
      " - on  : in the directory XDG_RUNTIME_DIR, or in /dev/shm if that is not usable.\n"
      " - DIR : in this directory.",

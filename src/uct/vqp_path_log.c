@@ -5,13 +5,11 @@
 
 #include <ucs/debug/log.h>
 
-#define UCT_VQP_WARN_INTERVAL 10000000000ul /* ns between two warnings of an interface of
+#define UCT_VQP_WARN_INTERVAL 60000000000ul /* ns between two warnings of an interface of
                                                the same kind, at least */
 #define UCT_VQP_OUTAGE_NEWS 500000000ul /* ns until an outage is reported, at most */
 
-/* The level of a line that says what users should know. A port that fails takes down the
- * paths of many endpoints: one of them is a warning */
-static ucs_log_level_t uct_vqp_warn_level(uint64_t *warned)
+ucs_log_level_t uct_vqp_warn_level(uint64_t *warned)
 {
     uint64_t now = uct_vqp_now();
 

@@ -1,12 +1,19 @@
 /*
  * What happens to paths and connections, for an administrator. The first fault of a link, an
- * outage, a peer that is not accepted, a GID that is gone and lost atomics are warnings, at
- * most one of each kind in 10 s for an interface; the rest is at level diag.
+ * outage, a path with a low share, a peer that is not accepted, a GID that is gone and lost
+ * atomics are warnings, at most one of each kind in a minute for an interface; the rest is at
+ * level diag.
  */
 #ifndef UCT_VQP_PATH_LOG_H
 #define UCT_VQP_PATH_LOG_H
 
 #include "uct/vqp_def.h"
+
+/** The level of a line that says what users should know. A port that fails takes down the
+ *  paths of many endpoints: one of them is a warning.
+ *
+ * @param [in,out] warned  ns: last warning of this kind, 0: none. */
+ucs_log_level_t uct_vqp_warn_level(uint64_t *warned);
 
 /** VQP_EVENT_PATH_STATE: log the change, and set path->fo.logged. The worker's thread. */
 void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path);

@@ -22,16 +22,13 @@
 
 #define UCT_VQP_TELEMETRY_TRIES    64 /* names; files of an earlier process with the
                                          same pid stay */
-#define UCT_VQP_TELEMETRY_LOG_TIME (10ull * 1000 * 1000 * 1000) /* ns between lines of
-                                                                   low paths */
 
 typedef struct uct_vqp_telemetry {
     int                  fd;
     char                 name[PATH_MAX];
     vqp_telemetry_head_t head;
-    size_t               size;      /* bytes of records */
-    char                *records;   /* what the file gets */
-    uint64_t             log_after; /* ns */
+    size_t               size;    /* bytes of records */
+    char                *records; /* what the file gets */
 } uct_vqp_telemetry_t;
 
 static uint64_t uct_vqp_telemetry_time(void)
@@ -227,50 +224,6 @@ void uct_vqp_telemetry_close(uct_vqp_iface_t *iface)
     ucs_free(tele);
 }
 
-/* ---- shares of the paths ---- */
-
-static void uct_vqp_telemetry_log_low(uct_vqp_t *vqp, unsigned index, uint64_t share,
-                                      uint64_t now)
-{
-    uct_vqp_telemetry_t *tele  = vqp->iface->telemetry;
-    vqp_balance_t *balance     = &vqp->balance[index];
-    const uct_vqp_rail_t *rail = &vqp->iface->rails[vqp->paths[index].rail];
-
-    if (!balance->is_low) {
-        balance->logged = 0;
-    } else if (!balance->logged && (now >= tele->log_after)) {
-        balance->logged = 1;
-        tele->log_after = now + UCT_VQP_TELEMETRY_LOG_TIME;
-        ucs_warn("vqp %u to iface 0x%" PRIx64 ": path %u (%s:%u, UDP source port %u) has "
-                 "had less than half of its share for %.0f s: now %.1f MB/s of %.1f MB/s",
-                 vqp->number, vqp->conn.peer_id, index, rail->dev->name, rail->port.num,
-                 vqp_entropy_port(uct_vqp_flow_label(vqp, index)),
-                 (double)(now - balance->low_since) * 1e-9, (double)balance->rate * 1e-6,
-                 (double)share * 1e-6);
-    }
-}
-
-static void uct_vqp_telemetry_look(uct_vqp_t *vqp, uint64_t now)
-{
-    unsigned num = vqp->core.tx.paths.count;
-    uint64_t share;
-    unsigned i;
-
-    if (vqp->balance == NULL) {
-        vqp->balance = ucs_calloc(vqp->core.num_paths, sizeof(*vqp->balance),
-                                  "uct_vqp_balance");
-        if (vqp->balance == NULL) {
-            return; /* rates are 0 in this snapshot */
-        }
-    }
-
-    share = vqp_balance_look(vqp->balance, vqp->paths, num, vqp->balanced, now);
-    vqp->balanced = now;
-    for (i = 0; i < num; ++i) {
-        uct_vqp_telemetry_log_low(vqp, i, share, now);
-    }
-}
-
 /* ---- snapshots ---- */
 
 static void
@@ -321,7 +274,6 @@ uct_vqp_telemetry_conn(uct_vqp_t *vqp, uint64_t now, vqp_telemetry_conn_t *recor
         record->ahead       = vqp->core.rx.window.ahead;
         record->outage_usec = vqp->core.in_outage ?
                                       (now - vqp->core.outage_since) / 1000 : 0;
-        uct_vqp_telemetry_look(vqp, now);
     }
 }
 

@@ -27,7 +27,8 @@ protected:
         uint64_t last = m_now;
 
         m_now += step;
-        return vqp_balance_look(m_balance, m_paths, 4, (step == 0) ? 0 : last, m_now);
+        return vqp_balance_look(m_balance, m_paths, 4, (step == 0) ? 0 : last, m_now,
+                                m_is_full);
     }
 
     /* Seconds with these rates of the paths, in MB/s */
@@ -59,6 +60,7 @@ protected:
     vqp_balance_t m_balance[4] {};
     uint64_t      m_now   = 7 * SECOND;
     uint64_t      m_share = 0;
+    int           m_is_full = 1;
 };
 
 TEST_F(balance, rates_are_bytes_per_second_since_the_last_look) {
@@ -86,8 +88,8 @@ TEST_F(balance, many_bytes_do_not_overflow) {
 }
 
 TEST_F(balance, less_than_half_of_a_share_for_ten_seconds_is_low) {
-    run(10, {120, 120, 120, 40});
-    EXPECT_EQ(list({}), low()); /* since 9 seconds: the first one began it */
+    run(9, {120, 120, 120, 40});
+    EXPECT_EQ(list({}), low());
     run(1, {120, 120, 120, 40});
     EXPECT_EQ(list({3}), low());
     EXPECT_EQ(100 * MB, m_share);
@@ -101,12 +103,38 @@ TEST_F(balance, half_of_a_share_is_enough) {
 TEST_F(balance, one_good_second_begins_the_time_anew) {
     run(9, {120, 120, 120, 40});
     run(1, {100, 100, 100, 100});
-    run(10, {120, 120, 120, 40});
+    run(9, {120, 120, 120, 40});
     EXPECT_EQ(list({}), low());
     run(1, {120, 120, 120, 40});
     EXPECT_EQ(list({3}), low());
     run(1, {100, 100, 100, 100});
     EXPECT_EQ(list({}), low());
+}
+
+TEST_F(balance, a_low_share_counts_only_while_the_paths_are_full) {
+    m_is_full = 0;
+    run(30, {120, 120, 120, 40});
+    EXPECT_EQ(list({}), low());
+    m_is_full = 1;
+    run(9, {120, 120, 120, 40});
+    m_is_full = 0; /* what was counted stays */
+    run(5, {120, 120, 120, 40});
+    EXPECT_EQ(list({}), low());
+    m_is_full = 1;
+    run(1, {120, 120, 120, 40});
+    EXPECT_EQ(list({3}), low());
+}
+
+TEST_F(balance, a_long_time_between_two_looks_counts_as_two_seconds) {
+    run(5, {120, 120, 120, 40});
+    for (auto &path : m_paths) {
+        path.stats.bytes += (&path == &m_paths[3]) ? 0 : 1000 * 120 * MB;
+    }
+    look(1000 * SECOND);
+    run(2, {120, 120, 120, 40});
+    EXPECT_EQ(list({}), low());
+    run(1, {120, 120, 120, 40});
+    EXPECT_EQ(list({3}), low());
 }
 
 TEST_F(balance, several_paths_may_be_low) {
@@ -132,7 +160,7 @@ TEST_F(balance, a_path_that_is_down_has_no_share) {
     EXPECT_EQ(list({}), low());
     EXPECT_EQ(100 * MB, m_share);
     m_paths[3].up = 1;
-    run(11, {100, 100, 100, 0}); /* up during ten of them */
+    run(10, {100, 100, 100, 0}); /* up during nine of them */
     EXPECT_EQ(list({}), low());
     run(1, {100, 100, 100, 0});
     EXPECT_EQ(list({3}), low());

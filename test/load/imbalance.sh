@@ -1,6 +1,6 @@
 #!/bin/bash
-# With telemetry, a path over a slow link is a line in the log, and is marked in the
-# file. With equal links there is no line. On the software fabric, in its timed mode.
+# A path over a slow link is a line in the log, and with telemetry is marked in the file.
+# With equal links there is no line. On the software fabric, in its timed mode.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
 no_sanitizer
@@ -10,10 +10,10 @@ fabric=$(cd "$top_srcdir" && pwd)/contrib/fabric-run
 
 cat >"$out/job" <<'END'
 #!/bin/bash
-run=$1 perftest=$2 dir=$3 lib=$4
+run=$1 perftest=$2 dir=$3 lib=$4 telemetry=$5
 . "$lib/port.sh"
 port_take || exit 1
-export UCX_VQP_TELEMETRY=$dir UCX_WARN_UNUSED_ENV_VARS=n UCX_NET_DEVICES=fab0:1
+export UCX_VQP_TELEMETRY=$telemetry UCX_WARN_UNUSED_ENV_VARS=n UCX_NET_DEVICES=fab0:1
 export UCX_VQP_MIN_PATHS=4
 export UCX_VQP_SLOW_PATH=inf # else the path is moved to other flows first
 "$run" "$perftest" -p $port &
@@ -25,22 +25,23 @@ trap 'kill -9 $server $client 2>/dev/null' EXIT
 while [ ! -e "$dir/end" ]; do sleep 0.1; done
 END
 
-# start NAME RATES: of the links of four paths, in MB/s
+# start NAME RATES [TELEMETRY]: RATES of the links of four paths, in Mb/s
 start() {
     mkdir "$out/$1" || exit 99
     "$fabric" --build "$builddir" --timeout 600 --mode timed -o PATH_RATE="$2" -- \
         bash "$out/job" "$builddir/contrib/vqp-run" "$perftest" "$out/$1" \
-        "$top_srcdir/test/lib" \
+        "$top_srcdir/test/lib" "${3:-$out/$1}" \
         >"$out/$1.log" 2>&1 &
 }
 
 # shellcheck disable=SC2317 # a trap calls it
 end() {
-    touch "$out/slow/end" "$out/equal/end"
+    touch "$out/slow/end" "$out/off/end" "$out/equal/end"
     wait
 }
 trap 'end; rm -rf "$out"' EXIT
 start slow 50,50,50,10
+start off 50,50,50,10 off
 start equal 50,50,50,50
 
 # wait_for COMMAND...: the limit ends only what hangs
@@ -65,11 +66,15 @@ is_live() {
     grep -qE ' LIVE +[0-9.]+M ' "$out/stdout"
 }
 
-wait_for grep -q 'less than half of its share' "$out/slow.log"
-line=$(grep -h 'less than half of its share' "$out/slow.log") || fail "no line in the log"
-[ "$(wc -l <<<"$line")" = 1 ] || fail "more than one line"
-path=$(sed -n 's/.* path \([0-3]\) (fab0:1, UDP source port [0-9]*) .*/\1/p' <<<"$line")
-[ -n "$path" ] || fail "the line names no path"
+for name in off slow; do
+    wait_for grep -q 'less than half of its share' "$out/$name.log"
+    line=$(grep -h 'less than half of its share' "$out/$name.log") || fail "no line"
+    [ "$(wc -l <<<"$line")" = 1 ] || fail "more than one line"
+    grep -q ' WARN ' <<<"$line" || fail "it is no warning"
+    path=$(sed -n 's/.* path \([0-3]\) (fab0:1, UDP source port [0-9]*) .*/\1/p' <<<"$line")
+    [ -n "$path" ] || fail "the line names no path"
+done
+! ls "$out"/off/uct_vqp.* 2>/dev/null || fail "telemetry that is off"
 wait_for is_marked
 [ "$(grep -c '!' "$out/stdout")" = 1 ] || fail "not one path is marked"
 grep -qE "^ {13}$path UP .*!" "$out/stdout" || fail "another path is marked than logged"

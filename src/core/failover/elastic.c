@@ -43,9 +43,7 @@ static void vqp_elastic_count(const vqp_t *vqp, uint64_t *in_flight, uint64_t *c
     *confirmed -= *in_flight;
 }
 
-/* Are the paths full? Operations wait for room, or each path has as much in flight as may
- * keep it busy when there are several */
-static int vqp_elastic_is_full(const vqp_t *vqp)
+int vqp_elastic_is_full(const vqp_t *vqp)
 {
     uint64_t busy = vqp_min(vqp->tx.cfg.path_cap / 2, VQP_ELASTIC_BUSY);
     const vqp_path_t *path;

@@ -9,23 +9,24 @@ static uint64_t vqp_balance_rate(uint64_t bytes, uint64_t interval)
                    (bytes / vqp_max(interval / 1000, 1ul)) * 1000000;
 }
 
-static void vqp_balance_judge(vqp_balance_t *balance, uint64_t share, uint64_t now)
+static void vqp_balance_judge(vqp_balance_t *balance, uint64_t share, uint64_t elapsed)
 {
     if ((share < VQP_BALANCE_MIN) || (balance->rate >= share / 2)) {
-        balance->low_since = 0;
-    } else if (balance->low_since == 0) {
-        balance->low_since = now;
+        balance->low = 0;
+    } else {
+        balance->low += elapsed;
     }
 
-    balance->is_low = (balance->low_since != 0) &&
-                      (now - balance->low_since >= VQP_BALANCE_TIME);
+    balance->is_low = balance->low >= VQP_BALANCE_TIME;
 }
 
 uint64_t vqp_balance_look(vqp_balance_t *balance, const vqp_path_t *paths,
-                          unsigned num_paths, uint64_t last, uint64_t now)
+                          unsigned num_paths, uint64_t last, uint64_t now,
+                          int is_full)
 {
-    uint64_t total = 0;
-    unsigned num   = 0;
+    uint64_t elapsed = is_full ? vqp_min(now - last, VQP_BALANCE_STEP) : 0;
+    uint64_t total   = 0;
+    unsigned num     = 0;
     uint64_t share;
     unsigned i;
 
@@ -42,7 +43,8 @@ uint64_t vqp_balance_look(vqp_balance_t *balance, const vqp_path_t *paths,
     share = total / vqp_max(num, 1u);
     for (i = 0; i < num_paths; ++i) {
         vqp_balance_judge(&balance[i],
-                          (paths[i].up && balance[i].was_up) ? share : 0, now);
+                          (paths[i].up && balance[i].was_up) ? share : 0,
+                          elapsed);
         balance[i].was_up = paths[i].up;
     }
 
