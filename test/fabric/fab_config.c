@@ -359,6 +359,12 @@ static int fab_config_check(const fab_config_t *config, char *error,
         return -1;
     }
 
+    if ((config->lag != FAB_LAG_OFF) && (config->links < 2)) {
+        snprintf(error, error_size, FAB_CONFIG_PREFIX "LINKS=%" PRIu64 ": LAG "
+                 "needs two links at least", config->links);
+        return -1;
+    }
+
     switch (config->width) {
     case 1:
     case 2:

@@ -34,7 +34,8 @@ enum fab_profile {
     FAB_PROFILE_IRDMA,
     FAB_PROFILE_BNXT,
     FAB_PROFILE_SMALL,
-    FAB_PROFILE_EFA
+    FAB_PROFILE_EFA,
+    FAB_PROFILE_MLX5_LAG
 };
 
 enum fab_purge {
@@ -84,6 +85,18 @@ enum fab_retry7 {
     FAB_RETRY7_ENDLESS
 };
 
+/* How the queue pairs of a bonded device get their ports */
+enum fab_lag {
+    FAB_LAG_OFF,
+    FAB_LAG_HASH,
+    FAB_LAG_AFFINITY
+};
+
+enum fab_lag_reset {
+    FAB_LAG_RESET_NO,
+    FAB_LAG_RESET_RTS
+};
+
 enum fab_violations_level {
     FAB_VIOLATIONS_OFF,
     FAB_VIOLATIONS_WARN,
@@ -114,7 +127,7 @@ struct fab_config_list {
  * between, each a number or a range LOW-HIGH.
  */
 #define FAB_CONFIG_TABLE(STR, SET, NUM, LST) \
-    SET(profile, PROFILE, "connectx|rxe|irdma|bnxt|small|efa", 0, \
+    SET(profile, PROFILE, "connectx|rxe|irdma|bnxt|small|efa|mlx5-lag", 0, \
         "whose limits and habits are the defaults of the options below; " \
         "small has low limits of every kind, efa no RC queue pairs") \
     STR(world, WORLD, "", \
@@ -145,6 +158,12 @@ struct fab_config_list {
         "timed: links between a device and the others. A queue pair takes one " \
         "by a hash of its flow label, and all on a link share its rate: that " \
         "of PATH_RATE, which goes by link then (0: each has a way of its own)") \
+    SET(lag, LAG, "off|hash|affinity", 0, \
+        "each device is an mlx5 device with bonded ports, and LINKS is the number " \
+        "of these. A queue pair takes one by the hash; or in turn, by the queue " \
+        "pairs of its context, and the hash has no effect. mlx5dv has the calls") \
+    SET(lag_reset, LAG_RESET, "no|rts", 0, \
+        "with LAG=affinity: whether a queue pair gets another port in RTS") \
     LST(port_mbps, PORT_RATE, COUNT, UINT32_MAX, "0", \
         "timed: Mb/s that the queue pairs of a port share, by port, through " \
         "all devices (0: its speed x width)") \

@@ -28,6 +28,8 @@ struct fab_ctx {
     uint32_t             dev;
     uint32_t             proc;
     fab_off_t            next; /* of the device: fab_dev.ctxs */
+    uint32_t             lag_turn; /* queue pairs that got a member port (fab_lag.h) */
+    uint32_t             pad;
     uint32_t             head; /* ever raised */
     uint32_t             tail; /* ever fetched */
     struct fab_wake      wake; /* async_fd: readable while events wait */

@@ -1,6 +1,7 @@
 /*
  * Execution of a WR as requester: faults, ports, the outcome, tries again, and
- * times. May call libc, fab_respond, fab_ud, fab_qp, the engine and the hooks.
+ * times. May call libc, fab_respond, fab_ud, fab_qp, fab_path, the engine and the
+ * hooks.
  */
 #include "fab_exec.h"
 
@@ -10,6 +11,7 @@
 #include "fab_ctx.h"
 #include "fab_engine.h"
 #include "fab_fault.h"
+#include "fab_path.h"
 #include "fab_ud.h"
 
 /* Which errors the responder finds, so that its QP ends too */
@@ -139,6 +141,7 @@ static int fab_exec_fault(struct fab_qp *qp, const struct ibv_send_wr *wr,
         .dev    = qp->dev,
         .qpn    = qp->qpn,
         .path   = (qp->type == IBV_QPT_RC) ? qp->path : UINT32_MAX,
+        .link   = (fab_path_wire(qp) != NULL) ? qp->link : UINT32_MAX,
         .op     = wr->opcode,
         .length = length
     };

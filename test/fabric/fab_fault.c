@@ -243,6 +243,7 @@ static uint32_t fault_amount(const fab_fault_rule_t *rule)
 static bool fault_darkens(const fab_fault_rule_t *rule, const fab_fault_send_t *send)
 {
     return fault_path_matches(rule, send->path) && fault_is_dark(rule) &&
+           ((rule->link == FAB_SCRIPT_ANY) || (rule->link == send->link)) &&
            ((rule->amount == 0) ||
             ((send->path != UINT32_MAX) && (send->length > rule->amount)));
 }

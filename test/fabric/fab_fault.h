@@ -7,7 +7,8 @@
  * rule is a kind and then KEY=VALUE pairs, with blanks between them.
  *
  *   call         a call of a verb fails
- *                verb=NAME    without "ibv_", one of FAB_CALLS; any if left out
+ *                verb=NAME    without "ibv_" or "mlx5dv_", one of FAB_CALLS; any
+ *                             if left out
  *                errno=E      a name or a number; ENOMEM if left out
  *   resolve      the address of a peer does not resolve: ibv_create_ah fails, and
  *                ibv_modify_qp to RTR, of the device dev=, or any. Ethernet only
@@ -42,6 +43,7 @@
  *   dark         sends get no answer at=TIME, for=TIME, as for lose; for ever if
  *                for= is left out. path=N or path=N/M as for rate: the sends of
  *                these RC QPs only; without path= and qpn= also datagrams
+ *                link=N       those that take this one of LINKS, of each device
  *                over=N       RC sends of more than N bytes only, as on a link
  *                             whose MTU is too small
  *   rnr          a send that consumes a receive finds none, this time
@@ -145,7 +147,10 @@
     _X(POST_SEND, post_send) \
     _X(POST_RECV, post_recv) \
     _X(CREATE_AH, create_ah) \
-    _X(DESTROY_AH, destroy_ah)
+    _X(DESTROY_AH, destroy_ah) \
+    _X(QUERY_QP_LAG_PORT, query_qp_lag_port) \
+    _X(MODIFY_QP_LAG_PORT, modify_qp_lag_port) \
+    _X(MODIFY_QP_UDP_SPORT, modify_qp_udp_sport)
 
 #define FAB_CALL_ENUM(_upper, _lower) FAB_CALL_##_upper,
 enum fab_call {
@@ -173,6 +178,7 @@ typedef struct fab_fault_send {
     uint32_t           dev;    /* index of the device of the QP */
     uint32_t           qpn;
     uint32_t           path;   /* its number; UINT32_MAX: it has none */
+    uint32_t           link;   /* that it takes; UINT32_MAX: none */
     enum ibv_wr_opcode op;
     uint32_t           length; /* bytes */
 } fab_fault_send_t;

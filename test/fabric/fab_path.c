@@ -146,13 +146,17 @@ void fab_path_init(struct fab_qp *qp)
     qp->sq.random  = fab_config.seed ^ ((uint64_t)qp->qpn << 20) ^ qp->dev;
 }
 
-/* Flows without a label differ by their queue pair */
+/* Flows without a label differ by their queue pair. A queue pair of a bonded device may
+ * have a port */
 void fab_path_route(struct fab_qp *qp)
 {
     uint64_t flow = qp->attr.ah_attr.grh.flow_label;
 
     flow = (flow != 0) ? flow : (((uint64_t)qp->qpn << 20) + qp->dev);
-    if (fab_config.links > 0) {
+    flow = (qp->udp_sport != 0) ? (qp->udp_sport + (1ULL << 60)) : flow;
+    if (qp->lag_port != 0) {
+        qp->link = qp->lag_port - 1u;
+    } else if (fab_config.links > 0) {
         qp->link = (uint32_t)(fab_path_random(&flow) % fab_config.links);
     }
 }

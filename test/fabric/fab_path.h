@@ -27,7 +27,8 @@ enum fab_path_field {
  * process. */
 void fab_path_init(struct fab_qp *qp);
 
-/** Its address vector is set: with LINKS, find its link. With its locks held. */
+/** Its address vector, its port or its member port is set: with LINKS, find its link. With
+ *  its sq_lock held. */
 void fab_path_route(struct fab_qp *qp);
 
 /** The link of the QP; NULL without LINKS. */

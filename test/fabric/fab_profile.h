@@ -55,6 +55,9 @@
     \
     _(EFA, MAX_SGE, "2") \
     _(EFA, MAX_INLINE, "32") \
-    _(EFA, ATOMICS, "none")
+    _(EFA, ATOMICS, "none") \
+    \
+    _(MLX5_LAG, LAG, "affinity") \
+    _(MLX5_LAG, LINKS, "2")
 
 #endif

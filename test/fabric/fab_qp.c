@@ -13,6 +13,7 @@
 #include "fab_cq.h"
 #include "fab_engine.h"
 #include "fab_fault.h"
+#include "fab_lag.h"
 #include "fab_late.h"
 #include "fab_violations.h"
 #include "fab_mr.h"
@@ -384,6 +385,7 @@ int fab_qp_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
     if (ret == 0) {
         fab_qp_set_attr(qp, attr, attr_mask);
         __atomic_store_n(&qp->state, (uint8_t)to, __ATOMIC_SEQ_CST);
+        fab_lag_assign(qp, from, to);
         if (to == IBV_QPS_RESET) {
             fab_qp_reset(qp);
         }

@@ -75,6 +75,8 @@ struct fab_qp {
     uint32_t        taken; /* the slot is in use; the device's lock */
     uint32_t        path;  /* number of the path (RC) */
     uint32_t        link;  /* that it takes, with LINKS */
+    uint16_t        udp_sport; /* that was set; 0: that of the flow label */
+    uint8_t         lag_port;  /* its member port (fab_lag.h); 0: none */
     fab_off_t       send_cq;
     fab_off_t       recv_cq;
     fab_off_t       srq;

@@ -256,6 +256,7 @@ static uint32_t script_key_kinds(const char *key)
         {"qpn", K(CHAIN) | K_WR | K_CQE | K(QP) | K(DARK) | K_CHANGE},
         {"port", K(PORT) | K(GIDS) | K_CHANGE},
         {"path", K(QP) | K(DARK) | K_CHANGE},
+        {"link", K(DARK)},
         {"to", K(GIDS) | K_CHANGE},
         {"at", K_TIMED},
         {"for", K(PORT) | K(GIDS) | K(DARK) | K_CHANGE},
@@ -324,6 +325,8 @@ static bool script_set(fab_fault_rule_t *rule, const char *key,
                (strcpy(rule->role, word) != NULL);
     } else if (!strcmp(key, "path")) {
         return script_path(word, rule);
+    } else if (!strcmp(key, "link")) {
+        return script_number32(word, &rule->link);
     } else if (!strcmp(key, "to")) {
         return (rule->kind == FAB_FAULT_DELAY) ?
                        script_time(word, &rule->value) :
@@ -357,6 +360,7 @@ static void script_defaults(fab_fault_rule_t *rule, fab_fault_kind_t kind)
     rule->qpn    = FAB_SCRIPT_ANY;
     rule->port   = fab_fault_is_change(kind) ? 0 : 1;
     rule->path   = FAB_SCRIPT_ANY;
+    rule->link   = FAB_SCRIPT_ANY;
     rule->proc   = FAB_SCRIPT_ANY;
     rule->value  = FAB_SCRIPT_NEVER;
     rule->verb   = FAB_SCRIPT_ANY;

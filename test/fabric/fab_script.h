@@ -52,6 +52,7 @@ typedef struct fab_fault_rule {
     uint32_t           qpn;
     uint32_t           port;
     uint32_t           path, modulo;
+    uint32_t           link;
     uint32_t           proc;       /* index in the world */
     char               role[FAB_SCRIPT_ROLE]; /* empty: any */
     uint32_t           verb;       /* enum fab_call */

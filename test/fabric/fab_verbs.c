@@ -28,7 +28,9 @@ int fab_verbs_enter(enum fab_call call)
         errno = err;
     }
 
-    fab_verbose(2, "ibv_%s%s", fab_verbs_names[call],
+    fab_verbose(2, "%s_%s%s",
+                (call < FAB_CALL_QUERY_QP_LAG_PORT) ? "ibv" : "mlx5dv",
+                fab_verbs_names[call],
                 (err != 0) ? " fails" : "");
     return err;
 }

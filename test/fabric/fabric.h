@@ -76,7 +76,7 @@ typedef struct vqp_fabric {
     unsigned (*stalled)(void);
 
     /**
-     * Calls of a verb, by its name without "ibv_", or of all if NULL, since
+     * Calls of a verb, by its name without "ibv_" or "mlx5dv_", or of all if NULL, since
      * faults(); those that a fault failed are counted too.
      */
     uint64_t (*calls)(const char *verb);

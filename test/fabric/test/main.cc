@@ -40,6 +40,13 @@ static const std::vector<layout> &layouts()
         {"garbage_", {"RQ_PSN=garbage"}},
         {"discarded_", {"RQ_PSN=discarded"}},
         {"messages_", {"RQ_PSN=messages"}},
+        {"lag_affinity", {"PROFILE=mlx5-lag", "MODE=timed", "CLOCK=virtual",
+                          "DELAY=1us", "JITTER=0", "PATH_RATE=1000"}},
+        {"lag_hash", {"PROFILE=mlx5-lag", "LAG=hash", "MODE=timed",
+                      "CLOCK=virtual"}},
+        {"lag_reset", {"PROFILE=mlx5-lag", "LAG_RESET=rts"}},
+        {"lag_four", {"PROFILE=mlx5-lag", "LINKS=4", "MODE=timed",
+                      "CLOCK=virtual"}},
         {"ib_", {"LINK=infiniband"}},
         {"arm_", {"ARM=event"}},
     };
