@@ -7,6 +7,8 @@
  * VQP_IB_HAVE_SPEED_EX
  *     Speeds above NDR do not fit the 8-bit active_speed; newer versions have
  *     a second field, which is 0 when the kernel did not fill it.
+ *
+ * rdma-core may have been built without the provider of mlx5, and its header.
  */
 #ifndef VQP_IB_COMPAT_H
 #define VQP_IB_COMPAT_H
@@ -14,6 +16,15 @@
 #include <infiniband/verbs.h>
 
 #include <errno.h>
+
+#ifdef __has_include
+#if __has_include(<infiniband/mlx5dv.h>)
+#include <infiniband/mlx5dv.h>
+#define VQP_IB_HAVE_MLX5DV
+#endif
+#endif
+
+struct mlx5dv_context;
 
 /** Code of the port's speed per lane, a single bit */
 static inline unsigned
@@ -44,6 +55,24 @@ vqp_ib_compat_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
     errno = EOPNOTSUPP;
     return NULL;
 #endif
+}
+
+/** Member ports that an mlx5 device can bond, by mlx5dv_query_device(); 0: not known */
+static inline unsigned
+vqp_ib_compat_mlx5_ports(int (*query)(struct ibv_context*, struct mlx5dv_context*),
+                         struct ibv_context *context)
+{
+#ifdef VQP_IB_HAVE_MLX5DV
+    struct mlx5dv_context attr = {.comp_mask = MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS};
+
+    if ((query(context, &attr) == 0) &&
+        (attr.comp_mask & MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS)) {
+        return attr.num_lag_ports;
+    }
+#endif
+    (void)query;
+    (void)context;
+    return 0;
 }
 
 #endif

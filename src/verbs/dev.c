@@ -280,6 +280,7 @@ vqp_status_t vqp_ib_dev_open(vqp_ib_dev_t *dev, const char *name)
     }
 
     vqp_ib_dev_locate(dev);
+    vqp_ib_mlx5_open(&dev->mlx5, dev->ctx);
     vqp_ib_debug("%s: opened, %u ports, GUID %016llx, NUMA node %d", dev->name,
                  dev->num_ports, (unsigned long long)dev->node_guid,
                  dev->numa_node);
@@ -294,6 +295,7 @@ void vqp_ib_dev_close(vqp_ib_dev_t *dev)
 {
     int ret;
 
+    vqp_ib_mlx5_close(&dev->mlx5);
     ret = ibv_dealloc_pd(dev->pd);
     if (ret != 0) {
         vqp_ib_warn("%s: ibv_dealloc_pd() failed: %s", dev->name,

@@ -6,6 +6,7 @@
 #define VQP_IB_DEV_H
 
 #include "verbs/log.h"
+#include "verbs/mlx5.h"
 
 #include <infiniband/verbs.h>
 
@@ -62,6 +63,7 @@ typedef struct vqp_ib_dev {
     double             pci_bw;          /* bytes/s of its PCIe link;
                                            0: unknown */
     vqp_ib_caps_t      caps;
+    vqp_ib_mlx5_t      mlx5;            /* calls for bonded ports, see lag.h */
 } vqp_ib_dev_t;
 
 typedef struct vqp_ib_dev_list {
