@@ -61,6 +61,19 @@ for links in 1 4; do
         -- 'elastic_flow.*'
 done
 
+# Bonded ports: which of them a path has, and what two of them carry
+lag=(--devices 2 --profile mlx5-lag --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0
+     -o PATH_RATE=8000 -o PORT_RATE=1000000)
+uct "bonded ports, in turn" "${lag[@]}" -- 'lag_affinity.*'
+uct "bonded ports, another one in RTS" "${lag[@]}" -o LAG_RESET=rts -- \
+    'lag_affinity.pa*:lag_affinity.two_paths*'
+uct "bonded ports, by the hash" "${lag[@]}" -o LAG=hash -- 'lag_hash.*'
+for ports in 2 4; do
+    gtest "fabric: test_verbs, $ports bonded ports" on_fabric gcc --violations fail \
+        --profile mlx5-lag -o LINKS=$ports -- "$CHECK_DIR/gcc/test_verbs" \
+        --gtest_filter='lag.*:mlx5.*'
+done
+
 # Paths that fall silent, with that clock. Timers of sleepers go by the machine's
 uct "silent paths" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \
     '*silence_test.*-*a_side_that_sleeps*'

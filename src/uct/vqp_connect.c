@@ -1,6 +1,7 @@
 /* Connecting a vqp's queue pairs to those of a peer; see vqp.h. */
 #include "uct/vqp.h"
 #include "uct/vqp_gid.h"
+#include "uct/vqp_lag.h"
 #include "uct/vqp_qps.h"
 
 #include "core/conn/entropy.h"
@@ -192,7 +193,11 @@ vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
         return status;
     }
 
-    return vqp_ib_qp_to_rts(&ib->rc, &conn);
+    status = vqp_ib_qp_to_rts(&ib->rc, &conn);
+    if (status == VQP_OK) {
+        uct_vqp_lag_pin(vqp, index);
+    }
+    return status;
 }
 
 /* Spray is for one rail: an acknowledgement of one device does not order its data

@@ -58,6 +58,9 @@ typedef struct uct_vqp_rail {
                                       atomic */
     uint8_t          is_gid_gone;  /* the table had no such GID at the last look... */
     uint8_t          gid_level;    /* ...and this was logged at this level */
+    uint8_t          lag_mode;     /* vqp_ib_lag_mode_t of its device */
+    uint8_t          lag_ports;    /* member ports that paths are assigned to; 0: none is */
+    uint8_t          lag_failed;   /* and this has failed: it was logged */
     uint8_t          is_active;    /* its port, at... */
     uint64_t         checked;      /* ...this time, in ns; 0: not known */
     unsigned         polled_cqs;   /* of its pool, in uct_vqp_iface_t::cqs */

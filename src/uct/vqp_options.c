@@ -17,6 +17,13 @@ static const char *uct_vqp_comp_order_names[] = {"any", "post", NULL};
 
 static const char *uct_vqp_am_order_names[] = {"fence", "all", NULL};
 
+static const char *uct_vqp_lag_names[] = {
+    [UCT_VQP_LAG_AUTO]     = "auto",
+    [UCT_VQP_LAG_HASH]     = "hash",
+    [UCT_VQP_LAG_AFFINITY] = "affinity",
+    [UCT_VQP_LAG_LAST]     = NULL
+};
+
 static const char *uct_vqp_mtu_names[] = {
     [0] = "default", [IBV_MTU_256] = "256",   [IBV_MTU_512] = "512",
     [IBV_MTU_1024] = "1024", [IBV_MTU_2048] = "2048", [IBV_MTU_4096] = "4096",
@@ -202,6 +209,16 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "          by commas; repeated if there are more paths. Label N below 16384\n"
      "          gives UDP source port 49152 + N.",
      UCT_VQP_OPTION(path_entropy), UCS_CONFIG_TYPE_STRING_ARRAY},
+
+    {"LAG", "auto",
+     "Which member port of a bonded mlx5 device a path sends from. Has no effect on\n"
+     "other devices.\n"
+     " - auto     : affinity if the device assigns each queue pair to a member port,\n"
+     "              whatever its flow label is; else hash.\n"
+     " - hash     : what the device chooses: by the hash of the flow, if its bond is in\n"
+     "              that mode; else by turns over all queue pairs of the process.\n"
+     " - affinity : the paths of an endpoint are assigned to the member ports in turn.",
+     UCT_VQP_OPTION(lag), UCS_CONFIG_TYPE_ENUM(uct_vqp_lag_names)},
 
     {"PKEY", "auto",
      "Partition key to use, in hexadecimal (0x8001), its membership bit ignored.\n"

@@ -38,6 +38,7 @@ typedef struct uct_vqp_iface_config {
     unsigned long            sl;           /* likewise */
     unsigned                 hop_limit;
     ucs_config_names_array_t path_entropy;
+    int                      lag;          /* UCT_VQP_LAG_* */
     unsigned long            pkey;         /* or UCS_HEXUNITS_AUTO */
     int                      path_mtu;
     double                   timeout;
@@ -60,6 +61,14 @@ typedef struct uct_vqp_iface_config {
 extern ucs_config_field_t uct_vqp_iface_config_table[];
 
 #define UCT_VQP_AUTO UINT64_MAX
+
+/** UCX_VQP_LAG */
+enum {
+    UCT_VQP_LAG_AUTO,
+    UCT_VQP_LAG_HASH,
+    UCT_VQP_LAG_AFFINITY,
+    UCT_VQP_LAG_LAST
+};
 
 /** Values that follow from the configuration, checked and rounded. */
 typedef struct uct_vqp_settings {
@@ -88,6 +97,7 @@ typedef struct uct_vqp_settings {
     uint8_t  sched;        /* vqp_sched_t */
     uint8_t  comp_post;
     uint8_t  order_all;
+    uint8_t  lag;          /* UCT_VQP_LAG_* */
     uint8_t  trace;
     uint8_t  failover;
     uint8_t  exact;        /* failover as far as nothing is executed twice */

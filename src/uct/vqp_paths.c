@@ -210,6 +210,9 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
 
     switch (event) {
     case VQP_EVENT_PATH_STATE:
+        if (path->fo.logged == VQP_PATH_UP) { /* it worked: its own member port is next */
+            vqp->ib_paths[path->index].lag_tries = 0;
+        }
         uct_vqp_log_path(vqp, path);
         uct_vqp_log_outage(vqp);
         break;

@@ -148,6 +148,7 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
         ib->rc.qp  = NULL;
         ib->rc.qpn = 0; /* another one may get the number */
         ib->qp     = NULL;
+        memset(&ib->lag, 0, sizeof(ib->lag));
         uct_vqp_new_tag(vqp, index);
     }
 }

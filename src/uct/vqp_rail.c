@@ -1,6 +1,8 @@
 /* A rail: one port of a device, and what its queue pairs can do. */
 #include "uct/vqp_iface.h"
 
+#include "uct/vqp_lag.h"
+
 #include "core/failover/failover.h"
 #include "verbs/probe.h"
 
@@ -97,10 +99,11 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
     return uct_vqp_status(vqp_ib_cq_pool_init(&rail->cqs, dev, &cq_params));
 }
 
-/* Find out whether the device counts what it executes: it writes to itself */
-static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail)
+/* How a port reaches itself */
+static void uct_vqp_rail_own_conn(const uct_vqp_iface_t *iface,
+                                  const uct_vqp_rail_t *rail, vqp_ib_qp_conn_t *conn)
 {
-    vqp_ib_qp_conn_t conn = {
+    *conn = (vqp_ib_qp_conn_t){
         .av = {
             .dlid       = rail->port.lid,
             .port       = rail->port.num,
@@ -120,9 +123,15 @@ static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail)
         .max_dest_rd_atomic = 1
     };
 
-    memcpy(conn.av.dgid, rail->gid.raw, sizeof(conn.av.dgid));
+    memcpy(conn->av.dgid, rail->gid.raw, sizeof(conn->av.dgid));
+}
+
+/* Find out whether the device counts what it executes: it writes to itself */
+static void uct_vqp_probe_source(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
+                                 const vqp_ib_qp_conn_t *conn)
+{
     rail->source = (uint8_t)vqp_ib_probe_source(rail->dev, rail->pkey_index,
-                                                &conn, rail->port.max_msg);
+                                                conn, rail->port.max_msg);
     if (rail->source == VQP_SOURCE_IMM) {
         ucs_diag("%s does not count what it executes: after a failure of a path %s",
                  rail->dev->name, iface->set.exact ?
@@ -174,6 +183,7 @@ uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
         .max_inline   = inline_min,
         .max_send_sge = ucs_min(config->tx_min_sge, rail->dev->caps.max_sge)
     };
+    vqp_ib_qp_conn_t conn;
     vqp_status_t status;
     vqp_ib_qp_t qp;
 
@@ -188,9 +198,11 @@ uct_vqp_probe_qp(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                                 ucs_min(qp.granted.max_send_sge,
                                         params.max_send_sge) - 1);
     vqp_ib_qp_destroy(&qp);
+    uct_vqp_rail_own_conn(iface, rail, &conn);
     if (iface->set.failover) {
-        uct_vqp_probe_source(iface, rail);
+        uct_vqp_probe_source(iface, rail, &conn);
     }
+    uct_vqp_lag_init(iface, rail, &conn);
     return UCS_OK;
 }
 

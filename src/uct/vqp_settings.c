@@ -394,6 +394,7 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
     set->notify          = (uint8_t)config->notify;
     set->comp_post       = (uint8_t)config->comp_order;
     set->order_all       = (uint8_t)config->am_order;
+    set->lag             = (uint8_t)config->lag;
     set->trace           = (uint8_t)config->trace;
     set->timeout         = uct_vqp_timeout_code(config->timeout);
     set->rnr_timer       = uct_vqp_rnr_code(config->rnr_timeout);

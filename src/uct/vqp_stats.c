@@ -30,6 +30,9 @@ void uct_vqp_stats_vfs_add(uct_vqp_t *vqp)
                                 "path/%u/" #_name, i);
         VQP_PATH_COUNTERS(UCT_VQP_VFS_PATH_COUNTER)
 #undef UCT_VQP_VFS_PATH_COUNTER
+        ucs_vfs_obj_add_ro_file(vqp, ucs_vfs_show_primitive,
+                                &vqp->ib_paths[i].lag.configured, UCS_VFS_TYPE_U8,
+                                "path/%u/lag_port", i);
     }
 }
 
@@ -111,6 +114,9 @@ void uct_vqp_stats_collect(uct_vqp_t *vqp)
     ucs_string_buffer_appendf(&iface->vqp_stats, ",\"paths\":[");
     for (i = 0; i < vqp->core.num_paths; ++i) {
         uct_vqp_stats_print_path(&iface->vqp_stats, i, &vqp->paths[i].stats);
+        ucs_string_buffer_rtrim(&iface->vqp_stats, "},");
+        ucs_string_buffer_appendf(&iface->vqp_stats, ",\"lag_port\":%u},",
+                                  vqp->ib_paths[i].lag.configured);
     }
     ucs_string_buffer_rtrim(&iface->vqp_stats, ",");
     ucs_string_buffer_appendf(&iface->vqp_stats, "]},");
@@ -122,9 +128,13 @@ static void uct_vqp_stats_print_rails(ucs_string_buffer_t *strb,
     unsigned i;
 
     for (i = 0; i < iface->num_rails; ++i) {
-        ucs_string_buffer_appendf(strb, "{\"port\":\"%s:%u\",\"source\":\"%s\"},",
+        ucs_string_buffer_appendf(strb, "{\"port\":\"%s:%u\",\"source\":\"%s\","
+                                  "\"lag\":\"%s\",\"lag_ports\":%u},",
                                   iface->rails[i].dev->name, iface->rails[i].port.num,
-                                  uct_vqp_rail_source(iface, i));
+                                  uct_vqp_rail_source(iface, i),
+                                  vqp_ib_lag_mode_name((vqp_ib_lag_mode_t)
+                                                       iface->rails[i].lag_mode),
+                                  iface->rails[i].lag_ports);
     }
     ucs_string_buffer_rtrim(strb, ",");
 }

@@ -247,6 +247,7 @@ uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *rec
                       vqp_path_state_name(path->fo.state));
     record->flow_label      = uct_vqp_flow_label(vqp, index);
     record->source_port     = vqp_entropy_port((uint32_t)record->flow_label);
+    record->lag_port        = vqp->ib_paths[index].lag.configured;
     record->peer_qpn        = path->fo.peer_qpn;
     record->in_flight       = vqp_path_outstanding(path);
     record->in_flight_bytes = path->bytes;

@@ -7,6 +7,7 @@
 
 #include "core/data/frag.h"
 #include "verbs/cq.h"
+#include "verbs/lag.h"
 #include "verbs/qp.h"
 #include "verbs/wrid.h"
 
@@ -20,6 +21,8 @@ typedef struct vqp_ib_path {
     uint8_t        has_cq;   /* entries of that completion queue are reserved */
     uint8_t        chain;    /* while a batch is posted: 1 + index of the last WR */
     uint32_t       rq_psn;   /* first one of the peer */
+    vqp_ib_lag_port_t lag;   /* member port that it is assigned to, if any */
+    uint8_t        lag_tries; /* times that it was assigned to one since it was up */
     vqp_ib_qp_t    rc;
 } vqp_ib_path_t;
 

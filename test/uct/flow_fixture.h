@@ -21,25 +21,31 @@ protected:
 
     void SetUp() override
     {
-        const char *links = getenv("VQP_FABRIC_LINKS");
+        char links[32] = "0";
 
         failover_fixture::SetUp();
-        if (!IsSkipped() && ((links == NULL) || (atoi(links) < (int)min_links))) {
+        if (IsSkipped()) {
+            return;
+        }
+        (void)vqp_fabric()->option("LINKS", links, sizeof(links));
+        if (atoi(links) < (int)min_links) {
             GTEST_SKIP() << "needs links of the fabric";
         }
     }
 
     /* Links of the sender's paths, some more than once */
-    std::multiset<unsigned> links()
+    std::multiset<unsigned> links() { return links(*a); }
+
+    static std::multiset<unsigned> links(const node &side)
     {
         uint32_t qpns[max_qps];
-        int count = vqp_fabric()->qps(a->name.c_str(), qpns, max_qps);
+        int count = vqp_fabric()->qps(side.name.c_str(), qpns, max_qps);
         std::multiset<unsigned> all;
 
         for (int i = 0; i < count; ++i) {
             vqp_fabric_path_t path {};
 
-            if (vqp_fabric()->qp_path(a->name.c_str(), qpns[i], &path) == 0) {
+            if (vqp_fabric()->qp_path(side.name.c_str(), qpns[i], &path) == 0) {
                 all.insert(path.link);
             }
         }

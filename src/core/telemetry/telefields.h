@@ -31,6 +31,8 @@
     _num(GAUGE, port, "port of the device") \
     _num(ID, flow_label, "flow label; 0: the device chooses the source port") \
     _num(GAUGE, source_port, "UDP source port that follows from the label, on RoCEv2") \
+    _num(GAUGE, lag_port, "member port of a bonded device that the path is assigned to; " \
+                          "0: none") \
     _num(ID, qpn, "number of the queue pair") \
     _num(ID, peer_qpn, "number of the peer's queue pair") \
     _num(GAUGE, rate, "bytes per second that were posted, since the last snapshot") \
