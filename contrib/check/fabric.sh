@@ -55,6 +55,9 @@ uct "more than 2 GiB" -- large.get_of_3e9_bytes
 # Flows that take links by their labels
 uct "a slow link" --devices 2 --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 \
     -o LINKS=8 -o PATH_RATE=8000 -o PORT_RATE=1000000 -- 'slow_flow.*'
+uct "a slow link, mlx5" --devices 2 --profile mlx5-lag -o LAG=hash --mode timed \
+    -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -o LINKS=8 -o PATH_RATE=8000 \
+    -o PORT_RATE=1000000 -- 'slow_flow.*source_port*'
 for links in 1 4; do
     uct "as many paths as links, $links" --devices 2 --mode timed -o CLOCK=virtual \
         -o DELAY=2us -o JITTER=0 -o LINKS=$links -o PATH_RATE=8000 -o PORT_RATE=1000000 \

@@ -93,6 +93,8 @@
     _(PATH_WAS_ASKED, "the peer has asked for a move before the path was UP here") \
     _(SLOW_ENDS, "a path that was slow is not slow any more") \
     _(SLOW_AGAIN, "a path is slow again soon after it was moved") \
+    _(SLOW_REHASH, "the flow of a slow path is changed while the path is used") \
+    _(SLOW_REHASH_FAILED, "that is not possible: the path is moved") \
     _(SILENCE_RESULT, "a path is not given up for its silence: a result is under way") \
     _(SILENCE_NOP, "a nop brings the CQE that a stalled path lacks") \
     _(SILENCE_WITNESS, "nops on idle paths, since one is stalled") \

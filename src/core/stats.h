@@ -38,6 +38,7 @@
     _(path_drops, "paths that were dropped, since they were not needed") \
     _(silences, "paths that were given up because they were silent") \
     _(moves, "paths that were moved to another flow because they were slow") \
+    _(rehashes, "paths that were slow, and got another UDP source port while they were used") \
     _(false_alarms, "silent paths whose next queue pair worked at once") \
     _(outage_ms, "time without any path that was up, milliseconds") \
     _(replayed, "frags that were sent again on another queue pair") \

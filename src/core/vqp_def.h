@@ -65,7 +65,9 @@ typedef enum {
                                vqp_path_rebuilt(). It has none if the path is off */
     VQP_EVENT_PATH_CONNECT, /* connect it to path->fo.peer_*, post receives; then
                                vqp_path_connected() */
-    VQP_EVENT_PATH_SEND     /* send what vqp_path_message() gives */
+    VQP_EVENT_PATH_SEND,    /* send what vqp_path_message() gives */
+    VQP_EVENT_PATH_REHASH   /* change the UDP source port of its queue pair, which is in
+                               use; then vqp_path_rehashed() */
 } vqp_event_t;
 
 /** How paths are given up and rebuilt; all times in ns. */
@@ -86,6 +88,8 @@ typedef struct vqp_failover_config {
     uint64_t slow_first;  /* between two moves, of one path or of two; that of one path
                              doubles if it is slow again soon */
     uint64_t slow_max;
+    uint8_t  rehash;      /* the owner may be able to change the flow of a queue pair that is
+                             in use: a slow path needs no other one at first */
     uint64_t elastic;     /* for which the rate of all paths is measured, to find out whether
                              one more pays; 0: none is added for that */
 } vqp_failover_config_t;

@@ -7,7 +7,9 @@
 #include "uct/vqp_qps.h"
 #include "uct/vqp_timers.h"
 
+#include "core/conn/entropy.h"
 #include "core/failover/alive.h"
+#include "core/failover/slow.h"
 #include "verbs/executed.h"
 
 #include <ucs/debug/log.h>
@@ -125,6 +127,27 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
     vqp_path_connected(&vqp->core, path, status);
 }
 
+/* Packets that are under way may be overtaken by later ones: RC sends them again */
+static void uct_vqp_rehash_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_ib_path_t *ib    = &vqp->ib_paths[path->index];
+    uct_vqp_rail_t *rail = &vqp->iface->rails[path->rail];
+    vqp_status_t status;
+    uint16_t port;
+
+    ib->rehashed = 1;
+    port         = vqp_entropy_port(uct_vqp_flow_label(vqp, path->index));
+    status       = vqp_ib_lag_set_sport(rail->dev, &ib->rc, port);
+    if (status == VQP_OK) {
+        ucs_diag("vqp %u: path %u (%s:%u, to iface 0x%" PRIx64 ") has UDP source port %u "
+                 "now: it was slow (UCX_VQP_SLOW_PATH)", vqp->number, path->index,
+                 rail->dev->name, rail->port.num, vqp->conn.peer_id, port);
+    } else {
+        ib->rehashed = 0;
+    }
+    vqp_path_rehashed(&vqp->core, path, status);
+}
+
 /* ---- messages ---- */
 
 static void uct_vqp_send_path_messages(uct_vqp_t *vqp, vqp_path_t *path)
@@ -232,6 +255,9 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event)
         break;
     case VQP_EVENT_PATH_CONNECT:
         uct_vqp_reconnect_path(vqp, path);
+        break;
+    case VQP_EVENT_PATH_REHASH:
+        uct_vqp_rehash_path(vqp, path);
         break;
     default:
         uct_vqp_send_path_messages(vqp, path);

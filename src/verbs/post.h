@@ -22,6 +22,7 @@ typedef struct vqp_ib_path {
     uint8_t        chain;    /* while a batch is posted: 1 + index of the last WR */
     uint32_t       rq_psn;   /* first one of the peer */
     vqp_ib_lag_port_t lag;   /* member port that it is assigned to, if any */
+    uint8_t        rehashed; /* it has another UDP source port than at first */
     uint8_t        lag_tries; /* times that it was assigned to one since it was up */
     vqp_ib_qp_t    rc;
 } vqp_ib_path_t;

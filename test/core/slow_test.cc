@@ -7,6 +7,7 @@
 extern "C" {
 #include "core/data/control.h"
 #include "core/failover/silence.h"
+#include "core/failover/slow.h"
 }
 
 namespace {
@@ -106,6 +107,51 @@ protected:
         EXPECT_EQ(0u, m_stats.replayed);
     }
 };
+
+/* ---- another flow without another queue pair ---- */
+
+TEST_F(slow, a_path_gets_another_flow_first_if_its_owner_can) {
+    m_failover.rehash = 1;
+    open(4);
+    EXPECT_EQ(0u, looks_until_asked({401, 100, 100, 100}, SLOW / STEP + 1));
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REHASH));
+    EXPECT_EQ(VQP_PATH_UP, state());
+    vqp_path_rehashed(&m_vqp, &path(0), VQP_OK);
+    EXPECT_EQ(1u, m_stats.rehashes);
+
+    /* it is slow as before: then it is moved, after the time between two moves */
+    EXPECT_EQ(FIRST / STEP, looks_until_asked({401, 100, 100, 100}, 1000));
+    move();
+    EXPECT_EQ(1u, m_stats.moves);
+
+    /* the new queue pair is a new try */
+    EXPECT_EQ(0u, looks_until_asked({401, 100, 100, 100}, FIRST / STEP));
+    EXPECT_EQ(0u, looks_until_asked({401, 100, 100, 100}, FIRST / STEP + 1));
+    EXPECT_TRUE(event(VQP_EVENT_PATH_REHASH));
+}
+
+TEST_F(slow, a_path_whose_flow_can_not_be_changed_is_moved_then_and_later) {
+    m_failover.rehash = 1;
+    open(4);
+    EXPECT_EQ(0u, looks_until_asked({401, 100, 100, 100}, SLOW / STEP + 1));
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REHASH));
+    vqp_path_rehashed(&m_vqp, &path(0), VQP_ERR_UNSUPPORTED);
+    EXPECT_EQ(LEAVING, next_message().flags);
+    EXPECT_EQ(0u, m_stats.rehashes);
+    move();
+    EXPECT_NE(0u, looks_until_asked({100, 401, 100, 100}, 1000, 1));
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REHASH, 1));
+}
+
+TEST_F(slow, the_flow_of_a_path_that_is_not_up_any_more_is_not_changed) {
+    m_failover.rehash = 1;
+    open(4);
+    EXPECT_EQ(0u, looks_until_asked({401, 100, 100, 100}, SLOW / STEP));
+    look({401, 100, 100, 100});
+    hear_down(LEAVING);
+    EXPECT_EQ(VQP_PATH_LEAVE, state());
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REHASH));
+}
 
 /* ---- the rule ---- */
 

@@ -47,6 +47,8 @@ const named_config scenarios[] = {
     {"slow", "deferred,flaps=0,paths=4,failover=1,silence=2000000,slow=1000000,"
              "batches=400,cap=262144",
      "a path that stays slow, whatever flow it is"},
+    {"rehash", "slow,rehash=1",
+     "the same, where the flow of a path can be changed while it is used"},
     {"moves", "paths,kills=0,post_fails=0,moves=40,rma=60,amo=60",
      "paths that work and are moved while much is under way"},
     {"elastic", "paths,kills=2,paths=4,first=1,adds=60,drops=60,rma=60,amo=30,"
@@ -219,6 +221,7 @@ void params::draw_failover(rng random)
     slow     = random.pick<uint64_t>({0, 100 * USEC});
     busy     = random.pick<uint64_t>({0, 0, 20});
     narrows  = 0; /* see world */
+    rehash   = 0; /* see the scenario */
     gone     = random.pick<uint64_t>({0, 10 * SEC});
 }
 

@@ -72,6 +72,7 @@ namespace sim {
     _(outage, "ns without a path until a connection fails") \
     _(silence, "ns that a path may be silent while others are not; 0: for ever") \
     _(slow, "ns that a path may be much slower than others; 0: for ever") \
+    _(rehash, "the flow of a slow path is changed first: 0 no, 1 yes, 2 this fails") \
     _(moves, "times that a path is moved to another flow") \
     _(first, "paths of the handshake, the others are added later; 0: all") \
     _(min_paths, "paths that a side wants at least") \

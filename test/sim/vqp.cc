@@ -205,6 +205,7 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.failover.slow        = owner.w.base.slow;
     cfg.failover.slow_first  = 10 * owner.w.base.slow;
     cfg.failover.slow_max    = 1000 * owner.w.base.slow;
+    cfg.failover.rehash      = owner.w.base.rehash != 0;
     cfg.failover.elastic     = owner.w.base.elastic;
     vqp_connect(&core, &cfg);
     sent->next_fsn = tx.fc.fsn_next;

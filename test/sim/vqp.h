@@ -16,6 +16,7 @@ extern "C" {
 #include "core/conn/conndrive.h"
 #include "core/failover/alive.h"
 #include "core/failover/failover.h"
+#include "core/failover/slow.h"
 #include "core/rings.h"
 #include "core/vqp.h"
 }

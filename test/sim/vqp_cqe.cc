@@ -247,6 +247,7 @@ void vqp::handle_events()
         case VQP_EVENT_PATH_REBUILD:
         case VQP_EVENT_PATH_CONNECT:
         case VQP_EVENT_PATH_SEND:
+        case VQP_EVENT_PATH_REHASH:
             handle_path_event(event);
             break;
         default:

@@ -196,6 +196,10 @@ bool vqp::handle_path_event(vqp_event_t event)
     case VQP_EVENT_PATH_CONNECT:
         reconnect(path);
         break;
+    case VQP_EVENT_PATH_REHASH:
+        vqp_path_rehashed(&core, &path, (owner.w.base.rehash == 1) ? VQP_OK :
+                                                                   VQP_ERR_UNSUPPORTED);
+        break;
     default:
         send_path_messages(path);
         break;

@@ -140,6 +140,7 @@ typedef struct vqp_failover {
     uint8_t        has_progress;/* a completion came between the last two looks */
     uint8_t        no_qp;       /* in DOWN: the last rebuild has failed here */
     uint8_t        mover;       /* vqp_mover_t */
+    uint8_t        rehashed;    /* its flow was changed since it is UP, see slow.h */
     uint8_t        asked;       /* until the path is UP: vqp_path_asked_t */
     uint8_t        unused;      /* this side does not rebuild it: see failover.h */
     uint8_t        added;       /* it was off before it was rebuilt */

@@ -35,6 +35,7 @@ void vqp_path_set_state(vqp_t *vqp, vqp_path_t *path, vqp_path_state_t state)
 {
     path->fo.state = (uint8_t)state;
     path->fo.sent  = 0;
+    path->fo.todo &= (uint8_t)~VQP_PATH_TODO_REHASH;
     vqp_path_post(vqp, path, VQP_PATH_TODO_STATE);
     vqp->tx.slow |= VQP_TX_REPLAY;
     vqp_tx_link_paths(&vqp->tx);
@@ -328,10 +329,11 @@ static void vqp_path_flush(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
 static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
 {
     ++vqp->stats.path_ups;
-    path->fo.mover = VQP_MOVER_NONE;
-    path->fo.slow  = 0;
-    vqp->in_outage = 0;
-    vqp->acked_at  = 0;
+    path->fo.mover    = VQP_MOVER_NONE;
+    path->fo.slow     = 0;
+    path->fo.rehashed = 0;
+    vqp->in_outage    = 0;
+    vqp->acked_at     = 0;
     vqp_alive_init(vqp);
     vqp->silence.due = 0; /* run the timer now: the outage is over */
     vqp_path_set_state(vqp, path, VQP_PATH_UP);
@@ -379,7 +381,7 @@ vqp_event_t vqp_path_next_event(vqp_t *vqp)
     static const vqp_event_t events[] = {
         VQP_EVENT_PATH_STATE,   VQP_EVENT_PATH_QUIESCE, VQP_EVENT_PATH_COUNT,
         VQP_EVENT_PATH_DESTROY, VQP_EVENT_PATH_REBUILD, VQP_EVENT_PATH_CONNECT,
-        VQP_EVENT_PATH_SEND
+        VQP_EVENT_PATH_SEND,    VQP_EVENT_PATH_REHASH
     };
     vqp_path_t *path;
     uint32_t i;

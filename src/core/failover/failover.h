@@ -39,7 +39,8 @@ enum {
     VQP_PATH_TODO_DESTROY = 1 << 3,
     VQP_PATH_TODO_REBUILD = 1 << 4,
     VQP_PATH_TODO_CONNECT = 1 << 5,
-    VQP_PATH_TODO_SEND    = 1 << 6
+    VQP_PATH_TODO_SEND    = 1 << 6,
+    VQP_PATH_TODO_REHASH  = 1 << 7
 };
 
 enum {

@@ -89,7 +89,8 @@ vqp_slow_count(vqp_t *vqp, vqp_path_t *path, uint32_t best, uint64_t now,
     }
 }
 
-/* Request a move. The time until the next one doubles if the path was slow again soon */
+/* Request another flow. The time until the next one doubles if the path was slow again
+ * soon */
 static void vqp_slow_move(vqp_t *vqp, vqp_path_t *path, uint64_t now)
 {
     vqp_failover_t *fo = &path->fo;
@@ -101,7 +102,30 @@ static void vqp_slow_move(vqp_t *vqp, vqp_path_t *path, uint64_t now)
                                 vqp->failover.slow_first;
     fo->slow_next  = now + fo->slow_wait;
     vqp->slow_next = now + vqp->failover.slow_first;
-    vqp_path_request_move(vqp, path);
+    if (vqp->failover.rehash && !fo->rehashed) {
+        fo->rehashed = 1;
+        vqp_path_post(vqp, path, VQP_PATH_TODO_REHASH);
+    } else {
+        vqp_path_request_move(vqp, path);
+    }
+}
+
+void vqp_path_rehashed(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    if (status == VQP_OK) {
+        vqp_cover(SLOW_REHASH);
+        ++vqp->stats.rehashes;
+        fo->slow = 0;
+        return;
+    }
+
+    vqp->failover.rehash = 0;
+    if ((fo->state == VQP_PATH_UP) && (fo->mover == VQP_MOVER_NONE)) {
+        vqp_cover(SLOW_REHASH_FAILED);
+        vqp_path_request_move(vqp, path);
+    }
 }
 
 void vqp_slow_look(vqp_t *vqp, uint64_t now, uint64_t elapsed)
