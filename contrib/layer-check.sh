@@ -4,7 +4,7 @@
 #   folders include only what lies below them
 # - src/verbs names nothing of UCX
 # - versions are tested in the compat headers only
-# - src/tools uses libc and src/core, vqp-probe src/verbs too
+# - src/tools uses libc and src/core, vqp-probe src/verbs too, vqp-accept UCX's public API
 # - each source file is in its directory's sources.am, and in a table of
 #   docs/design.md
 # - no file is longer than 750 lines, no line longer than 100 columns
@@ -61,6 +61,9 @@ rule "src/tools includes more than libc and src/core" \
            src/tools/vqp_top.c src/tools/tele*.[ch])"
 rule "vqp-probe includes UCX or the module" \
     "$(grep -nE '^ *# *include *("(uct|preload)/|<uc[stp]/)' src/tools/vqp_probe.c /dev/null)"
+rule "vqp-accept includes more of UCX than its public API, or the module" \
+    "$(grep -nE '^ *# *include *("(uct|verbs|preload)/|<(uc[sp]|infiniband|rdma)/|<uct/[^a]|<uct/api/v)' \
+           src/tools/accept*.[ch] src/tools/vqp_accept.c)"
 rule "a version of UCX is tested outside src/uct/compat.h" \
     "$(grep -nE '\<UCT_(API|VERSION|VQP_UCX_SINCE)\>' $all |
        grep -v '^src/uct/compat\.h:')"

@@ -6,6 +6,7 @@
 #include "verbs/dev.h"
 #include "verbs/mr.h"
 #include "verbs/pinned.h"
+#include "verbs/port.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -96,6 +97,20 @@ static void probe_problem(const char *remedy)
     printf("problem: %s%s%s\n", probe_reason, (*remedy != '\0') ? ": " : "", remedy);
 }
 
+static void probe_queues(const vqp_ib_dev_t *dev)
+{
+    vqp_ib_port_t port;
+    uint8_t i;
+
+    printf("queues    %s: at most %u queue pairs of all processes: an interface takes "
+           "one, a path of a peer one\n", dev->name, dev->caps.max_qp);
+    for (i = 1; i <= dev->num_ports; ++i) {
+        if ((vqp_ib_port_query(dev, i, &port) == VQP_OK) && port.active) {
+            printf("mtu       %s:%u: %u bytes in a packet\n", dev->name, i, port.mtu);
+        }
+    }
+}
+
 /* @return how many devices vqp could use */
 static unsigned probe_devices(void)
 {
@@ -114,6 +129,7 @@ static unsigned probe_devices(void)
             continue;
         }
 
+        probe_queues(&dev);
         if (probe_register(&dev)) {
             printf("pinning   %s: tried, %u KiB of an interface and %u KiB of a "
                    "peer\n", dev.name, PROBE_KIB(VQP_IB_PINNED_IFACE),

@@ -96,6 +96,20 @@ for name in CONTROL PROBES CONTROL_DRIVER CONN QP_DRIVER CQ_DRIVER; do
         fail "docs/memory.md has no $name of '$text' bytes"
 done
 
+# without a device --accept stops behind --check, and two nodes are not supported
+SYSFS_PATH=$out/none "$run" --accept >"$out/stdout" 2>"$out/stderr" &&
+    fail "--accept: usable without a device"
+grep -q '^problem: there is no RDMA device .*driver' "$out/stdout" ||
+    fail "--accept does not say that there is no device"
+tail -n 1 "$out/stdout" | grep -q '^verdict: not usable' ||
+    fail "the last line of --accept is no verdict"
+for arguments in --seconds '--seconds x' '--seconds 1 node1' node1; do
+    # shellcheck disable=SC2086 # several arguments
+    "$run" --accept $arguments >"$out/stdout" 2>"$out/stderr"
+    [ $? = 2 ] || fail "--accept $arguments has another status than 2"
+done
+grep -q 'takes no HOST' "$out/stderr" || fail "--accept HOST: no reason"
+
 "$run" >/dev/null 2>&1
 [ $? = 2 ] || fail "usage error has another status than 2"
 exit 0

@@ -1,0 +1,115 @@
+/* The telemetry file of a side, see accept_tele.h. */
+#include "tools/accept_tele.h"
+
+#include "tools/teleset.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TELE_PERIOD 0.1 /* seconds between two looks */
+
+static uint64_t tele_conn(const vqp_telemetry_t *tele, const char *name)
+{
+    vqp_telemetry_field_t field;
+
+    return vqp_telemetry_find(tele, VQP_TELEMETRY_CONN, name, &field) ?
+                   vqp_telemetry_number(&field,
+                                        vqp_telemetry_record(tele, VQP_TELEMETRY_CONN, 0,
+                                                             0)) : 0;
+}
+
+static void tele_text(const vqp_telemetry_t *tele, vqp_telemetry_level_t level,
+                      unsigned path, const char *name, char *text, size_t size)
+{
+    vqp_telemetry_field_t field;
+
+    text[0] = '\0';
+    if (vqp_telemetry_find(tele, level, name, &field)) {
+        vqp_telemetry_text(&field, vqp_telemetry_record(tele, level, 0, path), text, size);
+    }
+}
+
+static void tele_fill(const vqp_telemetry_t *from, accept_tele_t *to)
+{
+    char state[20];
+    unsigned i;
+
+    to->max_paths = from->head.num_paths;
+    to->downs     = tele_conn(from, "path_downs");
+    to->ups       = tele_conn(from, "path_ups");
+    to->replayed  = tele_conn(from, "replayed");
+    tele_text(from, VQP_TELEMETRY_PATH, 0, "source", to->source, sizeof(to->source));
+    for (i = 0; i < from->head.num_paths; ++i) {
+        tele_text(from, VQP_TELEMETRY_PATH, i, "state", state, sizeof(state));
+        to->num_paths += (strcmp(state, "UNUSED") != 0);
+        to->num_up    += (strcmp(state, "UP") == 0);
+    }
+}
+
+int accept_tele_read(const accept_side_t *side, accept_tele_t *tele)
+{
+    teleset_t set = {.files = NULL};
+    int is_live   = 0;
+    char state[20];
+
+    memset(tele, 0, sizeof(*tele));
+    (void)teleset_add_dir(&set, side->dir);
+    if ((set.num > 0) && (set.files[0].tele.head.num_conns > 0)) {
+        tele_text(&set.files[0].tele, VQP_TELEMETRY_CONN, 0, "state", state, sizeof(state));
+        is_live = (strcmp(state, "LIVE") == 0);
+        tele_fill(&set.files[0].tele, tele);
+    }
+
+    teleset_clear(&set);
+    return is_live;
+}
+
+int accept_tele_wait(accept_pair_t *pair, accept_tele_t *tele)
+{
+    double end  = accept_now() + ACCEPT_LIMIT;
+    double next = 0;
+
+    while (accept_progress(pair, end)) {
+        if (accept_now() < next) {
+            continue;
+        }
+        if (accept_tele_read(&pair->side[0], &tele[0]) &&
+            accept_tele_read(&pair->side[1], &tele[1])) {
+            return 1;
+        }
+        next = accept_now() + TELE_PERIOD;
+    }
+
+    return 0;
+}
+
+int accept_tele_dir_create(char *dir, size_t size)
+{
+    static const char *const places[] = {"/dev/shm", "/tmp"};
+    unsigned i;
+
+    for (i = 0; i < 2; ++i) {
+        snprintf(dir, size, "%s/vqp-accept.XXXXXX", places[i]);
+        if (mkdtemp(dir) != NULL) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+static int tele_remove(const char *name, const struct stat *info, int type,
+                       struct FTW *ftw)
+{
+    (void)info;
+    (void)type;
+    (void)ftw;
+    return remove(name);
+}
+
+void accept_tele_dir_remove(const char *dir)
+{
+    (void)nftw(dir, tele_remove, 8, FTW_DEPTH | FTW_PHYS);
+}

@@ -1,0 +1,30 @@
+/* What the telemetry file of a side says of its first connection. libc and teleset.h. */
+#ifndef VQP_TOOLS_ACCEPT_TELE_H
+#define VQP_TOOLS_ACCEPT_TELE_H
+
+#include "tools/accept.h"
+
+typedef struct accept_tele {
+    unsigned num_paths; /* that are not UNUSED... */
+    unsigned num_up;    /* ...and UP, of these */
+    unsigned max_paths;
+    char     source[9]; /* what its port counts executed requests by; "-": no failover */
+    uint64_t downs;     /* paths that were given up... */
+    uint64_t ups;       /* ...and that came back */
+    uint64_t replayed;  /* work requests that were sent again */
+} accept_tele_t;
+
+/** Create a directory for the files of a run, of this user alone. @return 1, or 0. */
+int accept_tele_dir_create(char *dir, size_t size);
+
+/** Remove it with what is in it. */
+void accept_tele_dir_remove(const char *dir);
+
+/** Read the last snapshot, which is up to a second old. @return 1, or 0: there is none with
+ *  a connection that is live. */
+int accept_tele_read(const accept_side_t *side, accept_tele_t *tele);
+
+/** Progress until both sides have a snapshot with a live connection. @return 1, or 0. */
+int accept_tele_wait(accept_pair_t *pair, accept_tele_t *tele);
+
+#endif
