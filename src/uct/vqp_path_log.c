@@ -5,15 +5,13 @@
 
 #include <ucs/debug/log.h>
 
-#define UCT_VQP_WARN_INTERVAL 60000000000ul /* ns between two warnings of an interface of
-                                               the same kind, at least */
 #define UCT_VQP_OUTAGE_NEWS 500000000ul /* ns until an outage is reported, at most */
 
-ucs_log_level_t uct_vqp_warn_level(uint64_t *warned)
+ucs_log_level_t uct_vqp_warn_level(uint64_t *warned, uint64_t interval)
 {
     uint64_t now = uct_vqp_now();
 
-    if ((*warned != 0) && (now - *warned < UCT_VQP_WARN_INTERVAL)) {
+    if ((*warned != 0) && (now - *warned < interval)) {
         return UCS_LOG_LEVEL_DIAG;
     }
 
@@ -43,7 +41,7 @@ uct_vqp_path_level(uct_vqp_t *vqp, const vqp_path_t *path, int is_fault)
     }
 
     vqp->faulted |= bit;
-    return uct_vqp_warn_level(&vqp->iface->warned_path);
+    return uct_vqp_warn_level(&vqp->iface->warned_path, UCT_VQP_WARN_INTERVAL);
 }
 
 /* A line for the administrator: the path went down, or is up again */
@@ -92,7 +90,7 @@ static void uct_vqp_log_undecided(uct_vqp_t *vqp, const vqp_path_t *path)
     ucs_log_level_t level; /* ucs_log() evaluates it twice */
 
     if ((undecided != vqp->undecided) && !vqp_is_failed(&vqp->core)) {
-        level = uct_vqp_warn_level(&vqp->iface->warned_lost);
+        level = uct_vqp_warn_level(&vqp->iface->warned_lost, UCT_VQP_WARN_INTERVAL);
         ucs_log(level, "vqp %u: path %u (to iface 0x%" PRIx64 ") went down with atomics: "
                 "the result of %" PRIu64 " is unknown, or whether they were executed",
                 vqp->number, path->index, vqp->conn.peer_id,
@@ -135,7 +133,7 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
 
 void uct_vqp_log_not_accepted(uct_vqp_iface_t *iface, uint64_t peer_id, ucs_status_t status)
 {
-    ucs_log_level_t level = uct_vqp_warn_level(&iface->warned_accept);
+    ucs_log_level_t level = uct_vqp_warn_level(&iface->warned_accept, UCT_VQP_WARN_INTERVAL);
 
     ucs_log(level, "a connection of iface 0x%" PRIx64 " is not accepted: %s. It tries "
             "again", peer_id, ucs_status_string(status));
@@ -149,7 +147,8 @@ void uct_vqp_log_gid(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail, int was_gone)
 
     vqp_ib_gid_str(rail->gid.raw, gid, sizeof(gid));
     if (rail->is_gid_gone) {
-        rail->gid_level = (uint8_t)uct_vqp_warn_level(&iface->warned_gid);
+        rail->gid_level = (uint8_t)uct_vqp_warn_level(&iface->warned_gid,
+                                                      UCT_VQP_WARN_INTERVAL);
         ucs_log((ucs_log_level_t)rail->gid_level,
                 "%s:%u: the GID %s (%s) is not in the table of the port any more: paths "
                 "that fail there come back when it is. Was the address of the network "
@@ -174,7 +173,8 @@ void uct_vqp_log_outage(uct_vqp_t *vqp)
 {
     if ((vqp->outage_at == 0) && uct_vqp_is_long_outage(vqp)) {
         vqp->outage_at    = vqp->core.all_down;
-        vqp->outage_level = (uint8_t)uct_vqp_warn_level(&vqp->iface->warned_outage);
+        vqp->outage_level = (uint8_t)uct_vqp_warn_level(&vqp->iface->warned_outage,
+                                                        UCT_VQP_WARN_INTERVAL);
         ucs_log((ucs_log_level_t)vqp->outage_level,
                 "vqp %u: no path to iface 0x%" PRIx64 " is up. The endpoint fails if "
                 "none comes up in %.1f s (UCX_VQP_OUTAGE_TIMEOUT)", vqp->number,

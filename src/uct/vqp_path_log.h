@@ -1,7 +1,7 @@
 /*
  * What happens to paths and connections, for an administrator. The first fault of a link, an
  * outage, a path with a low share, a peer that is not accepted, a GID that is gone and lost
- * atomics are warnings, at most one of each kind in a minute for an interface; the rest is at
+ * atomics are warnings, at most one of each kind in a while for an interface; the rest is at
  * level diag.
  */
 #ifndef UCT_VQP_PATH_LOG_H
@@ -9,11 +9,16 @@
 
 #include "uct/vqp_def.h"
 
+/* ns between two warnings of an interface of the same kind, at least */
+#define UCT_VQP_WARN_INTERVAL     10000000000ul
+#define UCT_VQP_WARN_LOW_INTERVAL 60000000000ul /* a low share lasts */
+
 /** The level of a line that says what users should know. A port that fails takes down the
  *  paths of many endpoints: one of them is a warning.
  *
- * @param [in,out] warned  ns: last warning of this kind, 0: none. */
-ucs_log_level_t uct_vqp_warn_level(uint64_t *warned);
+ * @param [in,out] warned  ns: last warning of this kind, 0: none.
+ * @param [in] interval    ns, UCT_VQP_WARN_INTERVAL or that of the kind. */
+ucs_log_level_t uct_vqp_warn_level(uint64_t *warned, uint64_t interval);
 
 /** VQP_EVENT_PATH_STATE: log the change, and set path->fo.logged. The worker's thread. */
 void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path);

@@ -349,4 +349,93 @@ TEST_F(elastic, trial_during_which_another_path_fails_shows_nothing) {
     EXPECT_FALSE(is_dropped(2)); /* two are wanted */
 }
 
+/* ---- do the paths carry what they can? ---- */
+
+class spread : public elastic {
+protected:
+    spread() {
+        m_num_connected = 2;
+        open(2);
+    }
+
+    bool is_spread() {
+        (void)next();
+        return vqp_elastic_is_spread(&m_vqp) != 0;
+    }
+
+    /* Until the first one waits */
+    void wait_for(vqp_kind_t kind) {
+        do {
+            ASSERT_TRUE(rma(kind, 8));
+            (void)next();
+        } while (m_tx.rma.post == m_tx.rma.tail);
+    }
+};
+
+TEST_F(spread, put_that_waits_for_room_fills_the_paths) {
+    EXPECT_FALSE(is_spread());
+    EXPECT_TRUE(rma(VQP_KIND_PUT, 8));
+    EXPECT_FALSE(is_spread());
+    wait_for(VQP_KIND_PUT);
+    EXPECT_TRUE(is_spread());
+}
+
+TEST_F(spread, message_that_waits_for_room_fills_the_paths) {
+    wait_for(VQP_KIND_PUT);
+    for (unsigned i = 0; i < 2; ++i) { /* what waits is sent, but one */
+        confirm_all(i);
+        (void)done();
+    }
+    (void)next();
+    EXPECT_FALSE(is_spread());
+    while (m_tx.am.post == m_tx.am.tail) {
+        ASSERT_TRUE(am(8));
+        (void)next();
+    }
+    EXPECT_TRUE(is_spread());
+}
+
+TEST_F(spread, paths_with_much_in_flight_are_full) {
+    fill();
+    for (unsigned i = 0; i < 2; ++i) {
+        EXPECT_GE(m_paths[i].bytes, m_cfg.path_cap);
+    }
+    EXPECT_TRUE(is_spread());
+}
+
+/* Atomics go to one rail: it is no fault of the other one's */
+TEST_F(spread, what_waits_for_a_read_credit_or_a_rail_does_not_fill_the_paths) {
+    wait_for(VQP_KIND_FADD);
+    EXPECT_FALSE(is_spread());
+    ASSERT_TRUE(rma(VQP_KIND_PUT, 8)); /* behind it */
+    EXPECT_FALSE(is_spread());
+    for (unsigned i = 0; i < 2; ++i) {
+        confirm_all(i);
+    }
+    (void)done();
+    EXPECT_FALSE(is_spread());
+    wait_for(VQP_KIND_GET);
+    EXPECT_FALSE(is_spread());
+}
+
+TEST_F(spread, what_waits_for_a_fence_does_not_fill_the_paths) {
+    ASSERT_TRUE(am(8));
+    (void)next();
+    vqp_tx_fence(&m_tx);
+    ASSERT_TRUE(rma(VQP_KIND_PUT, 8));
+    (void)next();
+    ASSERT_NE(m_tx.rma.post, m_tx.rma.tail);
+    EXPECT_FALSE(is_spread());
+    for (unsigned i = 0; i < 2; ++i) {
+        confirm_all(i);
+    }
+    (void)done();
+    wait_for(VQP_KIND_GET);
+    vqp_tx_fence(&m_tx);
+    ASSERT_TRUE(am(8));
+    (void)next();
+    ASSERT_NE(m_tx.am.post, m_tx.am.tail);
+    EXPECT_FALSE(is_spread());
+}
+
 } /* namespace */

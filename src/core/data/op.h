@@ -130,7 +130,7 @@ vqp_opring_init(vqp_opring_t *ring, vqp_op_t *ops, uint32_t size)
     ring->head = ring->post = ring->tail = 0;
 }
 
-static inline vqp_op_t *vqp_opring_at(vqp_opring_t *ring, uint32_t pos)
+static inline vqp_op_t *vqp_opring_at(const vqp_opring_t *ring, uint32_t pos)
 {
     return &ring->ops[pos & ring->mask];
 }

@@ -43,16 +43,12 @@ static void vqp_elastic_count(const vqp_t *vqp, uint64_t *in_flight, uint64_t *c
     *confirmed -= *in_flight;
 }
 
-int vqp_elastic_is_full(const vqp_t *vqp)
+/* Has each path as much in flight as may keep it busy when there are several? */
+static int vqp_elastic_is_busy(const vqp_t *vqp)
 {
     uint64_t busy = vqp_min(vqp->tx.cfg.path_cap / 2, VQP_ELASTIC_BUSY);
     const vqp_path_t *path;
     uint32_t i;
-
-    if ((vqp->tx.rma.post != vqp->tx.rma.tail) ||
-        ((vqp->tx.am.post != vqp->tx.am.tail) && !vqp->tx.pack.is_held)) {
-        return 1;
-    }
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = &vqp->tx.paths.list[i];
@@ -62,6 +58,42 @@ int vqp_elastic_is_full(const vqp_t *vqp)
     }
 
     return 1;
+}
+
+static int vqp_elastic_am_waits(const vqp_t *vqp)
+{
+    return (vqp->tx.am.post != vqp->tx.am.tail) && !vqp->tx.pack.is_held;
+}
+
+/* Are the paths full? Operations wait, or each path is busy */
+static int vqp_elastic_is_full(const vqp_t *vqp)
+{
+    return (vqp->tx.rma.post != vqp->tx.rma.tail) || vqp_elastic_am_waits(vqp) ||
+           vqp_elastic_is_busy(vqp);
+}
+
+/* Gets wait for a READ credit too, atomics for one rail as well, and what is behind a fence
+ * for what is in flight: none of these says that a path has no room */
+int vqp_elastic_is_spread(const vqp_t *vqp)
+{
+    const vqp_tx_t *tx = &vqp->tx;
+    const vqp_op_t *op;
+
+    if (vqp_elastic_am_waits(vqp)) {
+        op = vqp_opring_at(&tx->am, tx->am.post);
+        if (!(op->flags & VQP_OP_FENCE)) {
+            return 1;
+        }
+    }
+
+    if (tx->rma.post != tx->rma.tail) {
+        op = vqp_opring_at(&tx->rma, tx->rma.post);
+        if ((op->kind < VQP_KIND_GET) && !(op->flags & VQP_OP_FENCE)) {
+            return 1;
+        }
+    }
+
+    return vqp_elastic_is_busy(vqp);
 }
 
 static uint64_t vqp_elastic_step(const vqp_t *vqp)

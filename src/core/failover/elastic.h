@@ -31,9 +31,9 @@ static inline void vqp_elastic_start(vqp_t *vqp)
     }
 }
 
-/** Are the paths full? Operations wait for room, or each path that is up has as much in
- *  flight as may keep it busy when there are several. */
-int vqp_elastic_is_full(const vqp_t *vqp);
+/** Are the paths full with what any of them could take? An AM or put waits for room, or each
+ *  path that is up has as much in flight as may keep it busy when there are several. */
+int vqp_elastic_is_spread(const vqp_t *vqp);
 
 /**
  * Look at the paths if a look is due: measure, and add or drop a path.
