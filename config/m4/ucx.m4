@@ -11,9 +11,9 @@ dnl VQP_UCX_SRC, VQP_UCX_LIBDIR, VQP_UCX_FUNCTIONS, VQP_UCX_REVISION.
 
 m4_define([vqp_ucx_min], [1.13])
 
-dnl Functions of libuct that came together with a member of a structure that a transport
-dnl fills, and that has no visible size. src/uct/vqp_guard.c has the same list, with what
-dnl each of them stands for.
+dnl Functions of libuct, each added by the commit that added a member to a structure which
+dnl a transport fills and which has no visible size. src/uct/vqp_guard.c has the same list,
+dnl with the structures; contrib/guard-check.sh compares them.
 m4_define([vqp_ucx_functions], [uct_md_mem_attach uct_ep_connect_to_ep_v2 dnl
 uct_ep_is_connected uct_rkey_compare uct_rkey_unpack_v2 uct_iface_mem_element_pack dnl
 uct_iface_query_v2 uct_ep_get_device_ep uct_md_mem_elem_pack uct_md_mem_query_v2 uct_ep_put_sgl_zcopy dnl
@@ -168,13 +168,34 @@ AC_DEFUN([_VQP_UCX_TRY], [
     LIBS=$vqp_save_LIBS
 ])
 
-dnl Which functions of the list the sources declare, as :NAME:NAME:
+dnl Which functions of the list the sources declare, as :NAME:NAME:. The installed library
+dnl has the same ones, or the guard refuses it when the module is loaded.
 AC_DEFUN([_VQP_UCX_FUNCTIONS], [
+    AC_MSG_CHECKING([whether the sources and the installed UCX are of one commit])
     VQP_UCX_FUNCTIONS=:
+    vqp_differs=
+    vqp_save_LIBS=$LIBS
+    LIBS="$UCX_LIBS $LIBS"
     for vqp_name in vqp_ucx_functions; do
+        vqp_declares="do not declare"
         AS_IF([cat "$VQP_UCX_SRC"/src/uct/api/*.h "$VQP_UCX_SRC"/src/uct/api/v2/*.h \
                    "$VQP_UCX_SRC"/src/uct/base/*.h 2>/dev/null |
                $GREP "\(^\|@<:@^a-z_0-9@:>@\)$vqp_name(" >/dev/null],
-            [VQP_UCX_FUNCTIONS=$VQP_UCX_FUNCTIONS$vqp_name:])
+            [VQP_UCX_FUNCTIONS=$VQP_UCX_FUNCTIONS$vqp_name:
+             vqp_declares="declare"])
+        AC_LINK_IFELSE([AC_LANG_SOURCE([[
+                char $vqp_name(void);
+                int main(void) { return $vqp_name(); }
+            ]])],
+            [vqp_has="has"],
+            [vqp_has="lacks"])
+        AS_CASE([$vqp_declares/$vqp_has],
+            [declare/lacks|"do not declare/has"],
+                [vqp_differs="they $vqp_declares $vqp_name, and libuct $vqp_has it"])
     done
+    LIBS=$vqp_save_LIBS
+    AS_IF([test -n "$vqp_differs"],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([the sources in $VQP_UCX_SRC are of another commit than the installed UCX $VQP_UCX_VERSION: $vqp_differs. The module would be refused when it is loaded: give --with-ucx-src=DIR with the sources that UCX was built from])])
+    AC_MSG_RESULT([nothing says no])
 ])

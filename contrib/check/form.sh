@@ -5,6 +5,9 @@
 run "layer check" "$CHECK_SRC/contrib/layer-check.sh"
 run "circle check" "$CHECK_SRC/contrib/circle-check.sh"
 
+run "configure and the guard have the same functions" \
+    "$CHECK_SRC/contrib/guard-check.sh"
+
 run "each sentence of docs/ordering.md has a test" \
     "$CHECK_SRC/contrib/order-doc-check.sh"
 

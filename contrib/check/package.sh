@@ -25,6 +25,16 @@ another_ucx() {
     echo "$program"
 }
 
+# another_commit: sources of the same version that declare one more function
+another_commit() {
+    local header=src/uct/api/uct.h
+    rm -rf "$CHECK_DIR/commit" && cp -as "$CHECK_UCX" "$CHECK_DIR/commit" &&
+        rm "$CHECK_DIR/commit/$header" &&
+        { cat "$CHECK_UCX/$header"; echo 'void uct_md_mem_elem_release(void);'; } \
+            >"$CHECK_DIR/commit/$header"
+    echo "$CHECK_DIR/commit"
+}
+
 # Installed, moved elsewhere, run from there, uninstalled
 install_and_move() {
     local prefix=$CHECK_DIR/prefix moved=$CHECK_DIR/moved
@@ -58,6 +68,8 @@ refusal "an old UCX" "UCX 1.12.1 is too old" \
     UCX_INFO="$(another_ucx 1.12.1)" --with-ucx-src="$CHECK_UCX"
 refusal "sources of another UCX" "but UCX 9.9.9 is installed" \
     UCX_INFO="$(another_ucx 9.9.9)" --with-ucx-src="$CHECK_UCX"
+refusal "sources of another commit" "declare uct_md_mem_elem_release, .*--with-ucx-src" \
+    --with-ucx-src="$(another_commit)"
 refusal "to go without sources" "get-ucx-src.sh" \
     --with-ucx-src="$CHECK_DIR/nothing"
 refusal "a prefix without UCX" "has no UCX headers" \

@@ -106,9 +106,9 @@ static const struct {
 };
 
 /*
- * Functions that came with a member of a structure which has no visible size. configure
- * says in VQP_GUARD_FUNCTIONS, as :NAME:NAME:, which of them the headers declare that
- * this module is compiled with. config/m4/ucx.m4 has the same list.
+ * Functions, each added by the commit that added a member to a structure which has no
+ * visible size. configure says in VQP_GUARD_FUNCTIONS, as :NAME:NAME:, which of them the
+ * headers declare that this module is compiled with. config/m4/ucx.m4 has the same list.
  */
 static const struct {
     const char *name;

@@ -12,8 +12,8 @@
  *   each version;
  * - sizes of structures that the libraries reveal, and offsets that stand in their
  *   tables of options: they depend on the build configuration and on the commit;
- * - functions that came with a member of a structure without a visible size (the
- *   operations of a memory domain, and those of an interface that are no API): whether
+ * - functions that were added together with a member of a structure without a visible size
+ *   (the operations of a memory domain, and those of an interface that are no API): whether
  *   the library has them, and the headers that configure found declare them. So two
  *   commits of one version are told apart, if such a member was added between them.
  *

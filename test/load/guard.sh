@@ -43,8 +43,8 @@ configuration "$assert" uct_mm_ep_t
 "$UCX_INFO" -b | grep -q '^#define ENABLE_STATS *1' ||
     configuration "$layout" uct_base_iface_t
 
-# the same version, and a member at another place, or a function that came with a member:
-# as a commit between two releases
+# the same version, and a member at another place, or a function that was added
+# together with a member: as a commit between two releases
 other_commit() {
     # shellcheck disable=SC2086 # flags
     $CC $UCX_CPPFLAGS "$1" -w -shared -fPIC -o "$out/moved.so" \
@@ -62,4 +62,13 @@ for what in "-DMOVED=8 uct_iface_config_t.max_num_eps begins at byte" \
     grep -q "^uct_vqp: not loaded: .*commit.* ${what#* }" "$out/stderr" ||
         fail "$what: wrong message"
 done
+
+# each option whose offset is compared is in its table, in this UCX: else it is not compared
+VQP_FIND=$(sed -n '/guard_offsets\[\] = {/,/^};/s/^ *{"\([a-z_]*\)", *"\([A-Z_]*\)",.*/\1:\2/p' \
+    "$top_srcdir/src/uct/vqp_guard.c" | tr '\n' ' ')
+[ "$(echo "$VQP_FIND" | wc -w)" = 5 ] || fail "not the five options: $VQP_FIND"
+export VQP_FIND
+other_commit -DFIND
+grep '^no option' "$out/stderr" && fail "an option is in no table"
+[ "$(grep -c '^option' "$out/stderr")" = 5 ] || fail "the options were not looked for"
 exit 0
