@@ -29,7 +29,8 @@ content() {
     dpkg-deb -x "$deb"/uct-vqp_*.deb "$deb/root" || return 1
     for file in usr/bin/vqp-run usr/bin/vqp-top usr/share/man/man1/vqp-top.1.gz \
                 'usr/lib/*/ucx/libuct_vqp.so.0' \
-                'usr/lib/*/uct_vqp/libvqp_preload.so' usr/share/man/man1/vqp-run.1.gz \
+                'usr/lib/*/uct_vqp/libvqp_preload.so' 'usr/lib/*/uct_vqp/vqp-probe' \
+                usr/share/man/man1/vqp-run.1.gz \
                 usr/share/man/man7/uct_vqp.7.gz usr/share/doc/uct-vqp/README.md.gz \
                 usr/share/doc/uct-vqp/docs/config.md.gz; do
         compgen -G "$deb/root/$file" >/dev/null || {

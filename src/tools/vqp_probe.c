@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -50,9 +51,8 @@ static void probe_log(vqp_ib_log_level_t level, const char *file, unsigned line,
     snprintf(probe_reason, sizeof(probe_reason), "%s", message);
 }
 
-/* As much as an interface and a connection pin, in a registration of each size.
- * @return whether the device could be tried and has taken it */
-static int probe_register(vqp_ib_dev_t *dev)
+/* As much as an interface and a connection pin, in a registration of each size */
+static vqp_status_t probe_register(vqp_ib_dev_t *dev)
 {
     static const size_t sizes[2] = {VQP_IB_PINNED_IFACE, VQP_IB_PINNED_PEER};
     const size_t total           = VQP_IB_PINNED_IFACE + VQP_IB_PINNED_PEER;
@@ -70,7 +70,7 @@ static int probe_register(vqp_ib_dev_t *dev)
     if (memory == MAP_FAILED) {
         snprintf(probe_reason, sizeof(probe_reason), "%s: no memory to register: %s",
                  dev->name, strerror(errno));
-        return 0;
+        return VQP_ERR_NO_MEMORY;
     }
 
     params.address = memory;
@@ -88,7 +88,7 @@ static int probe_register(vqp_ib_dev_t *dev)
     }
 
     munmap(memory, total);
-    return status == VQP_OK;
+    return status;
 }
 
 static void probe_problem(const char *remedy)
@@ -111,36 +111,76 @@ static void probe_queues(const vqp_ib_dev_t *dev)
     }
 }
 
-/* @return how many devices vqp could use */
+/* @return whether vqp could use the device. Else probe_reason has the reason, unless it is
+ * a problem for each device, which was printed */
+static int probe_device(const char *name)
+{
+    vqp_ib_dev_t dev;
+    vqp_status_t status;
+
+    status = vqp_ib_dev_open(&dev, name);
+    if (status != VQP_OK) {
+        return 0;
+    }
+
+    probe_queues(&dev);
+    status = probe_register(&dev);
+    if (status == VQP_OK) {
+        printf("pinning   %s: tried, %u KiB of an interface and %u KiB of a "
+               "peer\n", dev.name, PROBE_KIB(VQP_IB_PINNED_IFACE),
+               PROBE_KIB(VQP_IB_PINNED_PEER));
+    } else if (status == VQP_ERR_EXCEEDS_LIMIT) {
+        probe_problem(PROBE_RAISE);
+        probe_reason[0] = '\0';
+    }
+
+    vqp_ib_dev_close(&dev);
+    return status == VQP_OK;
+}
+
+/* A device that does not work is a problem if none works: else it is one that the user may
+ * not want. @return how many devices there are */
 static unsigned probe_devices(void)
 {
+    char (*reasons)[sizeof(probe_reason)];
+    unsigned i, count, passed;
     vqp_ib_dev_list_t list;
-    vqp_ib_dev_t dev;
-    unsigned i, count;
 
     if (vqp_ib_dev_list_get(&list) != VQP_OK) {
         probe_problem("");
         return 0;
     }
 
-    for (i = 0; i < list.count; ++i) {
-        if (vqp_ib_dev_open(&dev, vqp_ib_dev_list_name(&list, i)) != VQP_OK) {
-            probe_problem("");
+    count   = list.count;
+    passed  = 0;
+    reasons = calloc(count + 1, sizeof(*reasons));
+    if (reasons == NULL) {
+        fprintf(stderr, "vqp-probe: out of memory\n");
+        exit(1);
+    }
+
+    for (i = 0; i < count; ++i) {
+        if (probe_device(vqp_ib_dev_list_name(&list, i))) {
+            ++passed;
+        } else {
+            memcpy(reasons[i], probe_reason, sizeof(probe_reason));
+        }
+    }
+
+    for (i = 0; i < count; ++i) {
+        if (reasons[i][0] == '\0') {
             continue;
         }
 
-        probe_queues(&dev);
-        if (probe_register(&dev)) {
-            printf("pinning   %s: tried, %u KiB of an interface and %u KiB of a "
-                   "peer\n", dev.name, PROBE_KIB(VQP_IB_PINNED_IFACE),
-                   PROBE_KIB(VQP_IB_PINNED_PEER));
+        memcpy(probe_reason, reasons[i], sizeof(probe_reason));
+        if (passed == 0) {
+            probe_problem("");
         } else {
-            probe_problem((vqp_ib_mr_limit() == SIZE_MAX) ? "" : PROBE_RAISE);
+            printf("warning: %s: vqp works on other devices\n", probe_reason);
         }
-        vqp_ib_dev_close(&dev);
     }
 
-    count = list.count;
+    free(reasons);
     vqp_ib_dev_list_free(&list);
     return count;
 }
@@ -172,7 +212,10 @@ static void probe_memlock(unsigned devices)
 
 static void probe_files(unsigned devices)
 {
-    unsigned need = PROBE_FILES_PROCESS + PROBE_FILES_PORT * devices;
+    const char *remedy = "'nofile' belongs into /etc/security/limits.conf; a container "
+                         "needs --ulimit nofile=1024";
+    unsigned one       = PROBE_FILES_PROCESS + PROBE_FILES_PORT;
+    unsigned all       = PROBE_FILES_PROCESS + PROBE_FILES_PORT * devices;
     struct rlimit rlimit;
 
     if ((getrlimit(RLIMIT_NOFILE, &rlimit) != 0) ||
@@ -182,13 +225,16 @@ static void probe_files(unsigned devices)
     }
 
     printf("files     %llu for each process: a process on all devices needs about "
-           "%u, and none for a peer\n", (unsigned long long)rlimit.rlim_cur, need);
-    if (rlimit.rlim_cur < need) {
+           "%u, and none for a peer\n", (unsigned long long)rlimit.rlim_cur, all);
+    if ((devices > 0) && (rlimit.rlim_cur < one)) {
         snprintf(probe_reason, sizeof(probe_reason),
                  "the limit of open files (ulimit -n) is %llu, about %u are needed",
-                 (unsigned long long)rlimit.rlim_cur, need);
-        probe_problem("'nofile' belongs into /etc/security/limits.conf; a container "
-                      "needs --ulimit nofile=1024");
+                 (unsigned long long)rlimit.rlim_cur, one);
+        probe_problem(remedy);
+    } else if (rlimit.rlim_cur < all) {
+        printf("warning: the limit of open files (ulimit -n) is %llu: enough for one "
+               "device, about %u are needed for all: %s\n",
+               (unsigned long long)rlimit.rlim_cur, all, remedy);
     }
 }
 

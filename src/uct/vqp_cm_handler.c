@@ -4,6 +4,8 @@
 #include "uct/vqp_cm.h"
 #include "uct/vqp_timers.h"
 
+#include "verbs/pinned.h"
+
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/time/time.h>
@@ -16,6 +18,8 @@
 #define UCT_VQP_CM_RETRY_MAX  (1000ull * 1000 * 1000) /* ns */
 #define UCT_VQP_CM_CLOSE      (5000ull * 1000 * 1000) /* ns */
 #define UCT_VQP_CM_TICK       (900ull * 1000 * 1000)  /* ns */
+#define UCT_VQP_CM_RECVS      256u /* buffers of datagrams, on each rail */
+#define UCT_VQP_CM_SENDS      64u
 #define UCT_VQP_CM_HASH_ORDER 8
 #define UCT_VQP_CM_IDLE_PEERS 4096
 #define UCT_VQP_CM_UNPROVEN   128 /* limit of passive vqps whose peer has not proven
@@ -153,11 +157,14 @@ static ucs_status_t uct_vqp_cm_init_ud(uct_vqp_iface_t *iface, unsigned index)
         .tclass     = rail->tclass,
         .hop_limit  = iface->set.hop_limit,
         .sl         = iface->set.sl,
-        .num_recvs  = 256,
-        .num_sends  = 64,
+        .num_recvs  = UCT_VQP_CM_RECVS,
+        .num_sends  = UCT_VQP_CM_SENDS,
         .num_ahs    = 256
     };
     vqp_status_t status;
+
+    UCS_STATIC_ASSERT(VQP_IB_PINNED_CONTROL ==
+                      (UCT_VQP_CM_RECVS + UCT_VQP_CM_SENDS) * VQP_IB_UD_SLOT_SIZE(4096));
 
     status = vqp_ib_resolver_init(&rail->resolver, rail->dev,
                                   rail->port.link == VQP_IB_LINK_ETH);

@@ -1,6 +1,8 @@
 /* Memory for probes of paths, see vqp_scratch.h. */
 #include "uct/vqp_scratch.h"
 
+#include "verbs/pinned.h"
+
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
@@ -28,6 +30,8 @@ ucs_status_t uct_vqp_scratch_init(uct_vqp_scratch_t *scratch, uct_vqp_md_t *md)
     size_t size = ucs_align_up_pow2(2 * VQP_SCRATCH_SIZE, ucs_get_page_size());
     void *memory;
     ucs_status_t status;
+
+    UCS_STATIC_ASSERT(VQP_IB_PINNED_PROBES == 2 * VQP_SCRATCH_SIZE);
 
     if (ucs_posix_memalign(&memory, ucs_get_page_size(), size, "uct_vqp_scratch") != 0) {
         ucs_error("failed to allocate the memory for probes of paths");

@@ -27,6 +27,8 @@ static const char *vqp_ib_dev_lacks(const struct ibv_device *device)
         return NULL;
     case IBV_TRANSPORT_IWARP:
         return "iWARP has no UD queue pairs, and no immediates of writes";
+    case IBV_TRANSPORT_UNKNOWN:
+        return "libibverbs does not know its transport";
     default:
         return "it has a transport of its vendor (as EFA and usNIC), without RC queue "
                "pairs";

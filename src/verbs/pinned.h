@@ -7,11 +7,12 @@
 
 /*
  * Bytes that count against the limit on locked memory, on each rail. docs/memory.md
- * derives them. test/uct measures VQP_IB_PINNED_CONN on devices that pin, and
- * test/load/vqp_run.sh compares all with that page.
+ * derives them. src/uct asserts CONTROL and PROBES where it registers them, test/uct
+ * measures CONN on devices that pin, and test/load/vqp_run.sh compares all with that page.
+ * The _DRIVER ones are what the drivers of ConnectX allocate.
  */
 #define VQP_IB_PINNED_CONTROL        1331200u /* buffers of control datagrams */
-#define VQP_IB_PINNED_PROBES         16384u   /* for probes of paths, registered twice */
+#define VQP_IB_PINNED_PROBES         8192u    /* for probes of paths, two registrations */
 #define VQP_IB_PINNED_CONTROL_DRIVER 45056u   /* control queue pair, its CQ */
 #define VQP_IB_PINNED_CONN           78848u   /* ring, mirror, credit cells, results */
 #define VQP_IB_PINNED_QP_DRIVER      36864u   /* buffer of a queue pair */

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define VQP_IB_UD_SLOT_ALIGN 64
-
 static size_t vqp_ib_ud_align(size_t value, size_t alignment)
 {
     return (value + alignment - 1) / alignment * alignment;
@@ -230,9 +228,7 @@ static void vqp_ib_ud_set_params(vqp_ib_ud_t *ud,
     ud->num_recvs  = vqp_max(params->num_recvs, 1u);
     ud->num_sends  = vqp_max(params->num_sends, 1u);
     ud->held       = ud->num_recvs;
-    /* A datagram longer than its buffer moves the QP to ERR */
-    ud->slot_size  = (uint32_t)vqp_ib_ud_align(ud->max_msg + VQP_IB_GRH_LEN,
-                                               VQP_IB_UD_SLOT_ALIGN);
+    ud->slot_size  = VQP_IB_UD_SLOT_SIZE(ud->max_msg);
 }
 
 vqp_status_t vqp_ib_ud_init(vqp_ib_ud_t *ud, const vqp_ib_ud_params_t *params)

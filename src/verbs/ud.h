@@ -12,6 +12,7 @@
 #include "verbs/ah.h"
 #include "verbs/cq.h"
 #include "verbs/gid.h"
+#include "verbs/grh.h"
 
 /*
  * Queue key of all control QPs ("vqp" and a version). The top bit must be
@@ -19,6 +20,10 @@
  * dropped by the device, so an incompatible control protocol changes it.
  */
 #define VQP_IB_UD_QKEY    0x76717001u
+
+/* Bytes of the buffer of a datagram, with its GRH: of whole cache lines. A datagram that
+ * is longer than its buffer moves the QP to ERR */
+#define VQP_IB_UD_SLOT_SIZE(_mtu) (((_mtu) + VQP_IB_GRH_LEN + 63u) / 64u * 64u)
 
 typedef struct vqp_ib_ud_params {
     const vqp_ib_dev_t  *dev;

@@ -24,14 +24,18 @@ grep -q '^UCX  *[0-9]' "$out/stdout" || fail "--check names no UCX version"
 # --check says of them
 mkdir "$out/bin"
 revisions() {
-    "$UCX_INFO" -v | sed "s/ revision .*/ revision $2/" >"$out/bin/version"
+    "$UCX_INFO" -v | sed "s/ revision .*/ revision $2/; ${3-}" >"$out/bin/version"
     printf '#!/bin/sh\ncat "%s"\n' "$out/bin/version" >"$out/bin/ucx_info"
     sed "s|^ucx_info=.*|ucx_info='$out/bin/ucx_info'|; s|^ucx_revision=.*|ucx_revision=$1|" \
         "$run" >"$out/bin/vqp-run"
     chmod +x "$out/bin/vqp-run" "$out/bin/ucx_info"
     "$out/bin/vqp-run" --check | grep '^warning: .*revision'
 }
-revisions 1234abc 5678def | grep -q '1234abc.*5678def' || fail "other revision: no warning"
+revisions 1234abc 5678def | grep -q '1234abc.*5678def.*if the module is refused' ||
+    fail "other revision: no warning"
+# another version has another revision, and may be refused for its version
+! revisions 1234abc 5678def 's/\(ersion.*[0-9]\.\)[0-9][0-9]*/\1999/' ||
+    fail "a warning about the revision of another version"
 for built in 1234abc 0000000 ''; do
     ! revisions "$built" 1234abc || fail "a warning about '$built' and 1234abc"
 done
@@ -80,9 +84,23 @@ SYSFS_PATH=$out/sys "$run" --check >"$out/stdout" 2>&1 &&
     fail "--check: usable without a device"
 grep -q '^warning: other:1: its network interface nowhere0 .*--network=host' \
     "$out/stdout" || fail "--check does not see another network namespace"
+# there_is_none WHAT [SED]: no warning, with another place of /proc/net/dev by SED
+there_is_none() {
+    sed "${2-}" "$run" >"$builddir/contrib/vqp-run.$$" && chmod +x "$builddir/contrib/vqp-run.$$"
+    SYSFS_PATH=$out/sys "$builddir/contrib/vqp-run.$$" --check >"$out/none" 2>&1
+    rm -f "$builddir/contrib/vqp-run.$$"
+    grep -q '^  gid 0 ' "$out/none" || fail "--check has no GID"
+    ! grep '^warning: .*network namespace' "$out/none" || fail "$1"
+}
+there_is_none "--check knows the interfaces without /proc/net/dev" \
+    "s|^net_dev=.*|net_dev=$out/nowhere|"
+# an address of the port is here: a VLAN may be elsewhere
+echo 0000:0000:0000:0000:0000:ffff:0a58:0102 >"$gids/gids/1"
+echo lo >"$gids/gid_attrs/ndevs/1"
+there_is_none "--check warns although an interface of the port is here"
+rm "$gids/gids/1"
 echo lo >"$gids/gid_attrs/ndevs/0"
-SYSFS_PATH=$out/sys "$run" --check 2>&1 | grep '^warning: .*network namespace' &&
-    fail "--check takes lo for an interface of another network namespace"
+there_is_none "--check takes lo for an interface of another network namespace"
 [ -e /dev/infiniband ] ||
     grep -q '^problem: there is no /dev/infiniband.*--device=/dev/infiniband' \
         "$out/stdout" || fail "--check does not miss /dev/infiniband"
