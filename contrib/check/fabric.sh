@@ -71,11 +71,8 @@ uct "bonded ports, in turn" "${lag[@]}" -- 'lag_affinity.*'
 uct "bonded ports, another one in RTS" "${lag[@]}" -o LAG_RESET=rts -- \
     'lag_affinity.pa*:lag_affinity.two_paths*'
 uct "bonded ports, by the hash" "${lag[@]}" -o LAG=hash -- 'lag_hash.*'
-for ports in 2 4; do
-    gtest "fabric: test_verbs, $ports bonded ports" on_fabric gcc --violations fail \
-        --profile mlx5-lag -o LINKS=$ports -- "$CHECK_DIR/gcc/test_verbs" \
-        --gtest_filter='lag.*:mlx5.*'
-done
+gtest "fabric: test_verbs, bonded ports" on_fabric gcc --violations fail \
+    --profile mlx5-lag -- "$CHECK_DIR/gcc/test_verbs" --gtest_filter='lag.*:mlx5.*'
 
 # Paths that fall silent, with that clock. Timers of sleepers go by the machine's
 uct "silent paths" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STREAM_VISIBLE 0.1 /* seconds until what was written is seen, at most */
 #define STREAM_AM_ID  7
 #define STREAM_SIZE   (2ul << 20) /* bytes of the target */
 #define STREAM_OPS    96          /* of a round: each third is of one kind */
@@ -330,6 +331,18 @@ static void stream_check_memory(stream_t *self)
                  (unsigned long long)self->result->puts);
 }
 
+/* The acknowledgement of a write says that the peer's device has it, not that a CPU there
+ * sees it: two devices, or relaxed ordering, may need a moment */
+static void stream_await_memory(stream_t *self)
+{
+    double end = accept_now() + STREAM_VISIBLE;
+
+    while (((__atomic_load_n((uint64_t*)self->cell->data, __ATOMIC_ACQUIRE) != self->sum) ||
+            (memcmp(self->to->data, self->expected, STREAM_SIZE) != 0)) &&
+           (accept_now() < end)) {
+    }
+}
+
 static int stream_round(stream_t *self, const accept_stream_params_t *params)
 {
     unsigned i;
@@ -363,6 +376,7 @@ static int stream_round(stream_t *self, const accept_stream_params_t *params)
         }
     }
 
+    stream_await_memory(self);
     stream_check_comps(self, params->has_faults);
     stream_check_atomics(self);
     stream_check_memory(self);

@@ -18,7 +18,7 @@
 #define ACCEPT_SECONDS 5.0  /* of a stream, by default... */
 #define ACCEPT_LEAST   0.2  /* ...and of a measurement at least */
 #define ACCEPT_BREAKS  10   /* paths that are broken in a stream, about */
-#define ACCEPT_BACK    5.0  /* seconds in which they must be back */
+#define ACCEPT_BACK    30.0 /* seconds in which they must be back */
 #define ACCEPT_LOOK    0.05 /* seconds between two looks at the telemetry */
 #define ACCEPT_PATHS   4
 

@@ -10,23 +10,30 @@
 void uct_vqp_lag_init(const uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
                       const vqp_ib_qp_conn_t *conn)
 {
-    vqp_ib_lag_mode_t mode = vqp_ib_lag_probe(rail->dev, rail->cqs.cqs[0].cq,
-                                              rail->pkey_index, conn);
+    vqp_ib_lag_mode_t mode = VQP_IB_LAG_NONE;
 
-    rail->lag_mode  = (uint8_t)mode;
+    rail->lag_mode  = VQP_IB_LAG_NONE;
     rail->lag_ports = 0;
+    if ((rail->port.link != VQP_IB_LINK_ETH) || (iface->set.lag == UCT_VQP_LAG_HASH)) {
+        return;
+    }
+
+    mode = vqp_ib_lag_probe(rail->dev, rail->cqs.cqs[0].cq, rail->pkey_index, conn);
+    rail->lag_mode = (uint8_t)mode;
     if (mode == VQP_IB_LAG_NONE) {
         return;
     }
 
-    if ((iface->set.lag == UCT_VQP_LAG_AFFINITY) ||
-        ((iface->set.lag == UCT_VQP_LAG_AUTO) && (mode == VQP_IB_LAG_AFFINITY))) {
+    if ((rail->dev->mlx5.num_ports <= VQP_IB_LAG_MOVABLE) &&
+        ((iface->set.lag == UCT_VQP_LAG_AFFINITY) || (mode == VQP_IB_LAG_AFFINITY))) {
         rail->lag_ports = rail->dev->mlx5.num_ports;
     }
 
     /* vqp-run --check reads this line */
     ucs_diag("%s has %u member ports (LAG), mode %s: %s", rail->dev->name,
-             rail->dev->mlx5.num_ports, vqp_ib_lag_mode_name(mode),
+             rail->dev->mlx5.num_ports,
+             (mode == VQP_IB_LAG_HASH) ? "hash, or not bonded" :
+                                         vqp_ib_lag_mode_name(mode),
              (rail->lag_ports != 0) ? "each path is assigned to one" :
                                       "the device chooses the port of a path");
 }

@@ -217,7 +217,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "              whatever its flow label is; else hash.\n"
      " - hash     : what the device chooses: by the hash of the flow, if its bond is in\n"
      "              that mode; else by turns over all queue pairs of the process.\n"
-     " - affinity : the paths of an endpoint are assigned to the member ports in turn.",
+     " - affinity : the paths of an endpoint are assigned to the member ports in turn,\n"
+     "              also if no queue pair was found to have one.\n"
+     "With more than two member ports none is assigned.",
      UCT_VQP_OPTION(lag), UCS_CONFIG_TYPE_ENUM(uct_vqp_lag_names)},
 
     {"PKEY", "auto",

@@ -38,14 +38,20 @@ vqp_ib_compat_port_speed(const struct ibv_port_attr *attr)
     return attr->active_speed;
 }
 
+#ifdef VQP_IB_HAVE_DMABUF
+#  pragma weak ibv_reg_dmabuf_mr /* a libibverbs that is older than the one of the build */
+#endif
+
 /** ibv_reg_dmabuf_mr(); NULL with EOPNOTSUPP where libibverbs has none */
 static inline struct ibv_mr *
 vqp_ib_compat_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
                          uint64_t iova, int fd, int access)
 {
 #ifdef VQP_IB_HAVE_DMABUF
-    return ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
-#else
+    if (ibv_reg_dmabuf_mr != NULL) {
+        return ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+    }
+#endif
     (void)pd;
     (void)offset;
     (void)length;
@@ -54,7 +60,6 @@ vqp_ib_compat_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
     (void)access;
     errno = EOPNOTSUPP;
     return NULL;
-#endif
 }
 
 /** Member ports that an mlx5 device can bond, by mlx5dv_query_device(); 0: not known */

@@ -118,7 +118,8 @@ static vqp_status_t vqp_ib_lag_connect(vqp_ib_qp_t *qp, uint16_t pkey_index,
 vqp_ib_lag_mode_t vqp_ib_lag_probe(const vqp_ib_dev_t *dev, struct ibv_cq *cq,
                                    uint16_t pkey_index, const vqp_ib_qp_conn_t *conn)
 {
-    vqp_ib_qp_params_t params = {.send_depth = 1, .recv_depth = 1, .max_send_sge = 1};
+    vqp_ib_qp_params_t params = {.send_depth = 1, .recv_depth = 1, .max_send_sge = 1,
+                                 .level = VQP_IB_LOG_DIAG};
     vqp_ib_lag_mode_t mode    = VQP_IB_LAG_HASH;
     vqp_ib_lag_port_t port;
     vqp_ib_qp_t qp;

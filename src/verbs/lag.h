@@ -10,6 +10,10 @@
 
 #include "verbs/qp.h"
 
+/* libmlx5 moves a queue pair only from the ports 1 and 2: it asks for the port before, and
+ * knows no others. On a bond of more ports the turns of the kernel stay */
+#define VQP_IB_LAG_MOVABLE 2
+
 typedef enum {
     VQP_IB_LAG_NONE,    /* not a device that can be bonded */
     VQP_IB_LAG_HASH,    /* queue pairs are not assigned: by the hash, or no bond is active */
@@ -46,9 +50,9 @@ vqp_status_t vqp_ib_lag_query(const vqp_ib_dev_t *dev, const vqp_ib_qp_t *qp,
  * Assign a queue pair in RTS to a member port, and ask for it. Later changes of the state
  * may undo it.
  *
- * @param [in]  number  1 to the number of member ports.
+ * @param [in]  number  1 to VQP_IB_LAG_MOVABLE, and to the number of member ports.
  * @param [in]  level   Of the message that it failed.
- * @param [out] port    What it has now; 0 on an error.
+ * @param [out] port    What it has now, as far as that is known; else 0.
  *
  * @return VQP_OK, or an error (logged): the queue pair works, from any member port.
  */

@@ -76,8 +76,11 @@ static int fab_lag_change(struct fab_qp *qp, uint8_t port_num, uint16_t udp_spor
 int fab_lag_modify(struct ibv_qp *ibv, uint8_t port_num)
 {
     struct fab_qp *qp = fab_qp_of(ibv);
+    uint8_t now, active;
 
-    if (fab_config.lag != FAB_LAG_AFFINITY) {
+    /* the library asks for the port that it has before */
+    if ((fab_config.lag != FAB_LAG_AFFINITY) ||
+        (fab_lag_query(ibv, &now, &active) != 0)) {
         return EOPNOTSUPP;
     }
     if ((port_num == 0) || (port_num > fab_config.links)) {

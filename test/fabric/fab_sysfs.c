@@ -28,6 +28,11 @@
 #define FAB_SYSFS_DEV   "/dev/infiniband"
 #define FAB_SYSFS_PEER  "/sys/module/nvidia_peermem"
 
+/* Drivers of GPUs that the machine may have, and the fabric has not */
+#define FAB_SYSFS_OTHER_PEER  "/sys/module/nv_peer_mem"
+#define FAB_SYSFS_OLD_PEER    "/sys/kernel/mm/memory_peers"
+#define FAB_SYSFS_AMD_PEER    "/dev/kfd"
+
 /* A device has 256 bytes for the path of its files */
 #define FAB_SYSFS_ROOT_MAX 200
 
@@ -454,15 +459,28 @@ static int fab_sysfs_is_in(const char *path, const char *dir, size_t dir_len)
            ((path[dir_len] == '/') || (path[dir_len] == '\0'));
 }
 
+static int fab_sysfs_has(const char *path)
+{
+    static const char *const dirs[] = {
+        FAB_SYSFS_IB, FAB_SYSFS_VERBS, FAB_SYSFS_DEV, FAB_SYSFS_PEER,
+        FAB_SYSFS_OTHER_PEER, FAB_SYSFS_OLD_PEER, FAB_SYSFS_AMD_PEER
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); ++i) {
+        if (fab_sysfs_is_in(path, dirs[i], strlen(dirs[i]))) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
 const char *fab_sysfs_translate(const char *path, char *buf, size_t size)
 {
     const char *root;
 
-    if ((path == NULL) || (path[0] != '/') ||
-        (!fab_sysfs_is_in(path, FAB_SYSFS_IB, sizeof(FAB_SYSFS_IB) - 1) &&
-         !fab_sysfs_is_in(path, FAB_SYSFS_VERBS, sizeof(FAB_SYSFS_VERBS) - 1) &&
-         !fab_sysfs_is_in(path, FAB_SYSFS_PEER, sizeof(FAB_SYSFS_PEER) - 1) &&
-         !fab_sysfs_is_in(path, FAB_SYSFS_DEV, sizeof(FAB_SYSFS_DEV) - 1))) {
+    if ((path == NULL) || (path[0] != '/') || !fab_sysfs_has(path)) {
         return path;
     }
 

@@ -121,7 +121,9 @@ void vqp_path_rehashed(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
         return;
     }
 
-    vqp->failover.rehash = 0;
+    if (status == VQP_ERR_UNSUPPORTED) {
+        vqp->failover.rehash = 0; /* now and later */
+    }
     if ((fo->state == VQP_PATH_UP) && (fo->mover == VQP_MOVER_NONE)) {
         vqp_cover(SLOW_REHASH_FAILED);
         vqp_path_request_move(vqp, path);
