@@ -28,8 +28,8 @@ void vqp_slow_look(vqp_t *vqp, uint64_t now, uint64_t elapsed);
 /**
  * VQP_EVENT_PATH_REHASH was done.
  *
- * @param [in] status  Other than VQP_OK: the owner can not, now and later. The path is
- *                     moved.
+ * @param [in] status  Other than VQP_OK: the path is moved. VQP_ERR_UNSUPPORTED: the owner
+ *                     can not, now and later.
  */
 void vqp_path_rehashed(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
