@@ -16,40 +16,20 @@ unsigned accept_warnings, accept_problems;
 
 /* ---- lines ---- */
 
-static void accept_line(const char *prefix, const char *format, va_list ap)
+void accept_line(accept_line_t kind, const char *format, ...)
 {
-    printf("%s: ", prefix);
+    static const char *const prefixes[] = {
+        [ACCEPT_OK] = "ok", [ACCEPT_WARNING] = "warning", [ACCEPT_PROBLEM] = "problem"
+    };
+    va_list ap;
+
+    accept_warnings += (kind == ACCEPT_WARNING);
+    accept_problems += (kind == ACCEPT_PROBLEM);
+    printf("%s: ", prefixes[kind]);
+    va_start(ap, format);
     vprintf(format, ap);
+    va_end(ap);
     printf("\n");
-}
-
-void accept_ok(const char *format, ...)
-{
-    va_list ap;
-
-    va_start(ap, format);
-    accept_line("ok", format, ap);
-    va_end(ap);
-}
-
-void accept_warning(const char *format, ...)
-{
-    va_list ap;
-
-    ++accept_warnings;
-    va_start(ap, format);
-    accept_line("warning", format, ap);
-    va_end(ap);
-}
-
-void accept_problem(const char *format, ...)
-{
-    va_list ap;
-
-    ++accept_problems;
-    va_start(ap, format);
-    accept_line("problem", format, ap);
-    va_end(ap);
 }
 
 double accept_now(void)

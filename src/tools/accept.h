@@ -86,10 +86,19 @@ void accept_comp_init(accept_comp_t *comp);
 /** Monotonic, in seconds. */
 double accept_now(void);
 
-/** Lines of the report. */
-void accept_ok(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void accept_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void accept_problem(const char *format, ...) __attribute__((format(printf, 1, 2)));
+typedef enum {
+    ACCEPT_OK,
+    ACCEPT_WARNING,
+    ACCEPT_PROBLEM
+} accept_line_t;
+
+/** Print a line of the report, and count it. */
+void accept_line(accept_line_t kind, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
+
+#define accept_ok(...)      accept_line(ACCEPT_OK, __VA_ARGS__)
+#define accept_warning(...) accept_line(ACCEPT_WARNING, __VA_ARGS__)
+#define accept_problem(...) accept_line(ACCEPT_PROBLEM, __VA_ARGS__)
 
 /** Numbers of such lines. */
 extern unsigned accept_warnings, accept_problems;
