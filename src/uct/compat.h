@@ -85,7 +85,6 @@
 #  include <ucs/sys/ptr_arith.h>
 #endif
 
-
 /* Symbols that every module refers to and older libraries lack: weak, so that the
  * guard runs and can report the mismatch */
 #if UCT_VQP_UCX_SINCE(1, 14)
@@ -98,17 +97,18 @@
 #  pragma weak ucs_config_doc_nop
 #endif
 
-
 /* ---- memory domain ---- */
 
 #if UCT_VQP_UCX_SINCE(1, 14)
 typedef uct_md_attr_v2_t               uct_vqp_md_attr_t;
 typedef const uct_md_mem_reg_params_t *uct_vqp_mem_reg_arg_t;
 #  define UCT_VQP_MD_ATTR(_attr, _field) ((_attr)->_field)
+#  define UCT_VQP_MD_FLAG_REG_DMABUF UCT_MD_FLAG_REG_DMABUF
 #else
 typedef uct_md_attr_t uct_vqp_md_attr_t;
 typedef unsigned      uct_vqp_mem_reg_arg_t;
 #  define UCT_VQP_MD_ATTR(_attr, _field) ((_attr)->cap._field)
+#  define UCT_VQP_MD_FLAG_REG_DMABUF 0
 #endif
 
 /* The UCT_MD_MEM_xx bits that the caller of mem_reg requests */
@@ -121,10 +121,8 @@ static inline unsigned uct_vqp_mem_reg_flags(uct_vqp_mem_reg_arg_t arg)
 #endif
 }
 
-/* The dmabuf descriptor whose memory is to be registered, and the offset in it; -1: the
- * memory is that at the address */
-static inline int
-uct_vqp_mem_reg_dmabuf(uct_vqp_mem_reg_arg_t arg, uint64_t *offset)
+/* The dmabuf descriptor to register, and the offset in it; -1: memory at the address */
+static inline int uct_vqp_mem_reg_dmabuf(uct_vqp_mem_reg_arg_t arg, uint64_t *offset)
 {
     *offset = 0;
 #if UCT_VQP_UCX_SINCE(1, 14)
@@ -138,12 +136,6 @@ uct_vqp_mem_reg_dmabuf(uct_vqp_mem_reg_arg_t arg, uint64_t *offset)
 #endif
     return -1;
 }
-
-#if UCT_VQP_UCX_SINCE(1, 14)
-#  define UCT_VQP_MD_FLAG_REG_DMABUF UCT_MD_FLAG_REG_DMABUF
-#else
-#  define UCT_VQP_MD_FLAG_REG_DMABUF 0
-#endif
 
 /* Attributes of an MD that allocates nothing, and that uses no memory type of its own;
  * the fields exist from different versions on */
@@ -255,7 +247,6 @@ typedef struct {
 #else
 #  define UCT_VQP_MKEY_PACK_FLAG_EXPORT 0u
 #endif
-
 
 /* ---- interface ---- */
 
@@ -440,7 +431,6 @@ uct_vqp_ep_connected_iface_addr(const uct_vqp_ep_connected_params_t *params)
     UCT_VQP_IOPS_DEVICE_EP \
     UCT_VQP_IOPS_PUT_SGL \
     UCT_VQP_IOPS_1_23
-
 
 /* ---- helpers ---- */
 

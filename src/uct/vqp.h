@@ -58,10 +58,6 @@ vqp_status_t uct_vqp_resolve_path(uct_vqp_t *vqp, unsigned index,
 vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
                                   const vqp_wire_path_t *peer);
 
-/** The flow label of a path, the same for each of its queue pairs. Once the connection
- *  has its cookie. */
-uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index);
-
 /** Release everything. No posted WR may be outstanding. Async block. */
 void uct_vqp_destroy(uct_vqp_t *vqp);
 

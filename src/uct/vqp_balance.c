@@ -2,6 +2,7 @@
 #include "uct/vqp_balance.h"
 
 #include "uct/vqp.h"
+#include "uct/vqp_flow.h"
 #include "uct/vqp_path_log.h"
 
 #include "core/conn/entropy.h"

@@ -1,5 +1,6 @@
 /* Connecting a vqp's queue pairs to those of a peer; see vqp.h. */
 #include "uct/vqp.h"
+#include "uct/vqp_flow.h"
 #include "uct/vqp_gid.h"
 #include "uct/vqp_lag.h"
 #include "uct/vqp_qps.h"
@@ -18,7 +19,6 @@
 #define UCT_VQP_SLOW_MAX       (60ull * 1000 * 1000 * 1000)
 #define UCT_VQP_ELASTIC        (2ull * 1000 * 1000)
 #define UCT_VQP_RING_IDLE      (5ull * 1000 * 1000 * 1000)
-#define UCT_VQP_REHASH_EPOCH   128u /* there are 2^14 flows, 256 for each path */
 #define UCT_VQP_PATH_TIMEOUT   (2ull * 1000 * 1000) /* PATH_TIMEOUT=auto */
 
 /* Do both sides' parameters fit? Logs what does not. */
@@ -50,23 +50,6 @@ uct_vqp_check_peer(const uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     }
 
     return VQP_ERR_UNREACHABLE;
-}
-
-/* Each path is a flow: the label selects the UDP source port, and with it the link
- * of a LAG or ECMP group. The cookie differs by process, endpoint and side, so that
- * processes use different ports. A path that is rebuilt is another flow: it may have
- * failed because of the link. So is one whose port was changed meanwhile: its label is that
- * of an epoch far from its own. */
-uint32_t uct_vqp_flow_label(const uct_vqp_t *vqp, unsigned index)
-{
-    const uct_vqp_settings_t *set = &vqp->iface->set;
-    unsigned epoch = vqp->paths[index].fo.epoch +
-                     (vqp->ib_paths[index].rehashed ? UCT_VQP_REHASH_EPOCH : 0);
-    unsigned flow  = index + (epoch * VQP_MAX_PATHS);
-
-    return (set->num_labels == 0) ?
-           vqp_entropy_label(vqp->conn.cookie, flow) :
-           set->labels[index % set->num_labels];
 }
 
 static uint32_t uct_vqp_log_flow_label(const uct_vqp_t *vqp, unsigned index)
@@ -331,21 +314,6 @@ static uint64_t uct_vqp_silence(const uct_vqp_t *vqp)
                    UCT_VQP_PATH_TIMEOUT : 0;
 }
 
-/* Can the UDP source port of a queue pair in use be changed on all rails? */
-static int uct_vqp_can_rehash(const uct_vqp_iface_t *iface)
-{
-    unsigned i;
-
-    for (i = 0; i < iface->num_rails; ++i) {
-        if ((iface->rails[i].gid.type != VQP_IB_GID_ROCE_V2) ||
-            (iface->rails[i].dev->mlx5.modify_qp_udp_sport == NULL)) {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
 static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
                               unsigned num_paths, unsigned num_connected, uint64_t down)
 {
@@ -392,7 +360,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.failover.slow        = set->slow_path;
     config.failover.slow_first  = UCT_VQP_SLOW_FIRST;
     config.failover.slow_max    = UCT_VQP_SLOW_MAX;
-    config.failover.rehash      = (uint8_t)uct_vqp_can_rehash(vqp->iface);
+    config.failover.rehash      = (uint8_t)uct_vqp_iface_can_rehash(vqp->iface);
     config.failover.elastic     = (set->min_paths < num_paths) ? UCT_VQP_ELASTIC : 0;
     /* connections start on different paths */
     config.first_path     = vqp->number % num_connected;

@@ -2,6 +2,7 @@
 #include "uct/vqp_paths.h"
 
 #include "uct/vqp_cm.h"
+#include "uct/vqp_flow.h"
 #include "uct/vqp_path_log.h"
 #include "uct/vqp_post.h"
 #include "uct/vqp_qps.h"

@@ -1,6 +1,7 @@
 /* The telemetry file of an interface, see vqp_telemetry.h. */
 #include "uct/vqp_telemetry.h"
 
+#include "uct/vqp_flow.h"
 #include "uct/vqp_stats.h"
 
 #include "core/conn/entropy.h"

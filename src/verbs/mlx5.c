@@ -23,7 +23,7 @@ int vqp_ib_mlx5_load(vqp_ib_mlx5_t *mlx5, const char *library)
 
     memset(mlx5, 0, sizeof(*mlx5));
     if (library != NULL) {
-        scope = mlx5->library = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+        scope = mlx5->handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
         if (scope == NULL) {
             return 0;
         }
@@ -67,8 +67,8 @@ void vqp_ib_mlx5_open(vqp_ib_mlx5_t *mlx5, struct ibv_context *context)
 
 void vqp_ib_mlx5_close(vqp_ib_mlx5_t *mlx5)
 {
-    if (mlx5->library != NULL) {
-        dlclose(mlx5->library);
+    if (mlx5->handle != NULL) {
+        dlclose(mlx5->handle);
     }
     memset(mlx5, 0, sizeof(*mlx5));
 }

@@ -13,7 +13,7 @@ struct mlx5dv_context;
 
 /* The functions are mlx5dv_NAME(), and return 0 or an errno value */
 typedef struct vqp_ib_mlx5 {
-    void    *library;  /* of dlopen(), or NULL */
+    void    *handle;   /* of dlopen(), or NULL */
     uint8_t num_ports; /* member ports of a bond that the device can have; 0: none */
     bool    (*is_supported)(struct ibv_device *device);
     int     (*query_device)(struct ibv_context *context, struct mlx5dv_context *attr);

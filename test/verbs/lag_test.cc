@@ -22,7 +22,7 @@ protected:
         bool is_there = vqp_ib_mlx5_load(&calls, library) != 0;
 
         EXPECT_EQ(is_there, calls.query_device != nullptr);
-        EXPECT_EQ(is_there && (library != nullptr), calls.library != nullptr);
+        EXPECT_EQ(is_there && (library != nullptr), calls.handle != nullptr);
         vqp_ib_mlx5_close(&calls);
         return is_there;
     }
