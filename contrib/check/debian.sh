@@ -30,6 +30,7 @@ content() {
     for file in usr/bin/vqp-run usr/bin/vqp-top usr/share/man/man1/vqp-top.1.gz \
                 'usr/lib/*/ucx/libuct_vqp.so.0' \
                 'usr/lib/*/uct_vqp/libvqp_preload.so' 'usr/lib/*/uct_vqp/vqp-probe' \
+                'usr/lib/*/uct_vqp/vqp-accept' \
                 usr/share/man/man1/vqp-run.1.gz \
                 usr/share/man/man7/uct_vqp.7.gz usr/share/doc/uct-vqp/README.md.gz \
                 usr/share/doc/uct-vqp/docs/config.md.gz; do
