@@ -64,6 +64,10 @@ for links in 1 4; do
         -- 'elastic_flow.*'
 done
 
+# A process that computes between its calls of progress
+uct "a process that computes" --mode timed -o CLOCK=virtual -o DELAY=5us -o JITTER=0 \
+    -o PATH_RATE=100000 -o PORT_RATE=100000 -- 'busy_flow.*'
+
 # Bonded ports: which of them a path has, and what two of them carry
 lag=(--devices 2 --profile mlx5-lag --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0
      -o PATH_RATE=8000 -o PORT_RATE=1000000)

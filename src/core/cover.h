@@ -51,7 +51,8 @@
     _(DISPATCH_TAIL_NO_ROOM, "a tail AM waits for room for its immediate") \
     _(DISPATCH_AM_NO_PATH, "an AM's frag finds no path") \
     _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
-    _(DISPATCH_LAST_READ, "a READ that takes the path's last credit") \
+    _(PATHCAP_GROWS, "paths ran empty while ops waited") \
+    _(PATHCAP_SHRINKS, "paths do not run empty any more") \
     _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \
     _(TRIM_STALE, "an impossible count: that of the immediates is used") \
     _(TRIM_ATOMIC, "an atomic was executed, and its answer has not arrived") \

@@ -102,7 +102,9 @@ static void uct_vqp_fill_conn(uct_vqp_t *vqp, unsigned index,
     conn->retry_cnt     = set->retry_count;
     conn->rnr_retry     = set->rnr_retry;
     conn->min_rnr_timer = set->rnr_timer;
-    conn->max_rd_atomic = ucs_min(rail->max_reads, vqp->peer_reads);
+    /* mlx5 rounds it up: the peer would refuse the READs beyond what it serves */
+    conn->max_rd_atomic = (uint8_t)UCS_BIT(ucs_ilog2(ucs_min(rail->max_reads,
+                                                             vqp->peer_reads)));
     conn->max_dest_rd_atomic = rail->serve_reads;
 }
 
@@ -227,8 +229,6 @@ static void uct_vqp_log_notify(const uct_vqp_t *vqp, unsigned num_paths)
 static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
                                       unsigned num_paths, unsigned num_connected)
 {
-    uct_vqp_iface_t *iface = vqp->iface;
-    const uct_vqp_rail_t *rail;
     unsigned i;
 
     vqp->peer_reads = peer->max_reads;
@@ -248,8 +248,6 @@ static ucs_status_t uct_vqp_init_peer(uct_vqp_t *vqp, const vqp_wire_info_t *pee
     }
 
     for (i = 0; i < num_paths; ++i) {
-        rail                    = &iface->rails[vqp->paths[i].rail];
-        vqp->paths[i].reads_max = ucs_min(rail->max_reads, peer->max_reads);
         if (i < num_connected) {
             vqp->paths[i].peer_rail = peer->paths[i].rail;
             vqp->peer_rails        |= (uint8_t)UCS_BIT(peer->paths[i].rail);
@@ -276,6 +274,7 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->path_cap     = set->path_bytes;
     cfg->single_cap   = set->single_bytes;
     cfg->single_shift = set->single_shift;
+    cfg->cap_growth   = set->cap_growth;
     cfg->signal_every = set->tx_moderation;
     cfg->inline_max   = (uint32_t)iface->inline_max;
     cfg->min_shift    = set->min_shift;

@@ -104,7 +104,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "Bytes in flight at which a path takes no further frag. Bounds the time that\n"
      "a small message waits behind bulk data. Should exceed the bandwidth-delay\n"
      "product of one path. auto: 512 KiB, divided by the number of paths if that is\n"
-     "fixed, but at least two frags; 2 MiB while one path is in use.",
+     "fixed, but at least two frags; 2 MiB while one path is in use; up to eight times\n"
+     "as much while the process calls progress so seldom that paths run empty.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "2m",
@@ -252,8 +253,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(rnr_retry_count), UCS_CONFIG_TYPE_UINT},
 
     {"READ_DEPTH", "16",
-     "Largest number of READs and atomics in flight on each path, 1 to 255. Lowered\n"
-     "to the limits of the device and the peer.",
+     "Largest number of READs and atomics that the devices execute at a time on each\n"
+     "path, 1 to 255. Further ones wait in its send queue. Lowered to the limits of the\n"
+     "device and the peer.",
      UCT_VQP_OPTION(read_depth), UCS_CONFIG_TYPE_UINT},
 
     {"CONNECT_TIMEOUT", "15s",

@@ -112,6 +112,7 @@ typedef struct uct_vqp_settings {
     uint32_t labels[VQP_MAX_PATHS]; /* of path i: labels[i % num_labels] */
     uint64_t path_bytes;
     uint64_t single_bytes; /* the same while one path is in use */
+    uint8_t  cap_growth;   /* both may be doubled as often, see pathcap.h */
     uint64_t connect_timeout; /* ns */
     uint64_t probe_interval;  /* ns, 0 = never */
     uint64_t gap_timeout;     /* ns, 0 = never */

@@ -5,6 +5,8 @@
 #include "uct/vqp_log.h"
 #include "uct/vqp_timers.h"
 
+#include "core/data/pathcap.h"
+
 #include <ucs/debug/log.h>
 
 void uct_vqp_schedule_wake(uct_vqp_t *vqp)
@@ -53,6 +55,8 @@ void uct_vqp_tx_progress(uct_vqp_t *vqp)
 
     if (vqp_unlikely(vqp->core.tx.cfg.sched == VQP_SCHED_LEFT)) {
         uct_vqp_clock(vqp);
+    } else if (vqp_pathcap_needs_time(&vqp->core.tx)) {
+        vqp->core.tx.clock.now = uct_vqp_now();
     }
     do {
         if (vqp_next_batch(&vqp->core, batch) == 0) {

@@ -81,6 +81,10 @@ static uint8_t uct_vqp_rnr_code(double seconds)
  * wire must stay busy until one is confirmed. */
 #define UCT_VQP_SINGLE_BYTES (2 * UCS_MBYTE)
 
+/* A process that computes for a millisecond between its calls of progress needs 12.5 MB in
+ * flight on a link of 100 Gb/s. One path may have as much, if its ops are large */
+#define UCT_VQP_CAP_GROWTH 3
+
 /* For several paths: enough for a link of 200 Gb/s x 20 us, and not more than a message may
  * wait behind on it. A fixed number of paths may share a link. Those that are added stay only
  * if they have links of their own. */
@@ -100,6 +104,7 @@ static void uct_vqp_settings_path_bytes(uct_vqp_settings_t *set,
 
     set->path_bytes   = is_auto ? uct_vqp_path_bytes(set, config) : config->path_bytes;
     set->single_bytes = is_auto ? UCT_VQP_SINGLE_BYTES : config->path_bytes;
+    set->cap_growth   = is_auto ? UCT_VQP_CAP_GROWTH : 0;
     set->single_shift = (uint8_t)ucs_max(ucs_ilog2(config->frag_size),
                                          ucs_ilog2(ucs_min(set->single_bytes,
                                                            UCS_GBYTE)) - 1);

@@ -156,30 +156,6 @@ TEST_F(replay, waits_for_bytes) {
     EXPECT_EQ(2u, next().size());
 }
 
-TEST_F(replay, of_gets_waits_for_read_credit) {
-    m_reads_max = 4;
-    open(2);
-    for (unsigned i : {1, 0}) {
-        only(i, [&] {
-            for (unsigned n = 0; n < 3; ++n) {
-                rma(VQP_KIND_GET, 64, &u[3 * i + n]);
-            }
-        });
-    }
-    die(1, msn(3));
-    EXPECT_EQ(1u, next().size());
-    EXPECT_EQ(4u, path(0).reads);
-    confirm_all(0);
-    EXPECT_EQ(4u, done().size());
-    EXPECT_EQ(2u, next().size());
-    EXPECT_EQ(2u, path(0).reads);
-    confirm_all(0);
-    EXPECT_EQ(2u, done().size());
-    EXPECT_EQ(0u, path(0).reads);
-}
-
-/* ---- frags of each kind ---- */
-
 TEST_F(replay, of_a_fast_message_finds_its_record) {
     open(2);
     std::vector<vqp_frag_t> was;
@@ -520,13 +496,11 @@ TEST_F(replay, keeps_the_order_when_the_paths_die_in_turn) {
     EXPECT_EQ(ops(first), ops(next()));
 }
 
-/* Path 2 replays path 0, has no credit for all of its READs, and dies. Path 1 waits
- * behind path 0. Wherever they go then, and whoever comes back: the frags of a path go to
+/* Path 2 replays path 0, has no room for all of it, and dies. Path 1 waits behind path 0. Wherever they go then, and whoever comes back: the frags of a path go to
  * one path, in their order. */
 TEST_F(replay, the_frags_of_a_path_never_go_to_two) {
-    m_reads_max = 4;
-    m_depth     = 30;
-    m_num_ops   = 128;
+    m_depth   = 30;
+    m_num_ops = 128;
     open(4);
     std::vector<std::vector<vqp_frag_t>> was;
     for (const char *ops : {"GPGPGPGPPPPPPPPPPPPPPPPPP", "PPGPGPGPPPPPPPPPPPPPPPPPP",
@@ -540,8 +514,7 @@ TEST_F(replay, the_frags_of_a_path_never_go_to_two) {
     vqp_set_path_up(&m_vqp, 3, 0);
     die(0, msn(0));
     die(1, msn(0));
-    EXPECT_EQ(2u, on_path(next(), 2)); /* with its own READs it has four now */
-    EXPECT_EQ(4u, path(2).reads);
+    EXPECT_EQ(13u, on_path(next(), 2)); /* beside 15 of its own */
     die(2, msn(0));
     vqp_set_path_up(&m_vqp, 3, 1);
     auto all = next();
@@ -590,7 +563,7 @@ TEST_F(replay, a_target_that_dies_gives_back_what_it_has_not_executed) {
 
 /* A nop that holds the place of an atomic is given back too, and is no frag of the target */
 TEST_F(replay, a_target_that_dies_keeps_its_own_beside_a_nop_that_goes_back) {
-    m_reads_max = 3;
+    m_depth = 5;
     open(3);
     (void)only(0, [&] {
         rma(VQP_KIND_GET, 64, &u[0]);
@@ -600,7 +573,7 @@ TEST_F(replay, a_target_that_dies_keeps_its_own_beside_a_nop_that_goes_back) {
     (void)only(1, [&] { rma(VQP_KIND_GET, 64, &u[3]); });
     vqp_set_path_up(&m_vqp, 2, 0);
     die(0, msn(0));
-    EXPECT_EQ(2u, on_path(next(), 1)); /* one waits for read credit */
+    EXPECT_EQ(2u, on_path(next(), 1)); /* one waits for room */
     die(1, imm(0));                    /* it is not known about the atomic */
     EXPECT_TRUE(vqp_path_has_replay(&path(1)));
     vqp_set_path_up(&m_vqp, 2, 1);

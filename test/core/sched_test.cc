@@ -21,7 +21,6 @@ protected:
             m_paths[i].next      = (uint8_t)((i + 1) % NUM);
             m_paths[i].up        = 1;
             m_paths[i].depth     = 16;
-            m_paths[i].reads_max = 4;
         }
     }
 
@@ -59,20 +58,6 @@ TEST_F(sched, rr_ignores_load) {
     EXPECT_EQ(0, pick(VQP_SCHED_RR));
 }
 
-TEST_F(sched, needs_are_respected) {
-    for (vqp_path_t &path : m_paths) {
-        path.reads = path.reads_max;
-    }
-
-    for (vqp_sched_t policy : {VQP_SCHED_RR, VQP_SCHED_LEFT}) {
-        EXPECT_EQ(-1, pick(policy, VQP_NEED_READ));
-        EXPECT_GE(pick(policy), 0);
-    }
-
-    m_paths[2].reads = 0;
-    EXPECT_EQ(2, pick(VQP_SCHED_RR, VQP_NEED_READ));
-}
-
 TEST_F(sched, a_required_rail_of_the_peer_is_respected) {
     m_paths[1].peer_rail = m_paths[3].peer_rail = 1;
     m_rail               = 1;
@@ -80,7 +65,6 @@ TEST_F(sched, a_required_rail_of_the_peer_is_respected) {
         m_next = 0;
         EXPECT_EQ(1, pick(policy, VQP_NEED_RAIL));
         EXPECT_EQ(3, pick(policy, VQP_NEED_RAIL));
-        EXPECT_EQ(1, pick(policy, VQP_NEED_RAIL | VQP_NEED_READ));
     }
     m_rail = 2;
     EXPECT_EQ(-1, pick(VQP_SCHED_RR, VQP_NEED_RAIL));

@@ -46,7 +46,6 @@ public:
         m_cfg.path_cap     = 3000;
         m_cfg.fsn_window   = 32;
         m_depth            = 12;
-        m_reads_max        = 4;
     }
 
     void TestBody() override {
@@ -506,16 +505,6 @@ TEST_F(fast_path, is_not_allowed_without_a_budget) {
     vqp_tx_refill(&m_tx, &m_paths[0]);
     EXPECT_FALSE(am_open());
     EXPECT_FALSE(put_open());
-}
-
-TEST_F(fast_path, is_not_allowed_to_reads_without_their_credit) {
-    start(1);
-    m_paths[0].reads = m_paths[0].reads_max - 1;
-    EXPECT_EQ(VQP_SEND_FRAG, send<VQP_KIND_GET>(8));
-    EXPECT_EQ(m_paths[0].reads_max, m_paths[0].reads);
-    EXPECT_TRUE(m_frag.flags & VQP_FRAG_SIGNALED); /* the last credit */
-    EXPECT_EQ(VQP_SEND_FRAG, send<VQP_KIND_PUT>(8));
-    EXPECT_EQ(VQP_SEND_QUEUED, send<VQP_KIND_GET>(8));
 }
 
 TEST_F(fast_path, is_not_allowed_to_what_is_cut_or_gathered) {

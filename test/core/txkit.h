@@ -61,7 +61,6 @@ protected:
             m_paths[i].inflight  = m_inflight[i].data();
             m_paths[i].mask      = (uint16_t)(entries - 1);
             m_paths[i].depth     = m_depth;
-            m_paths[i].reads_max = m_reads_max;
             m_paths[i].index     = (uint8_t)i;
             m_paths[i].up        = 1;
         }
@@ -245,7 +244,6 @@ protected:
     int                                      u[8];
     vqp_tx_config_t                          m_cfg {};
     uint16_t                                 m_depth     = 40;
-    uint16_t                                 m_reads_max = 16;
     uint32_t                                 m_num_ops   = 64;
     vqp_credit_t                             m_credit {7, 9};
     vqp_t                                    m_vqp {};

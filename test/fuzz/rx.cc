@@ -72,7 +72,6 @@ private:
             path.inflight  = &m_inflight[i * DEPTH];
             path.mask      = DEPTH - 1;
             path.depth     = DEPTH - 1;
-            path.reads_max = 1;
             path.index     = (uint8_t)i;
             path.up        = 1;
         }

@@ -101,9 +101,6 @@ void qp::check_frag(const vqp_frag_t &frag)
     if (vqp_path_outstanding(&path) > path.depth + tx.failed) {
         m_world.fail("slots", "send queue overrun");
     }
-    if (path.reads > path.reads_max) {
-        m_world.fail("slots", "more READs than allowed");
-    }
     if (vqp_tx_fsns_out(&tx) > tx.cfg.fsn_window) {
         m_world.fail("credit", "more numbers than the window has");
     }

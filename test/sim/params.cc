@@ -80,7 +80,7 @@ const named_config scenarios[] = {
              "gap_timeout=500000000,think=10000,hasty=0",
      "paths that stand still for seconds, and connections that do not wait for "
      "them"},
-    {"scarce", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=2,reads=1,"
+    {"scarce", "clean,window=8,ring=4096,depth=6,am_ops=4,rma_ops=2,cap_growth=0,"
                "paths=4,imms=8,rx_batch=4,min_shift=6,rma=30,big=11",
      "every resource as small as can be"},
 };
@@ -105,7 +105,7 @@ void params::draw_node(rng &random)
     imms         = window * random.pick<uint64_t>({1, 1, 2}) +
                    VQP_CONTROL_RESERVE;
     rx_batch     = random.pick<uint64_t>({1, 4, 16});
-    reads        = random.pick<uint64_t>({1, 2, 16});
+    cap_growth   = random.pick<uint64_t>({0, 1, 3});
     am_ops       = random.pick<uint64_t>({1, 4, 16, 64});
     rma_ops      = random.pick<uint64_t>({2, 4, 16, 64});
     signal_every = 1 + random.below(64);
@@ -262,7 +262,6 @@ void params::fit()
     signal_every = std::max<uint64_t>(1, std::min(signal_every,
                                                   depth - reserve - 1));
     frag_shift   = std::max(frag_shift, min_shift);
-    reads        = std::max<uint64_t>(reads, 1);
     audit        = std::max<uint64_t>(audit, 1);
     batch        = std::max<uint64_t>(batch, 1);
     idle_peers   = std::max<uint64_t>(idle_peers, 1);

@@ -90,11 +90,11 @@ namespace sim {
     _(depth, "places of a send queue") \
     _(imms, "receives posted on each path") \
     _(rx_batch, "receives are reposted in batches of so many") \
-    _(reads, "READs and atomics on a path") \
     _(am_ops, "accepted AMs, a power of two") \
     _(rma_ops, "accepted puts, gets and atomics, a power of two, not 1") \
     _(signal_every, "frags without a completion of their own") \
     _(cap, "bytes in flight at which a path is full") \
+    _(cap_growth, "how often this may be doubled") \
     _(inline_max, "bytes that go inline") \
     _(min_shift, "log2 of the smallest frag") \
     _(frag_shift, "log2 of the largest frag") \

@@ -58,7 +58,7 @@ void vqp::make_info()
     info.fsn_window = (uint32_t)p.window;
     info.first_fsn  = (0 - before) & VQP_FSN_MASK;
     info.rx_depth   = (uint32_t)p.imms;
-    info.max_reads  = (uint8_t)p.reads;
+    info.max_reads  = 16;
     info.num_rails  = RAILS;
     info.scratch_addr = (uintptr_t)owner.scratch.data();
     info.num_paths  = (uint8_t)((p.failover && p.first) ?
@@ -113,8 +113,6 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
         path.inflight  = m_inflight[i].data();
         path.mask      = (uint16_t)(entries - 1);
         path.depth     = (uint16_t)owner.p.depth;
-        path.reads_max = (uint16_t)std::min<uint64_t>(owner.p.reads,
-                                                      peer.max_reads);
         path.peer_rail = (i < peer.num_paths) ? peer.paths[i].rail : 0;
         path.up        = 1;
         path.mtu_shift = MTU_SHIFT;
@@ -131,6 +129,7 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.first_fsn    = info.first_fsn;
     cfg.path_cap     = p.cap;
     cfg.single_cap   = 2 * p.cap;
+    cfg.cap_growth   = (uint8_t)p.cap_growth;
     cfg.single_shift = (uint8_t)(p.frag_shift + 1);
     cfg.signal_every = (uint32_t)p.signal_every;
     cfg.inline_max   = (uint32_t)p.inline_max;

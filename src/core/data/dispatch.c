@@ -5,6 +5,7 @@
 #include "core/data/am.h"
 #include "core/data/control.h"
 #include "core/data/pack.h"
+#include "core/data/pathcap.h"
 #include "core/cover.h"
 
 /* The paths that need a fence frag: those with an unconfirmed put, get or
@@ -321,6 +322,7 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
 
     tx->clock.deferred = 0;
     tx->pack.is_held   = 0;
+    vqp_pathcap_look(tx);
     if (vqp_unlikely(tx->slow & (VQP_TX_CREDIT | VQP_TX_NOTIFY |
                                  VQP_TX_ASYMMETRIC))) {
         vqp_tx_dispatch_first(tx, batch, credit);
@@ -339,5 +341,6 @@ void vqp_tx_dispatch(vqp_tx_t *tx, vqp_batch_t *batch,
         vqp_tx_dispatch_nops(tx, batch);
     }
 
+    vqp_pathcap_note(tx);
     vqp_cover_if(vqp_batch_is_full(batch), BATCH_FULL);
 }

@@ -197,7 +197,6 @@ typedef struct vqp_path {
     uint16_t         tail;        /* next to be posted */
     uint16_t         signaled;    /* slot behind the newest signaled frag */
     uint16_t         reads;       /* READs and atomics unconfirmed */
-    uint16_t         reads_max;
     uint16_t         rma;         /* frags of put, get, atomic unconfirmed */
     uint16_t         recv_posted; /* own receives in the queue, with those... */
     uint16_t         recv_used;   /* ...consumed and not posted again yet */
@@ -293,12 +292,6 @@ static inline int vqp_path_has_room(const vqp_path_t *path, uint64_t cap)
 static inline int vqp_path_has_reserve(const vqp_path_t *path)
 {
     return (vqp_path_outstanding(path) < path->depth) && path->up;
-}
-
-/** Does the next READ or atomic take the path's last credit? Then it needs a CQE. */
-static inline int vqp_path_is_last_read(const vqp_path_t *path)
-{
-    return path->reads + 1 >= path->reads_max;
 }
 
 /** Is a signaled frag in flight? */

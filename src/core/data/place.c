@@ -2,6 +2,7 @@
 #include "core/data/place.h"
 
 #include "core/cover.h"
+#include "core/data/pathcap.h"
 
 unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
                            uint32_t length)
@@ -60,14 +61,13 @@ vqp_tx_find_for(vqp_tx_t *tx, const vqp_op_t *op, uint32_t length)
     vqp_want_t want = {.cap    = tx->limits.path_cap,
                        .left   = op->length - op->offset,
                        .length = length,
-                       .now    = tx->clock.now,
-                       .needs  = (op->kind < VQP_KIND_GET) ? 0 : VQP_NEED_READ};
+                       .now    = tx->clock.now};
 
     if (op->kind >= VQP_KIND_FADD) {
         /* Two devices are not atomic to each other: all atomics to one memory go
          * to one rail of the peer */
-        want.needs |= tx->limits.amo_needs;
-        want.rail   = op->amo.rail;
+        want.needs = tx->limits.amo_needs;
+        want.rail  = op->amo.rail;
     }
 
     return vqp_tx_find_path(tx, &want);
@@ -175,7 +175,7 @@ vqp_frag_t *vqp_tx_emit_next(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
                                         1ul << op->frag_shift);
     vqp_path_t *path;
 
-    path = (kind < VQP_KIND_GET) ? vqp_tx_path_in_turn(tx, length) : NULL;
+    path = (kind < VQP_KIND_FADD) ? vqp_tx_path_in_turn(tx, length) : NULL;
     if (vqp_likely((path != NULL) && (path->budget.frags != 0))) {
         tx->paths.next = path->next;
     } else {
@@ -184,11 +184,6 @@ vqp_frag_t *vqp_tx_emit_next(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
             vqp_cover_if(kind == VQP_KIND_AM, DISPATCH_AM_NO_PATH);
             vqp_cover_if(kind != VQP_KIND_AM, DISPATCH_RMA_NO_PATH);
             return NULL;
-        }
-
-        if ((kind >= VQP_KIND_GET) && vqp_path_is_last_read(path)) {
-            vqp_cover(DISPATCH_LAST_READ);
-            signal = 1;
         }
     }
 
@@ -227,6 +222,7 @@ void vqp_tx_link_paths(vqp_tx_t *tx)
     uint32_t i, j, next;
     vqp_path_t *path;
 
+    vqp_pathcap_restart(tx);
     tx->paths.settled = 1;
     tx->paths.has_off = 0;
     for (i = 0; i < tx->paths.count; ++i) {

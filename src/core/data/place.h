@@ -97,11 +97,11 @@ vqp_tx_gather(vqp_op_t *op, const vqp_path_t *path, uint64_t offset,
 }
 
 /**
- * Source, target and READ credit of a frag of a put, get or atomic.
+ * Source and target of a frag of a put, get or atomic.
  *
  * @param [in] kind       op->kind; a constant in the fast path.
  * @param [in] is_inline  A put that holds its data itself; likewise.
- * @param [in] is_fast    The fast path: there is one piece, and the READ credit is taken.
+ * @param [in] is_fast    The fast path: there is one piece, and path->reads counts it.
  * @param [in] path       frag->path, and so on.
  */
 static VQP_ALWAYS_INLINE void
@@ -202,7 +202,7 @@ int vqp_batch_has(const vqp_batch_t *batch, const vqp_frag_t *frag,
                   const vqp_path_t *path, const vqp_op_t *op);
 
 /**
- * The next path in turn, if it may take a frag of a put or AM, and if little enough is
+ * The next path in turn, if it may take a frag of a put, get or AM, and if little enough is
  * in flight, on paths symmetric enough, that no choice is better. The caller moves
  * tx->paths.next.
  */

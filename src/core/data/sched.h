@@ -13,9 +13,8 @@ typedef enum {
 } vqp_sched_t;
 
 enum {
-    VQP_NEED_READ = 1 << 0, /* a READ credit */
-    VQP_NEED_RAIL = 1 << 1, /* to go to a certain rail of the peer */
-    VQP_NEED_CONTROL = 1 << 2 /* no more than the reserve for control: in turn */
+    VQP_NEED_RAIL    = 1 << 0, /* to go to a certain rail of the peer */
+    VQP_NEED_CONTROL = 1 << 1  /* no more than the reserve for control: in turn */
 };
 
 /** What a frag needs of a path. */
@@ -39,8 +38,6 @@ vqp_sched_fits(const vqp_path_t *path, const vqp_want_t *want)
     return ((want->needs & VQP_NEED_CONTROL) ?
                     vqp_path_has_reserve(path) :
                     vqp_path_has_room(path, want->cap)) &&
-           (!(want->needs & VQP_NEED_READ) ||
-            (path->reads < path->reads_max)) &&
            (!(want->needs & VQP_NEED_RAIL) || (path->peer_rail == want->rail));
 }
 

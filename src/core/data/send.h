@@ -49,7 +49,6 @@ vqp_tx_send_rma(vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
     int signal       = op->flags & VQP_OP_SIGNAL;
 
     if (vqp_unlikely((path == NULL) ||
-                     (is_read && (path->reads >= path->reads_max)) ||
                      (is_atomic && tx->limits.amo_needs))) {
         goto queue;
     }
@@ -73,7 +72,7 @@ vqp_tx_send_rma(vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
 
     if (is_read) {
         vqp_cover(SEND_FAST_READ);
-        signal |= ++path->reads >= path->reads_max; /* the last one needs a CQE */
+        ++path->reads;
     }
 
     tx->rma.post  = ++tx->rma.tail;

@@ -99,8 +99,8 @@ void vqp_tx_set_shares(vqp_tx_t *tx)
     tx->paths.usable = (uint8_t)vqp_max(usable, 1u);
     is_single        = tx->paths.usable == 1;
 
-    tx->limits.path_cap   = (is_single && (cfg->single_cap != 0)) ?
-                                    cfg->single_cap : cfg->path_cap;
+    tx->limits.path_cap   = ((is_single && (cfg->single_cap != 0)) ?
+                                     cfg->single_cap : cfg->path_cap) << tx->cap.shift;
     tx->limits.frag_shift = (is_single && (cfg->single_shift != 0)) ?
                                     cfg->single_shift : cfg->frag_shift;
 

@@ -45,6 +45,7 @@ typedef struct vqp_tx_config {
                                       gains nothing then, but keeps the path busy; 0: as
                                       otherwise */
     uint64_t        single_cap;    /* path_cap then; 0: likewise */
+    uint8_t         cap_growth;    /* both may be doubled as often, see pathcap.h */
     uint8_t         notify;        /* vqp_notify_t */
     uint8_t         sched;         /* vqp_sched_t */
     uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
@@ -142,6 +143,17 @@ typedef struct vqp_tx {
         uint8_t     path_shift;   /* log2 of the usable paths, rounded up */
         uint8_t     amo_needs;    /* VQP_NEED_RAIL if paths go to several */
     } limits;
+
+    struct {                      /* see pathcap.h */
+        uint64_t    since;        /* ns: all paths have been full; 0: not known */
+        uint64_t    first;        /* ns: something was confirmed; 0: nothing yet */
+        uint64_t    in_flight;    /* bytes, at since... */
+        uint64_t    begin;        /* ...and those confirmed until then */
+        uint8_t     shift;        /* how often path_cap is doubled */
+        uint8_t     calm;         /* how often in a row it was more than enough */
+        uint8_t     is_full;      /* ops wait, and no path has room */
+        uint8_t     is_by_bytes;  /* ...for bytes, and not for want of slots */
+    } cap;
 
     struct {
         uint8_t     am;           /* the next AM is behind a fence */

@@ -72,8 +72,8 @@ static int vqp_elastic_is_full(const vqp_t *vqp)
            vqp_elastic_is_busy(vqp);
 }
 
-/* Gets wait for a READ credit too, atomics for one rail as well, and what is behind a fence
- * for what is in flight: none of these says that a path has no room */
+/* Atomics may wait for one rail, and what is behind a fence for what is in flight: neither
+ * says that a path has no room */
 int vqp_elastic_is_spread(const vqp_t *vqp)
 {
     const vqp_tx_t *tx = &vqp->tx;
@@ -88,7 +88,7 @@ int vqp_elastic_is_spread(const vqp_t *vqp)
 
     if (tx->rma.post != tx->rma.tail) {
         op = vqp_opring_at(&tx->rma, tx->rma.post);
-        if ((op->kind < VQP_KIND_GET) && !(op->flags & VQP_OP_FENCE)) {
+        if ((op->kind < VQP_KIND_FADD) && !(op->flags & VQP_OP_FENCE)) {
             return 1;
         }
     }

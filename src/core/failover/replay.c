@@ -199,17 +199,11 @@ static void vqp_replay_done(vqp_tx_t *tx, vqp_path_t *path, unsigned to)
 
 /* ---- replay ---- */
 
-static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to,
-                               const vqp_inflight_t *entry)
+static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to)
 {
-    int is_read = (entry->kind == VQP_KIND_GET) ||
-                  (entry->kind == VQP_KIND_FADD) ||
-                  (entry->kind == VQP_KIND_CSWAP);
-
     return (vqp_path_outstanding(to) + VQP_CONTROL_RESERVE < to->depth) &&
            ((to->bytes < tx->limits.path_cap) ||
             (vqp_path_outstanding(to) == 0)) &&
-           (!is_read || (to->reads < to->reads_max)) &&
            (!vqp_path_has_replay(to) ||
             ((uint16_t)(to->tail - to->fo.replay) < to->mask)); /* one for a nop */
 }
@@ -300,7 +294,7 @@ static int vqp_replay_path(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
             continue;
         }
 
-        if (vqp_batch_is_full(batch) || !vqp_replay_has_room(tx, to, entry)) {
+        if (vqp_batch_is_full(batch) || !vqp_replay_has_room(tx, to)) {
             vqp_cover(REPLAY_NO_ROOM);
             return control;
         }

@@ -30,7 +30,6 @@ public:
             path.inflight  = &m_inflight[i * SEND_DEPTH];
             path.mask      = SEND_DEPTH - 1;
             path.depth     = SEND_DEPTH - 1;
-            path.reads_max = 16;
             path.index     = (uint8_t)i;
             path.up        = 1;
         }

@@ -1,0 +1,255 @@
+/* The bytes in flight of a path, and how they follow from what a process finds confirmed */
+#include "txkit.h"
+
+#include "core/data/pathcap.h"
+
+class pathcap : public txkit {
+protected:
+    static constexpr uint64_t CAP = 1000;
+
+    void open(unsigned num_paths, unsigned growth = 2)
+    {
+        m_cfg.path_cap   = CAP;
+        m_cfg.cap_growth = (uint8_t)growth;
+        m_cfg.signal_every = 1;
+        m_depth   = m_depth_set;
+        m_num_ops = 256;
+        start(num_paths);
+        m_tx.clock.now = 1000;
+        wait();
+    }
+
+    /* Post until so many ops wait that several polls take none of the last ones */
+    void wait()
+    {
+        do {
+            rma(VQP_KIND_PUT, 100);
+            take();
+        } while (m_tx.rma.tail - m_tx.rma.post < 20);
+    }
+
+    void take()
+    {
+        auto some = dispatch();
+
+        m_out.insert(m_out.end(), some.begin(), some.end());
+    }
+
+    uint64_t in_flight()
+    {
+        uint64_t bytes = 0;
+
+        for (uint32_t i = 0; i < m_tx.paths.count; ++i) {
+            bytes += m_paths[i].bytes;
+        }
+        return bytes;
+    }
+
+    /* One poll after @a away ns: so many frags are confirmed, and what waits is dispatched */
+    void poll(size_t count, uint64_t away)
+    {
+        std::vector<vqp_frag_t> some;
+
+        m_tx.clock.now += away;
+        count = std::min(count, m_out.size());
+        some.assign(m_out.begin(), m_out.begin() + (ptrdiff_t)count);
+        m_out.erase(m_out.begin(), m_out.begin() + (ptrdiff_t)count);
+        confirm(some);
+        (void)done();
+        take();
+        wait();
+    }
+
+    /* All that is in flight is confirmed in so many polls */
+    void drain(unsigned polls, uint64_t away, uint64_t between)
+    {
+        size_t each = (m_out.size() + polls - 1) / polls;
+
+        for (unsigned i = 0; i < polls; ++i) {
+            poll(each, (i == 0) ? away : between);
+        }
+    }
+
+    uint64_t cap() const { return m_tx.limits.path_cap; }
+
+    std::vector<vqp_frag_t> m_out;
+    uint16_t                m_depth_set = 60;
+};
+
+/* ---- growing ---- */
+
+TEST_F(pathcap, doubles_when_all_was_confirmed_while_the_process_was_away) {
+    open(1);
+    EXPECT_EQ(CAP, cap());
+    EXPECT_GE(in_flight(), CAP);
+    drain(1, 1000, 0);
+    EXPECT_EQ(2 * CAP, cap());
+    EXPECT_GE(in_flight(), 2 * CAP);
+    drain(1, 1000, 0);
+    EXPECT_EQ(4 * CAP, cap());
+    drain(1, 1000, 0); /* no further */
+    EXPECT_EQ(4 * CAP, cap());
+    EXPECT_LT(in_flight(), 4 * CAP + 200);
+}
+
+TEST_F(pathcap, stays_where_it_is_set) {
+    open(1, 0);
+    for (unsigned i = 0; i < 5; ++i) {
+        drain(1, 1000, 0);
+        EXPECT_EQ(CAP, cap());
+    }
+}
+
+/* A poll takes a few completions, and the paths are refilled before the next one: they are
+ * never found empty, although the devices were idle */
+TEST_F(pathcap, doubles_when_several_polls_at_once_find_all_confirmed) {
+    open(2);
+    drain(5, 1000, 10);
+    EXPECT_EQ(2 * CAP, cap());
+    drain(10, 1000, 10);
+    EXPECT_EQ(4 * CAP, cap());
+}
+
+TEST_F(pathcap, stays_when_it_is_confirmed_bit_by_bit) {
+    open(2);
+    for (unsigned i = 0; i < 40; ++i) {
+        drain(5, 100, 100);
+        EXPECT_EQ(CAP, cap());
+    }
+}
+
+/* The time was not known when the paths became full */
+TEST_F(pathcap, begins_with_the_first_time_that_is_known) {
+    m_tx.clock.now = 0;
+    m_cfg.path_cap     = CAP;
+    m_cfg.cap_growth   = 2;
+    m_cfg.signal_every = 1;
+    start(1);
+    rma(VQP_KIND_PUT, 1100);
+    rma(VQP_KIND_PUT, 1100);
+    take();
+    ASSERT_TRUE(vqp_pathcap_needs_time(&m_tx));
+    poll(1, 1000000);
+    EXPECT_EQ(CAP, cap());
+    drain(1, 1000, 0);
+    EXPECT_EQ(2 * CAP, cap());
+}
+
+TEST_F(pathcap, stays_when_no_op_waits) {
+    m_cfg.path_cap   = CAP;
+    m_cfg.cap_growth = 2;
+    start(1);
+    for (unsigned i = 0; i < 10; ++i) {
+        m_tx.clock.now += 1000;
+        rma(VQP_KIND_PUT, 1100);
+        take();
+        EXPECT_FALSE(vqp_pathcap_needs_time(&m_tx));
+        confirm(m_out);
+        m_out.clear();
+        (void)done();
+        EXPECT_EQ(CAP, cap());
+    }
+}
+
+TEST_F(pathcap, stays_when_the_send_queue_is_what_limits) {
+    m_cfg.path_cap   = 1 << 20;
+    m_cfg.cap_growth = 2;
+    m_depth          = 8;
+    start(1);
+    wait();
+    for (unsigned i = 0; i < 5; ++i) {
+        drain(1, 1000, 0);
+        EXPECT_EQ(1u << 20, cap());
+    }
+}
+
+/* A credit update in flight takes bytes, and is confirmed as no op is */
+TEST_F(pathcap, stays_when_a_credit_update_is_posted) {
+    open(1);
+    poll(0, 1000);
+    m_tx.slow |= VQP_TX_CREDIT;
+    take();
+    poll(0, 1000);
+    poll(0, 1000);
+    EXPECT_EQ(CAP, cap());
+}
+
+TEST_F(pathcap, stays_while_no_path_is_up) {
+    open(1);
+    poll(0, 1000);
+    m_paths[0].fo.state = VQP_PATH_DOWN;
+    m_paths[0].bytes    = 0; /* they are sent again */
+    vqp_tx_link_paths(&m_tx);
+    for (unsigned i = 0; i < 5; ++i) {
+        m_tx.clock.now += 1000;
+        EXPECT_TRUE(dispatch().empty());
+        EXPECT_EQ(CAP, cap());
+    }
+}
+
+/* ---- shrinking ---- */
+
+TEST_F(pathcap, is_halved_when_it_is_confirmed_bit_by_bit_for_long) {
+    open(1);
+    drain(1, 1000, 0);
+    drain(1, 1000, 0);
+    ASSERT_EQ(4 * CAP, cap());
+    for (uint64_t next : {2 * CAP, CAP}) {
+        unsigned count = 0;
+
+        for (; cap() != next; ++count) {
+            ASSERT_EQ(2 * next, cap());
+            ASSERT_LT(count, VQP_PATHCAP_CALM);
+            drain(8, 100, 100);
+        }
+        EXPECT_GE(count, VQP_PATHCAP_CALM - 2); /* more is in flight than the new limit */
+    }
+    for (unsigned i = 0; i < 40; ++i) {
+        drain(8, 100, 100);
+        EXPECT_EQ(CAP, cap());
+    }
+}
+
+TEST_F(pathcap, is_halved_when_the_send_queue_is_what_limits) {
+    m_depth_set = 30;
+    open(1);
+    drain(1, 1000, 0);
+    drain(1, 1000, 0);
+    ASSERT_EQ(4 * CAP, cap());
+    ASSERT_LT(in_flight(), 4 * CAP);
+    for (unsigned i = 0; i < VQP_PATHCAP_CALM; ++i) {
+        drain(8, 100, 100);
+    }
+    EXPECT_EQ(2 * CAP, cap());
+}
+
+TEST_F(pathcap, stays_while_it_is_just_enough) {
+    open(1);
+    drain(1, 1000, 0);
+    for (unsigned i = 0; i < 100; ++i) {
+        drain(2, 1000, 1000);
+        ASSERT_EQ(2 * CAP, cap());
+    }
+}
+
+TEST_F(pathcap, stays_while_the_process_computes_at_times) {
+    open(1);
+    drain(1, 1000, 0);
+    drain(1, 1000, 0);
+    for (unsigned i = 0; i < 100; ++i) {
+        drain((i % 10 == 0) ? 1 : 8, 100, 100);
+        ASSERT_EQ(4 * CAP, cap());
+    }
+}
+
+/* ---- with what depends on it ---- */
+
+TEST_F(pathcap, counts_for_one_path_and_for_several) {
+    m_cfg.single_cap = 4 * CAP;
+    open(2);
+    drain(1, 1000, 0);
+    EXPECT_EQ(2 * CAP, cap());
+    m_paths[1].fo.state = VQP_PATH_DOWN;
+    vqp_tx_link_paths(&m_tx);
+    EXPECT_EQ(8 * CAP, cap());
+}
