@@ -119,7 +119,8 @@ static void uct_vqp_fill_local(uct_vqp_t *vqp, const uct_vqp_layout_t *layout)
     }
 }
 
-/* Allocate all tables of the data path in one piece */
+/* Allocate all tables of the data path in one piece, but those that a path gets with its
+ * queue pair */
 static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
@@ -129,29 +130,21 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
                                     set->num_ops * sizeof(*vqp->op_rkeys);
     size_t paths_size             = num * sizeof(vqp_path_t);
     size_t ib_size                = num * sizeof(vqp_ib_path_t);
-    size_t inflight_size          = (size_t)num * set->inflight *
-                                    sizeof(vqp_inflight_t);
     char *memory;
-    unsigned i;
 
     ops_size = ucs_align_up_pow2(ops_size, UCS_SYS_CACHE_LINE_SIZE);
     if (ucs_posix_memalign((void**)&memory, UCS_SYS_CACHE_LINE_SIZE,
-                           ops_size + inflight_size + paths_size + ib_size +
-                           set->fsn_window, "uct_vqp_tables") != 0) {
+                           ops_size + paths_size + ib_size + set->fsn_window,
+                           "uct_vqp_tables") != 0) {
         return UCS_ERR_NO_MEMORY;
     }
 
-    memset(memory, 0, ops_size + inflight_size + paths_size + ib_size +
-                      set->fsn_window);
+    memset(memory, 0, ops_size + paths_size + ib_size + set->fsn_window);
     vqp->ops        = (vqp_op_t*)memory;
     vqp->op_rkeys   = (uint32_t(*)[VQP_MAX_RAILS])(memory + keys_offset);
-    vqp->paths      = (vqp_path_t*)(memory + ops_size + inflight_size);
+    vqp->paths      = (vqp_path_t*)(memory + ops_size);
     vqp->ib_paths   = (vqp_ib_path_t*)((char*)vqp->paths + paths_size);
     vqp->window_map = (uint8_t*)vqp->ib_paths + ib_size;
-    for (i = 0; i < num; ++i) {
-        vqp->paths[i].inflight = (vqp_inflight_t*)(memory + ops_size) +
-                                 ((size_t)i * set->inflight);
-    }
 
     vqp->local = ucs_calloc(1, vqp_wire_info_size(num), "uct_vqp_local");
     if (vqp->local == NULL) {
@@ -177,6 +170,11 @@ err_free_ops:
 
 static void uct_vqp_free_tables(uct_vqp_t *vqp)
 {
+    unsigned i;
+
+    for (i = 0; i < vqp->core.num_paths; ++i) {
+        ucs_free(vqp->paths[i].inflight);
+    }
     ucs_free(vqp->iov_ext);
     ucs_free(vqp->peer_info);
     ucs_free(vqp->path_msgs);

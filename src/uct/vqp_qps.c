@@ -2,6 +2,7 @@
 #include "uct/vqp_qps.h"
 
 #include <ucs/debug/log.h>
+#include <ucs/debug/memtrack_int.h>
 
 void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
 {
@@ -119,6 +120,27 @@ uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
     return UCS_OK;
 }
 
+/* The path keeps the table until the vqp ends: frags of earlier queue pairs wait in it for
+ * their replay. A path that never had a queue pair needs none */
+static ucs_status_t
+uct_vqp_alloc_inflight(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
+{
+    vqp_path_t *path = &vqp->paths[index];
+
+    if (path->inflight != NULL) {
+        return UCS_OK;
+    }
+
+    path->inflight = ucs_calloc(vqp->iface->set.inflight, sizeof(*path->inflight),
+                                "uct_vqp_inflight");
+    if (path->inflight == NULL) {
+        vqp_ib_log(level, "failed to allocate the frags in flight of a path");
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    return UCS_OK;
+}
+
 ucs_status_t uct_vqp_init_path(uct_vqp_t *vqp, unsigned index)
 {
     uct_vqp_iface_t *iface = vqp->iface;
@@ -158,6 +180,11 @@ ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t
     ucs_status_t status;
 
     uct_vqp_drop_qp(vqp, index);
+    status = uct_vqp_alloc_inflight(vqp, index, level);
+    if (status != UCS_OK) {
+        return status;
+    }
+
     status = uct_vqp_reserve_cq(vqp, index, level);
     return (status == UCS_OK) ? uct_vqp_init_qp(vqp, index, level) : status;
 }
