@@ -276,6 +276,7 @@ static int control_qp_traffic(const char *device, uint32_t qpn,
     traffic->bytes    = __atomic_load_n(&qp->bytes, __ATOMIC_RELAXED);
     traffic->messages = __atomic_load_n(&qp->messages, __ATOMIC_RELAXED);
     traffic->cqes     = fab_violations_cqes(device, qpn);
+    traffic->depth    = qp->sq.max_wr;
     return 0;
 }
 

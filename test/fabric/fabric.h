@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VQP_FABRIC_VERSION 5
+#define VQP_FABRIC_VERSION 6
 
 /* What this process has open */
 typedef struct vqp_fabric_objects {
@@ -37,6 +37,7 @@ typedef struct vqp_fabric_traffic {
     uint64_t pending;  /* of a QP only: of sends that are posted and not complete */
     uint64_t messages; /* of a QP only: that consumed a receive of it */
     uint64_t cqes;     /* of a QP only: polled; 0 if violations are off */
+    uint64_t depth;    /* of a QP only: sends that its queue takes */
 } vqp_fabric_traffic_t;
 
 /* What the way of a queue pair is like now (timed mode) */
