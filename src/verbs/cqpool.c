@@ -122,11 +122,33 @@ void vqp_ib_cq_pool_cleanup(vqp_ib_cq_pool_t *pool)
     vqp_ib_chan_close(&pool->chan);
 }
 
+vqp_status_t vqp_ib_cq_pool_extend(vqp_ib_cq_pool_t *pool, unsigned index,
+                                   uint32_t count)
+{
+    vqp_ib_cq_t *cq = &pool->cqs[index];
+    vqp_status_t status;
+
+    vqp_assert(index < pool->num_cqs);
+    if (count > vqp_ib_cq_pool_room(cq, pool->params.max)) {
+        return VQP_ERR_EXCEEDS_LIMIT;
+    }
+
+    if (count > vqp_ib_cq_pool_room(cq, cq->depth)) {
+        status = vqp_ib_cq_pool_grow(pool, cq, cq->reserved + count);
+        if (status != VQP_OK) {
+            return status;
+        }
+    }
+
+    cq->reserved += count;
+    vqp_assert(cq->reserved <= cq->depth);
+    return VQP_OK;
+}
+
 vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
                                     vqp_ib_log_level_t level, unsigned *index_p)
 {
     vqp_status_t status;
-    vqp_ib_cq_t *cq;
     unsigned index;
 
     if (count > pool->params.max - pool->params.base) {
@@ -137,14 +159,9 @@ vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
     }
 
     for (index = 0; index < pool->num_cqs; ++index) {
-        cq = &pool->cqs[index];
-        if (count <= vqp_ib_cq_pool_room(cq, cq->depth)) {
-            goto out;
-        }
-
-        if ((count <= vqp_ib_cq_pool_room(cq, pool->params.max)) &&
-            (vqp_ib_cq_pool_grow(pool, cq, cq->reserved + count) == VQP_OK)) {
-            goto out;
+        if (vqp_ib_cq_pool_extend(pool, index, count) == VQP_OK) {
+            *index_p = index;
+            return VQP_OK;
         }
     }
 
@@ -153,7 +170,6 @@ vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
         return status;
     }
 
-out:
     pool->cqs[index].reserved += count;
     vqp_assert(pool->cqs[index].reserved <= pool->cqs[index].depth);
     *index_p = index;

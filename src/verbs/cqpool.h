@@ -4,7 +4,7 @@
  * or not, since it may complete in error. So no CQ overruns.
  * May call libibverbs.
  *
- * Threads: reserve and release may run concurrently with the thread that polls
+ * Threads: reserve, extend and release may run concurrently with the thread that polls
  * and arms (growing a CQ is safe under ibv_poll_cq), but not with each other.
  * `num_cqs` grows only, and a CQ below it stays until cleanup.
  */
@@ -54,6 +54,15 @@ void vqp_ib_cq_pool_cleanup(vqp_ib_cq_pool_t *pool);
  */
 vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
                                     vqp_ib_log_level_t level, unsigned *index_p);
+
+/**
+ * Reserve @a count further slots on CQ @a index, which has some of the same path.
+ *
+ * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT, VQP_ERR_UNSUPPORTED: that CQ can not hold
+ *         them. Not logged.
+ */
+vqp_status_t vqp_ib_cq_pool_extend(vqp_ib_cq_pool_t *pool, unsigned index,
+                                   uint32_t count);
 
 /**
  * Give slots back: only when no CQE for them can arrive or be in the CQ any

@@ -75,6 +75,23 @@ TEST_F(cqpool, every_queue_keeps_its_base_for_sends)
     vqp_ib_cq_pool_cleanup(&pool);
 }
 
+TEST_F(cqpool, reservation_is_extended_on_its_own_queue)
+{
+    unsigned index;
+
+    init(16, 256, 56);
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, VQP_IB_LOG_ERROR, &index));
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_extend(&pool, index, 60)); /* it grows */
+    check();
+    EXPECT_EQ(56u + 160, pool.cqs[index].reserved);
+    EXPECT_EQ(VQP_ERR_EXCEEDS_LIMIT, vqp_ib_cq_pool_extend(&pool, index, 60));
+    EXPECT_EQ(56u + 160, pool.cqs[index].reserved);
+    EXPECT_EQ(1u, pool.num_cqs);
+    vqp_ib_cq_pool_release(&pool, index, 160);
+    EXPECT_EQ(56u, pool.cqs[index].reserved);
+    vqp_ib_cq_pool_cleanup(&pool);
+}
+
 TEST_F(cqpool, released_slots_are_used_again)
 {
     unsigned index;
