@@ -67,6 +67,7 @@
     _(REPLAY_HOLDS, "a nop waits for READs in place of a frag that has ended") \
     _(REPLAY_NO_PATH, "a replay finds no path") \
     _(REPLAY_NO_ROOM, "a replay waits for room") \
+    _(REPLAY_MOVES, "frags that wait move to a larger array") \
     _(REPLAY_SELF, "a replay on the path that failed") \
     _(PATH_DOWN, "a path is given up") \
     _(PATH_DOWN_READY, "a path is given up before the peer was known to be ready") \
@@ -89,6 +90,9 @@
     _(ELASTIC_PAYS, "it does") \
     _(ELASTIC_PAYS_NOT, "it does not") \
     _(ELASTIC_VOID, "another path fails during the trial") \
+    _(ELASTIC_SWAP, "the path replaces one with a short send queue") \
+    _(ELASTIC_SWAP_VOID, "another path has been added meanwhile") \
+    _(ELASTIC_ASKS_AGAIN, "the peer has not dropped the short one") \
     _(ELASTIC_IDLE, "a path is dropped since none is used") \
     _(PATH_LEAVES, "a path is moved, and takes no more frags") \
     _(PATH_WAS_ASKED, "the peer has asked for a move before the path was UP here") \

@@ -58,6 +58,7 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp->am_ids       = config->am_ids;
     vqp->peer_rails   = (uint8_t)config->peer_rails;
     vqp->min_paths    = (uint8_t)config->min_paths;
+    vqp->depth        = (uint16_t)config->depth;
     vqp->failover     = config->failover;
     vqp->gap.limit    = config->gap;
     vqp->gap.due      = UINT64_MAX;

@@ -116,6 +116,8 @@ typedef struct vqp_config {
                                    others are off: see failover.h */
     uint32_t        min_paths;  /* likewise: this side adds paths until so many are in use,
                                    and drops none of them; 1 at least */
+    uint32_t        depth;      /* of a path that is added. Paths with less are short: one
+                                   that is added under load replaces each, see elastic.h */
     uint32_t        peer_rails; /* that the peer has */
     uint32_t        first_path; /* the one that the search begins at */
     uint32_t        peer_first_fsn;
@@ -199,6 +201,7 @@ typedef struct vqp {
     } silence;                 /* see silence.h */
     uint8_t      peer_rails;   /* that the peer has */
     uint8_t      min_paths;    /* that are to be in use */
+    uint16_t     depth;        /* of a path that is not short */
     uint64_t     slow_next;    /* ns: no path is moved before, see slow.h */
     struct {
         uint64_t since;        /* ns: last sign of life of the peer, which is waited
@@ -225,10 +228,12 @@ typedef struct vqp {
         uint64_t rate;         /* without the path on trial: bytes in 2^20 ns */
         uint64_t next;         /* ns: no trial before */
         uint64_t wait;         /* ns from the last of some trials until then */
+        uint64_t asked;        /* ns: last request to drop a short path */
         uint8_t  state;        /* vqp_elastic_state_t */
         uint8_t  was_full;     /* the paths were full at the last look */
         uint8_t  requested;    /* to drop paths, as none was used */
         uint8_t  path;         /* on trial */
+        uint8_t  swaps;        /* it replaces a short one */
         uint8_t  num;          /* paths that took frags before */
         uint8_t  tries;        /* trials in a row that have failed */
         uint8_t  wanted;       /* paths that have paid for themselves */

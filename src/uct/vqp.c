@@ -226,7 +226,7 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,
     for (num_qps = 0; num_qps < vqp->core.num_paths; ++num_qps) {
         status = uct_vqp_init_path(vqp, num_qps);
         if ((status == UCS_OK) && (num_qps < iface->set.min_paths)) {
-            status = uct_vqp_renew_qp(vqp, num_qps, level);
+            status = uct_vqp_renew_qp(vqp, num_qps, iface->set.first_depth, level);
         }
         if (status != UCS_OK) {
             ++num_qps; /* it may have entries of a CQ */

@@ -292,6 +292,7 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->ring_rkeys   = vqp->ring_rkeys;
     cfg->cells        = (vqp_cell_t*)(vqp->chunk.local + layout.tx_cells);
     cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
+    cfg->amo_stride   = set->inflight;
     if (uct_vqp_has_failover(vqp)) {
         cfg->scratch.source = (uintptr_t)vqp->iface->scratch.source;
         cfg->scratch.lkeys  = vqp->iface->scratch.source_mr.lkey;
@@ -330,6 +331,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.num_paths      = num_paths;
     config.num_connected  = num_connected;
     config.min_paths      = set->min_paths;
+    config.depth          = set->send_depth - 1; /* drain nop */
     config.peer_rails     = peer->num_rails;
     config.peer_first_fsn = peer->first_fsn;
     config.recv_batch     = set->rx_batch;

@@ -144,7 +144,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
     {"TX_QUEUE_LEN", "auto",
      "Length of the send queue of each path, in work requests, 8 to 16384.\n"
      "auto: 128 divided by the number of paths that an endpoint begins with, at\n"
-     "least 32.",
+     "least 32. Paths that an endpoint begins with have 32, and are replaced under\n"
+     "load, if it may have a path more for each device.",
      UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TX_CQ_MODERATION", "16",

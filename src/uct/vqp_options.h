@@ -79,8 +79,9 @@ typedef struct uct_vqp_settings {
     size_t   max_mem;      /* bytes of all rings and mirrors that are larger */
     uint32_t fsn_window;   /* power of two */
     uint32_t num_ops;      /* of each op ring, power of two */
-    uint32_t send_depth;   /* of each path */
-    uint32_t inflight;     /* power of two >= send_depth */
+    uint32_t send_depth;   /* of each path... */
+    uint32_t first_depth;  /* ...but those that an endpoint begins with */
+    uint32_t inflight;     /* entries for send_depth, see uct_vqp_inflight() */
     uint32_t recv_credit;  /* outstanding immediates of a peer, per path */
     uint32_t recv_depth;   /* receives posted per path */
     uint32_t rx_batch;
@@ -120,6 +121,9 @@ typedef struct uct_vqp_settings {
     uint64_t path_timeout;    /* ns, 0 = never, UCT_VQP_AUTO */
     uint64_t slow_path;       /* ns, 0 = never */
 } uct_vqp_settings_t;
+
+/** Entries for the frags in flight on a path with that send queue, a power of two. */
+uint32_t uct_vqp_inflight(const uct_vqp_settings_t *set, uint32_t send_depth);
 
 /**
  * Check the configuration. Each error is logged and names its option.

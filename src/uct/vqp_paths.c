@@ -10,6 +10,7 @@
 
 #include "core/conn/entropy.h"
 #include "core/failover/alive.h"
+#include "core/failover/elastic.h"
 #include "core/failover/slow.h"
 #include "verbs/executed.h"
 
@@ -94,7 +95,9 @@ static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
               !vqp->iface->rails[path->rail].is_gid_gone &&
               uct_vqp_may_rebuild(vqp->iface) &&
               (uct_vqp_random_reserve(&vqp->iface->random, 1) == UCS_OK) &&
-              (uct_vqp_renew_qp(vqp, path->index, VQP_IB_LOG_DIAG) == UCS_OK);
+              (uct_vqp_renew_qp(vqp, path->index,
+                                vqp_path_next_depth(&vqp->core, path) + 1u,
+                                VQP_IB_LOG_DIAG) == UCS_OK);
     if (is_good) {
         psn = (uint32_t)uct_vqp_random_next(&vqp->iface->random) & 0xffffff;
     }

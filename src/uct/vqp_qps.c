@@ -1,13 +1,13 @@
 /* The queue pairs of a vqp, see vqp_qps.h. */
 #include "uct/vqp_qps.h"
 
+#include "core/failover/replay.h"
+
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
 
 void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
 {
-    uct_vqp_iface_t *iface = vqp->iface;
-    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
     vqp_ib_path_t *path;
     unsigned i;
 
@@ -16,9 +16,9 @@ void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
         if (path->rc.qp != NULL) { /* else it is off, or could not be renewed */
             vqp_ib_qp_destroy(&path->rc);
         }
-        if (path->has_cq) {
-            vqp_ib_cq_pool_release(&iface->rails[vqp->paths[i].rail].cqs,
-                                   path->cq_index, slots);
+        if (path->cq_slots != 0) {
+            vqp_ib_cq_pool_release(&vqp->iface->rails[vqp->paths[i].rail].cqs,
+                                   path->cq_index, path->cq_slots);
         }
     }
 }
@@ -41,7 +41,7 @@ uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
     uct_vqp_rail_t *rail      = &iface->rails[path->rail];
     vqp_ib_path_t *ib         = &vqp->ib_paths[index];
     vqp_ib_qp_params_t params = {
-        .send_depth   = iface->set.send_depth,
+        .send_depth   = path->depth + 1u, /* drain nop */
         .recv_depth   = iface->set.recv_depth,
         .max_inline   = (uint32_t)iface->inline_max,
         .min_inline   = (uint32_t)iface->inline_max, /* the trial queue pair had it */
@@ -94,50 +94,60 @@ uct_vqp_pick_rail(const uct_vqp_iface_t *iface, unsigned index, unsigned *rail_p
 }
 
 /* The path keeps the entries until it is destroyed: completions of a queue pair that was
- * destroyed may be polled later */
-static ucs_status_t
-uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
+ * destroyed may be polled later. So it stays on that queue, and *depth becomes what the
+ * queue has entries for */
+static ucs_status_t uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index, uint32_t *depth,
+                                       vqp_ib_log_level_t level)
 {
     uct_vqp_iface_t *iface = vqp->iface;
-    uint32_t slots         = iface->set.send_depth + iface->set.recv_depth;
+    vqp_ib_cq_pool_t *cqs  = &iface->rails[vqp->paths[index].rail].cqs;
+    uint32_t slots         = *depth + iface->set.recv_depth;
     vqp_ib_path_t *ib      = &vqp->ib_paths[index];
     unsigned cq_index;
     vqp_status_t status;
 
-    if (ib->has_cq) {
-        return UCS_OK;
+    if (ib->cq_slots == 0) {
+        status = vqp_ib_cq_pool_reserve(cqs, slots, level, &cq_index);
+        if (status != VQP_OK) {
+            return uct_vqp_status(status);
+        }
+
+        uct_vqp_iface_add_cqs(iface);
+        ib->cq_index = (uint8_t)cq_index;
+        ib->cq_slots = (uint16_t)slots;
+    } else if ((slots > ib->cq_slots) &&
+               (vqp_ib_cq_pool_extend(cqs, ib->cq_index, slots - ib->cq_slots) ==
+                VQP_OK)) {
+        ib->cq_slots = (uint16_t)slots;
     }
 
-    status = vqp_ib_cq_pool_reserve(&iface->rails[vqp->paths[index].rail].cqs, slots,
-                                    level, &cq_index);
-    if (status != VQP_OK) {
-        return uct_vqp_status(status);
-    }
-
-    uct_vqp_iface_add_cqs(iface);
-    ib->cq_index = (uint8_t)cq_index;
-    ib->has_cq   = 1;
+    *depth = ucs_min(*depth, ib->cq_slots - iface->set.recv_depth);
     return UCS_OK;
 }
 
-/* The path keeps the table until the vqp ends: frags of earlier queue pairs wait in it for
- * their replay. A path that never had a queue pair needs none */
-static ucs_status_t
-uct_vqp_alloc_inflight(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
+/* The path keeps the table until the vqp ends, or until a longer queue needs a larger one:
+ * frags of earlier queue pairs wait in it for their replay. A path that never had a queue
+ * pair needs none */
+static ucs_status_t uct_vqp_alloc_inflight(uct_vqp_t *vqp, unsigned index, uint32_t depth,
+                                           vqp_ib_log_level_t level)
 {
-    vqp_path_t *path = &vqp->paths[index];
+    vqp_path_t *path    = &vqp->paths[index];
+    vqp_inflight_t *old = path->inflight;
+    uint32_t entries    = uct_vqp_inflight(&vqp->iface->set, depth);
+    vqp_inflight_t *inflight;
 
-    if (path->inflight != NULL) {
+    if ((old != NULL) && (entries <= path->mask + 1u)) {
         return UCS_OK;
     }
 
-    path->inflight = ucs_calloc(vqp->iface->set.inflight, sizeof(*path->inflight),
-                                "uct_vqp_inflight");
-    if (path->inflight == NULL) {
+    inflight = ucs_calloc(entries, sizeof(*inflight), "uct_vqp_inflight");
+    if (inflight == NULL) {
         vqp_ib_log(level, "failed to allocate the frags in flight of a path");
         return UCS_ERR_NO_MEMORY;
     }
 
+    vqp_replay_move(path, inflight, entries);
+    ucs_free(old);
     return UCS_OK;
 }
 
@@ -155,8 +165,6 @@ ucs_status_t uct_vqp_init_path(uct_vqp_t *vqp, unsigned index)
 
     path->index = (uint8_t)index;
     path->rail  = (uint8_t)rail_index;
-    path->depth = (uint16_t)(iface->set.send_depth - 1); /* drain nop */
-    path->mask  = (uint16_t)(iface->set.inflight - 1);
     path->up    = 1;
     return UCS_OK;
 }
@@ -175,16 +183,22 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
     }
 }
 
-ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
+ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, uint32_t depth,
+                              vqp_ib_log_level_t level)
 {
     ucs_status_t status;
 
     uct_vqp_drop_qp(vqp, index);
-    status = uct_vqp_alloc_inflight(vqp, index, level);
+    status = uct_vqp_reserve_cq(vqp, index, &depth, level);
     if (status != UCS_OK) {
         return status;
     }
 
-    status = uct_vqp_reserve_cq(vqp, index, level);
-    return (status == UCS_OK) ? uct_vqp_init_qp(vqp, index, level) : status;
+    status = uct_vqp_alloc_inflight(vqp, index, depth, level);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    vqp->paths[index].depth = (uint16_t)(depth - 1); /* drain nop */
+    return uct_vqp_init_qp(vqp, index, level);
 }

@@ -18,10 +18,13 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index);
  * Create the queue pair of a path, in INIT, with a new qp_tag; an older one is destroyed.
  * All work requests of the old one have come back. Under the async block.
  *
+ * @param [in] depth  Entries of its send queue. It has fewer, as before, if its completion
+ *                    queue has no room for them.
  * @param [in] level  Of the message that the device has none.
  * @return UCS_OK, or an error (logged): then the path has no queue pair.
  */
-ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level);
+ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, uint32_t depth,
+                              vqp_ib_log_level_t level);
 
 /** Destroy those of the first @a count paths. */
 void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count);

@@ -33,7 +33,7 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
 {
     vqp_ib_cq_pool_params_t cq_params = {
         .initial = iface->set.min_paths *
-                   (iface->set.send_depth + iface->set.recv_depth)
+                   (iface->set.first_depth + iface->set.recv_depth)
     };
     int gid_index = (config->gid_index == UCS_ULUNITS_AUTO) ?
                             VQP_IB_GID_AUTO : (int)config->gid_index;

@@ -131,6 +131,27 @@ static size_t uct_vqp_send_depth(const uct_vqp_settings_t *set,
                    config->tx_queue_len : ucs_max(128 / ucs_max(set->min_paths, 1), 32);
 }
 
+/* An endpoint without load has short queues: idle endpoints are many. A queue of 32 takes as
+ * much as each of four fixed paths. Under load the first path that is added takes the place
+ * of a short one, for which each rail has one: see elastic.h */
+#define UCT_VQP_FIRST_DEPTH 32
+
+static uint32_t uct_vqp_first_depth(const uct_vqp_settings_t *set,
+                                    const uct_vqp_iface_config_t *config,
+                                    unsigned num_rails)
+{
+    int may_swap = set->failover && (config->tx_queue_len == UCS_ULUNITS_AUTO) &&
+                   (set->num_paths >= set->min_paths + num_rails);
+
+    return may_swap ? ucs_min(set->send_depth, UCT_VQP_FIRST_DEPTH) : set->send_depth;
+}
+
+uint32_t uct_vqp_inflight(const uct_vqp_settings_t *set, uint32_t send_depth)
+{
+    /* What waits for a replay, and what is replayed, may meet on one path */
+    return (uint32_t)ucs_roundup_pow2(send_depth) << set->failover;
+}
+
 /* Delayed credit must be recognized as old, see VQP_RING_WINDOW_MAX */
 static ucs_status_t
 uct_vqp_settings_check_ring(const uct_vqp_settings_t *set,
@@ -204,7 +225,8 @@ uct_vqp_settings_check_sizes(const uct_vqp_settings_t *set,
 
 /* Round the checked values, and derive further ones */
 static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
-                                   const uct_vqp_iface_config_t *config)
+                                   const uct_vqp_iface_config_t *config,
+                                   unsigned num_rails)
 {
     set->ring_max   = (uint32_t)config->ring_size;
     set->ring_min   = (config->ring_min != UCS_MEMUNITS_AUTO) ?
@@ -216,8 +238,8 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->send_depth = (uint32_t)uct_vqp_send_depth(set, config);
     set->failover   = config->failover != UCS_NO;
     set->exact      = config->failover != UCS_YES;
-    /* What waits for a replay, and what is replayed, may meet on one path */
-    set->inflight   = ucs_roundup_pow2(set->send_depth) << set->failover;
+    set->first_depth = uct_vqp_first_depth(set, config, num_rails);
+    set->inflight   = uct_vqp_inflight(set, set->send_depth);
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
     set->poll_max   = config->poll_max;
     set->seg_size   = (uint32_t)config->seg_size;
@@ -232,7 +254,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
 
     /* Unsignaled ops hold places of the op rings: a quarter at most */
     set->tx_moderation = ucs_min(config->tx_moderation,
-                                 ucs_min(set->send_depth / 4,
+                                 ucs_min(set->first_depth / 4,
                                          set->num_ops / (4 * set->num_paths)));
     set->tx_moderation = ucs_max(set->tx_moderation, 1);
 }
@@ -379,7 +401,7 @@ ucs_status_t uct_vqp_settings_init(uct_vqp_settings_t *set,
         return status;
     }
 
-    uct_vqp_settings_sizes(set, config);
+    uct_vqp_settings_sizes(set, config, num_rails);
 
     status = uct_vqp_settings_entropy(set, &config->path_entropy);
     if (status != UCS_OK) {

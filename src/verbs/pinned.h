@@ -15,13 +15,13 @@
 #define VQP_IB_PINNED_PROBES         8192u    /* for probes of paths, two registrations */
 #define VQP_IB_PINNED_CONTROL_DRIVER 45056u   /* control queue pair, its CQ */
 #define VQP_IB_PINNED_CONN           78848u   /* ring, mirror, credit cells, results */
-#define VQP_IB_PINNED_QP_DRIVER      36864u   /* buffer of a queue pair */
-#define VQP_IB_PINNED_CQ_DRIVER      17536u   /* its entries in CQs */
+#define VQP_IB_PINNED_QP_DRIVER      12288u   /* buffer of a queue pair */
+#define VQP_IB_PINNED_CQ_DRIVER      11392u   /* its entries in CQs */
 
 #define VQP_IB_PINNED_IFACE \
     (VQP_IB_PINNED_CONTROL + VQP_IB_PINNED_PROBES + VQP_IB_PINNED_CONTROL_DRIVER)
 
-/* A connection with one path */
+/* A connection with one path, before load */
 #define VQP_IB_PINNED_PEER \
     (VQP_IB_PINNED_CONN + VQP_IB_PINNED_QP_DRIVER + VQP_IB_PINNED_CQ_DRIVER)
 

@@ -19,13 +19,14 @@ protected:
     static constexpr uint16_t RECVS = 20;
     static constexpr uint32_t PEER_FIRST = 500, FIRST_QPN = 40, QPN = 77,
                               PSN = 7;
-    static constexpr unsigned MTU_SHIFT = 12;
+    static constexpr unsigned MTU_SHIFT = 12, SHORT = 6;
     static constexpr unsigned HAVE = VQP_WIRE_FLAG_HAVE_YOURS,
                               DRAINED = VQP_WIRE_FLAG_DRAINED,
                               ANSWER = VQP_WIRE_FLAG_ANSWER;
 
     unsigned m_num_connected = 0; /* paths of the handshake; 0: all */
     unsigned m_min_paths     = 1;
+    unsigned m_num_short     = 0; /* paths with short send queues, from the first one on */
     uint32_t m_ring_max      = 0; /* 0: rings do not change */
 
     failkit() {
@@ -59,6 +60,9 @@ protected:
                                 ((m_num_connected != 0) &&
                                  (path.index >= m_num_connected))) ? 0 : RECVS;
             path.mtu_shift   = MTU_SHIFT;
+            if (path.index < m_num_short) {
+                path.depth = SHORT;
+            }
             if (m_two_rails) {
                 path.rail = path.peer_rail = path.index & 1;
             }
@@ -71,6 +75,7 @@ protected:
         config.num_paths      = num_paths;
         config.num_connected  = (m_num_connected != 0) ? m_num_connected : num_paths;
         config.min_paths      = m_min_paths;
+        config.depth          = m_depth;
         config.peer_rails     = 2;
         config.peer_first_fsn = PEER_FIRST;
         config.recv_batch     = 4;

@@ -4,6 +4,10 @@
  */
 #include "failkit.h"
 
+extern "C" {
+#include "core/failover/replay.h"
+}
+
 #include <cstring>
 #include <set>
 
@@ -314,6 +318,32 @@ TEST_F(replay, of_a_get_is_before_what_a_message_kept_behind_it) {
     EXPECT_EQ(VQP_KIND_PUT, (int)is[2].kind);
     confirm_all(0);
     EXPECT_EQ(3u, done().size());
+}
+
+/* A longer send queue needs it. The slots are not those of the first entries */
+TEST_F(replay, frags_that_wait_move_to_a_larger_array) {
+    std::vector<vqp_inflight_t> larger(256);
+
+    open(1);
+    for (unsigned i = 0; i < 70; ++i) {
+        (void)puts(0, 1);
+        confirm_all(0);
+        (void)done();
+    }
+    auto was = puts(0, 3, u);
+    die(0, msn(71));
+    EXPECT_EQ(users_t {&u[0]}, done());
+    vqp_replay_move(&path(), larger.data(), 256);
+    std::fill(m_inflight[0].begin(), m_inflight[0].end(), vqp_inflight_t {});
+    revive();
+    auto is = next();
+    ASSERT_EQ(2u, is.size());
+    EXPECT_EQ(was[1].op, is[0].op);
+    EXPECT_EQ(was[2].op, is[1].op);
+    EXPECT_EQ(was[2].raddr, is[1].raddr);
+    EXPECT_EQ(64u, is[1].length);
+    confirm_all(0);
+    EXPECT_EQ((users_t {&u[1], &u[2]}), done());
 }
 
 TEST_F(replay, of_a_notify_has_its_immediate) {

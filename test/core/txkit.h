@@ -72,6 +72,7 @@ protected:
         m_cfg.ring_rkeys  = m_rkeys;
         m_cfg.cells       = (vqp_cell_t*)m_cells.data();
         m_cfg.amo_results = m_results.data();
+        m_cfg.amo_stride  = entries;
     }
 
     /* An AM in the mirror; false if it was refused */

@@ -90,6 +90,7 @@ private:
         config.tx.ring_rkeys   = &m_key;
         config.tx.cells        = (vqp_cell_t*)m_own_cells.get();
         config.tx.amo_results  = m_results.data();
+        config.tx.amo_stride   = DEPTH;
         config.am_ops          = m_am_ops.data();
         config.rma_ops         = m_rma_ops.data();
         config.num_am_ops = NUM_OPS;

@@ -51,7 +51,7 @@ const named_config scenarios[] = {
      "the same, where the flow of a path can be changed while it is used"},
     {"moves", "paths,kills=0,post_fails=0,moves=40,rma=60,amo=60",
      "paths that work and are moved while much is under way"},
-    {"elastic", "paths,kills=2,paths=4,first=1,adds=60,drops=60,rma=60,amo=30,"
+    {"elastic", "paths,kills=2,paths=4,first=1,short_depth=6,adds=60,drops=60,rma=60,amo=30,"
                 "fault_time=200000000,think=500000",
      "paths that are added and dropped while much is under way"},
     {"rings", "paths,ring=4096,ring_growth=5,ring_fails=10,ring_idle=100000,kills=5,"

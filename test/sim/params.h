@@ -77,6 +77,7 @@ namespace sim {
     _(first, "paths of the handshake, the others are added later; 0: all") \
     _(min_paths, "paths that a side wants at least") \
     _(elastic, "ns of a measurement that shows whether a path pays; 0: none is tried") \
+    _(short_depth, "places of a send queue of the handshake; 0: as of others") \
     _(adds, "times that a path is added") \
     _(drops, "times that a path is dropped") \
     _(stops, "times that all processes stand still for up to 10 s") \

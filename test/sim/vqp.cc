@@ -96,23 +96,41 @@ unsigned vqp::count_connected(const vqp_wire_info_t &peer) const
     return std::min(info.num_paths, peer.num_paths);
 }
 
+/* What waits for a replay, and what is replayed, may meet on one path */
+static uint32_t entries_of(uint64_t depth)
+{
+    uint32_t entries = 1;
+
+    while (entries <= 2 * depth) {
+        entries *= 2;
+    }
+    return entries;
+}
+
+/* For a queue pair with a send queue of that length */
+void vqp::set_depth(vqp_path_t &path, uint16_t depth)
+{
+    std::vector<vqp_inflight_t> inflight(entries_of(depth));
+
+    if (inflight.size() > m_inflight[path.index].size()) {
+        vqp_replay_move(&path, inflight.data(), (uint32_t)inflight.size());
+        m_inflight[path.index].swap(inflight);
+    }
+    path.depth = depth;
+}
+
 void vqp::init_paths(const vqp_wire_info_t &peer)
 {
-    uint16_t entries = 1;
+    uint64_t depth = (owner.p.short_depth == 0) ? owner.p.depth :
+                     std::min(owner.p.depth, owner.p.short_depth);
 
-    /* what waits for a replay, and what is replayed, may meet on one path */
-    while (entries <= 2 * owner.p.depth) {
-        entries = (uint16_t)(entries * 2);
-    }
-
-    m_amo_results.resize((size_t)entries * num_paths);
+    m_amo_results.resize((size_t)entries_of(owner.p.depth) * num_paths);
     for (unsigned i = 0; i < count_paths(peer); ++i) {
         vqp_path_t &path = paths[i];
 
-        m_inflight[i].resize(entries);
-        path.inflight  = m_inflight[i].data();
-        path.mask      = (uint16_t)(entries - 1);
-        path.depth     = (uint16_t)owner.p.depth;
+        if (i < count_connected(peer)) {
+            set_depth(path, (uint16_t)depth);
+        }
         path.peer_rail = (i < peer.num_paths) ? peer.paths[i].rail : 0;
         path.up        = 1;
         path.mtu_shift = MTU_SHIFT;
@@ -148,6 +166,7 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.cells_raddr  = peer.cell_addr;
     cfg.cells        = (vqp_cell_t*)m_cells_out.data();
     cfg.amo_results  = m_amo_results.data();
+    cfg.amo_stride   = entries_of(p.depth);
     for (unsigned i = 0; i < RAILS; ++i) {
         m_peer_rkeys[i]    = peer.rails[i].ring_rkey;
         m_scratch_rkeys[i] = peer.rails[i].scratch_rkey;
@@ -176,6 +195,7 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.num_paths      = count_paths(peer);
     cfg.num_connected  = count_connected(peer);
     cfg.min_paths      = (uint32_t)p.min_paths;
+    cfg.depth          = (uint32_t)p.depth;
     cfg.peer_rails     = peer.num_rails;
     cfg.first_path     = id % cfg.num_connected;
     cfg.peer_first_fsn = peer.first_fsn;

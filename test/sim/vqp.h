@@ -15,7 +15,9 @@
 extern "C" {
 #include "core/conn/conndrive.h"
 #include "core/failover/alive.h"
+#include "core/failover/elastic.h"
 #include "core/failover/failover.h"
+#include "core/failover/replay.h"
 #include "core/failover/slow.h"
 #include "core/rings.h"
 #include "core/vqp.h"
@@ -130,6 +132,7 @@ private:
     };
 
     void make_info();
+    void set_depth(vqp_path_t &path, uint16_t depth);
     void init_paths(const vqp_wire_info_t &peer);
     void fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg);
     void init_core(const vqp_wire_info_t &peer, uint64_t unresolved);

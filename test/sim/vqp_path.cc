@@ -94,6 +94,7 @@ void vqp::rebuild(vqp_path_t &path)
         owner.w.fail("slots", "a queue pair is destroyed under its frags");
     }
     m_qps[i].reset();
+    set_depth(path, vqp_path_next_depth(&core, &path));
     path.qp_tag = (uint16_t)(path.qp_tag + 1);
     m_qps[i].reset(new qp(owner.w, *this, owner.w.next_qpn++, i, path.rail,
                           path.tail));

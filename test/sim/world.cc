@@ -28,7 +28,7 @@ const char *kind_name(unsigned kind)
 world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     net(stream(seed, 2)), work(stream(seed, 3)), fault(stream(seed, 4)),
     move(stream(seed, 5)), stop(stream(seed, 6)), narrow(stream(seed, 7)),
-    elastic(stream(seed, 8)), rings(stream(seed, 9)),
+    elastic(stream(seed, 8)), rings(stream(seed, 9)), queues(stream(seed, 10)),
     ud(*this), m_seed(seed), m_config(config), m_trace(sink)
 {
     rng random = stream(seed, 1);
@@ -45,6 +45,7 @@ world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     base.ring_growth = rings.pick<uint64_t>({0, 2, 3, 5});
     base.ring_fails  = rings.pick<uint64_t>({0, 0, 30});
     base.ring_idle   = rings.pick<uint64_t>({20000, 1000000, 100000000});
+    base.short_depth = (base.first == 0) ? 0 : queues.pick<uint64_t>({0, 0, 6});
     base.set(config);
     base.fit();
     m_is_hard = base.loses_messages();

@@ -88,7 +88,7 @@ public:
 
     params   base;
     uint64_t batches = 0; /* of all programs, to their end */
-    rng      net, work, fault, move, stop, narrow, elastic, rings;
+    rng      net, work, fault, move, stop, narrow, elastic, rings, queues;
     uint64_t now = 1000000000;
     datagrams ud;
     std::vector<std::unique_ptr<node>> nodes;

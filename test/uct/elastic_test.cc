@@ -75,7 +75,32 @@ TEST_F(elastic, endpoint_begins_with_one_queue_pair)
     exchange();
     adds(100);
     EXPECT_EQ(control + 2, count_qps());
+    EXPECT_EQ((std::multiset<uint64_t> {32, 32}), depths("fab0"));
     EXPECT_EQ(0u, counted("path_adds"));
+}
+
+/* Of each of two rails, one queue pair at each side */
+TEST_F(elastic, queues_are_short_where_a_path_can_be_replaced)
+{
+    static const struct {
+        options  config;
+        uint64_t depth;
+    } cases[] = {
+        {{{"NUM_PATHS", "4"}, {"MIN_PATHS", "2"}}, 32},
+        {{{"NUM_PATHS", "3"}, {"MIN_PATHS", "2"}}, 64}, /* one rail has no other path */
+        {{{"NUM_PATHS", "2"}, {"MIN_PATHS", "2"}}, 64},
+        {{{"NUM_PATHS", "4"}, {"MIN_PATHS", "2"}, {"TX_QUEUE_LEN", "100"}}, 100},
+        {{{"NUM_PATHS", "2"}, {"MIN_PATHS", "1"}, {"FAILOVER", "n"}}, 64},
+    };
+
+    for (auto &each : cases) {
+        start_with(each.config, each.config);
+        exchange();
+        for (const char *device : {"fab0", "fab1"}) {
+            EXPECT_EQ((std::multiset<uint64_t> {each.depth, each.depth}), depths(device));
+        }
+        close();
+    }
 }
 
 TEST_F(elastic, endpoint_begins_with_what_is_asked_for)
@@ -189,6 +214,39 @@ protected:
         EXPECT_EQ(0u, stats_sum(stats.name, "silences"));
     }
 };
+
+/* The first path under load, without a judgement */
+TEST_F(elastic_flow, replaces_the_path_with_a_short_queue)
+{
+    start({{"NUM_PATHS", "2"}, {"MIN_PATHS", "1"}});
+    prepare();
+    EXPECT_EQ((std::multiset<uint64_t> {32}), depths(a->name));
+    EXPECT_EQ((std::multiset<uint64_t> {32}), depths(b->name));
+    EXPECT_TRUE(stream([&] {
+        return (depths(a->name).count(32) == 0) && (depths(b->name).count(32) == 0);
+    }, 5));
+    EXPECT_LE(1u, depths(a->name).count(128));
+    finish();
+    EXPECT_EQ(0u, stats_sum(stats.name, "replayed"));
+    EXPECT_LT(0u, stats_sum(stats.name, "path_adds"));
+    EXPECT_LT(0u, stats_sum(stats.name, "path_drops"));
+}
+
+/* The path that was replaced is tried later. It keeps its completion queue */
+TEST_F(elastic_flow, tries_a_short_queue_where_there_are_no_more_entries)
+{
+    bool is_replaced = false;
+
+    start({{"NUM_PATHS", "2"}, {"MIN_PATHS", "1"}});
+    prepare();
+    faults("call verb=resize_cq nth=1 count=all errno=ENOMEM");
+    EXPECT_TRUE(stream([&] {
+        is_replaced |= depths(a->name) == std::multiset<uint64_t> {128};
+        return is_replaced && (depths(a->name) == std::multiset<uint64_t> {32, 128});
+    }, 5));
+    EXPECT_GT(vqp_fabric()->fault_hits(), 0u);
+    finish();
+}
 
 /* All but one: a label takes the last one of four with a chance of 1/4 only, and sixteen of
  * them in a row may miss it */

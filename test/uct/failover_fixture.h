@@ -10,6 +10,7 @@
 #include "test/fabric/fabric.h"
 
 #include <list>
+#include <set>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,23 @@ protected:
         source = std::make_unique<memory>(*a, size);
         target = std::make_unique<memory>(*b, size);
         settle();
+    }
+
+    /* Lengths of the send queues of all queue pairs on a device */
+    static std::multiset<uint64_t> depths(const std::string &device)
+    {
+        uint32_t qpns[64];
+        int count = vqp_fabric()->qps(device.c_str(), qpns, 64);
+        std::multiset<uint64_t> all;
+
+        for (int i = 0; i < count; ++i) {
+            vqp_fabric_traffic_t traffic {};
+
+            if (vqp_fabric()->qp_traffic(device.c_str(), qpns[i], &traffic) == 0) {
+                all.insert(traffic.depth);
+            }
+        }
+        return all;
     }
 
     static void faults(const std::string &script)

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-#include <set>
-
 class flow_fixture : public failover_fixture {
 protected:
     static constexpr unsigned num_puts = 8, max_qps = 64;

@@ -64,7 +64,8 @@ typedef struct vqp_tx_config {
         const uint32_t *rkeys;     /* per peer rail */
     } scratch;
     vqp_cell_t     *cells;         /* source of credit updates, VQP_CELL_STRIDE each */
-    uint64_t       *amo_results;   /* sum of all paths' inflight entries */
+    uint64_t       *amo_results;   /* amo_stride for each path */
+    uint32_t        amo_stride;    /* at least the inflight entries of any path */
 } vqp_tx_config_t;
 
 /* Stalls in a row at which the ring is too small: one or two may be the end of a burst */
@@ -237,7 +238,7 @@ static inline vqp_op_t *vqp_tx_op_of(vqp_tx_t *tx, uint16_t id)
 static inline uint64_t *
 vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_path_t *path, uint16_t slot)
 {
-    return &tx->cfg.amo_results[((size_t)path->index * (path->mask + 1u)) +
+    return &tx->cfg.amo_results[((size_t)path->index * tx->cfg.amo_stride) +
                                 (slot & path->mask)];
 }
 
@@ -258,8 +259,9 @@ vqp_tx_am_frags_max(uint32_t fsn_window, uint32_t num_paths)
  * @param [in] cfg       Copied; what it points to outlives the sender.
  * @param [in] am_ops    @a am_size ops, a power of two; likewise the RMA ones, two
  *                       at least.
- * @param [in] paths     @a num_paths paths with inflight, mask (the same on
- *                       all), depth, credits and index set, all else 0. The
+ * @param [in] paths     @a num_paths paths with inflight, mask, depth, credits
+ *                       and index set, all else 0; those that are off without
+ *                       inflight, mask and depth. The
  *                       peer keeps receives for the whole window on each, so
  *                       that they need no count: the window is their credit. It
  *                       has more fsns than paths and reserve.

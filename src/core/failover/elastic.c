@@ -12,7 +12,8 @@
 #define VQP_ELASTIC_WAIT  1000000000ul /* ...until the next trial waits that long, ns... */
 #define VQP_ELASTIC_MAX   64000000000ul /* ...and twice as long each time, up to that */
 #define VQP_ELASTIC_IDLE  10000000000ul /* ns without an operation until a path is dropped */
-#define VQP_ELASTIC_DROPS 100000000ul  /* ns between two drops of idle paths */
+#define VQP_ELASTIC_DROPS 100000000ul  /* ns between two drops of idle paths, and between two
+                                          requests to drop a short one */
 
 static void vqp_elastic_restart(vqp_t *vqp)
 {
@@ -129,8 +130,6 @@ static uint64_t vqp_elastic_rate(const vqp_t *vqp)
     return (vqp->elastic.bytes << 20) / vqp_max(vqp->elastic.full, 1ul);
 }
 
-/* ---- trials ---- */
-
 static vqp_path_t *vqp_elastic_path(vqp_t *vqp)
 {
     return &vqp->tx.paths.list[vqp->elastic.path];
@@ -141,6 +140,80 @@ static void vqp_elastic_go(vqp_t *vqp, vqp_elastic_state_t state)
     vqp->elastic.state = (uint8_t)state;
     vqp_elastic_restart(vqp);
 }
+
+/* ---- short paths ---- */
+
+static int vqp_elastic_is_short(const vqp_t *vqp, const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_UP) && (path->depth < vqp->depth);
+}
+
+/* A short path over these rails, with any rail of the peer if that one is not known, that
+ * this side has not requested to drop; or NULL */
+static vqp_path_t *
+vqp_elastic_find_short(vqp_t *vqp, unsigned rail, unsigned peer_rail)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if (vqp_elastic_is_short(vqp, path) && !path->fo.unused && (path->rail == rail) &&
+            ((peer_rail == VQP_RAIL_NONE) || (path->peer_rail == peer_rail))) {
+            return path;
+        }
+    }
+
+    return NULL;
+}
+
+/* The path that was added is UP. Does it replace a short one, over the same rails? Then that
+ * is dropped, and nothing is judged: a longer queue is no other link. @return 0 if not */
+static int vqp_elastic_swap(vqp_t *vqp, uint64_t now)
+{
+    vqp_path_t *path = vqp_elastic_path(vqp);
+    vqp_path_t *old  = vqp_elastic_find_short(vqp, path->rail, path->peer_rail);
+
+    if (!vqp->elastic.swaps || (old == NULL) || vqp_elastic_is_short(vqp, path)) {
+        return 0;
+    }
+
+    if (vqp_paths_kept(vqp, NULL) > vqp->elastic.num + 1u) {
+        vqp_cover(ELASTIC_SWAP_VOID); /* the peer has added one for the same reason */
+        (void)vqp_path_drop(vqp, path);
+    } else if (vqp_path_drop(vqp, old)) {
+        vqp_cover(ELASTIC_SWAP);
+        vqp->elastic.asked = now;
+        vqp->elastic.tried = 0; /* with a short queue */
+    } else {
+        return 0;
+    }
+
+    vqp_elastic_go(vqp, VQP_ELASTIC_STEADY);
+    return 1;
+}
+
+/* The peer has ignored the request if the new path was not UP there yet */
+static void vqp_elastic_ask_again(vqp_t *vqp, uint64_t now)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    if (now - vqp->elastic.asked < VQP_ELASTIC_DROPS) {
+        return;
+    }
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if (vqp_elastic_is_short(vqp, path) && path->fo.unused &&
+            vqp_path_drop(vqp, path)) {
+            vqp_cover(ELASTIC_ASKS_AGAIN);
+            vqp->elastic.asked = now;
+        }
+    }
+}
+
+/* ---- trials ---- */
 
 /* The path on trial is gone, or has not paid: when is the next trial? */
 static void vqp_elastic_failed(vqp_t *vqp, uint64_t now)
@@ -160,12 +233,30 @@ static int vqp_elastic_is_greater(const vqp_t *vqp)
     return vqp->elastic.load / 2 >= vqp->elastic.tried;
 }
 
-/* Try the paths in turn: that of the last trial may be on a rail that does not work */
-static void vqp_elastic_begin(vqp_t *vqp)
+/* Add the next path in turn: that of the last trial may be on a rail that does not work.
+ * @a swaps: only one on the rail of a short path, to replace that */
+static int vqp_elastic_add(vqp_t *vqp, int swaps)
 {
-    uint32_t path = vqp->elastic.path;
+    uint32_t index = vqp->elastic.path;
+    vqp_path_t *path;
     uint32_t i;
 
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        index = (index + 1 == vqp->tx.paths.count) ? 0 : index + 1;
+        path  = &vqp->tx.paths.list[index];
+        if ((!swaps || (vqp_elastic_find_short(vqp, path->rail, VQP_RAIL_NONE) != NULL)) &&
+            vqp_path_add(vqp, path)) {
+            vqp->elastic.path  = (uint8_t)index;
+            vqp->elastic.swaps = (uint8_t)swaps;
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+static void vqp_elastic_begin(vqp_t *vqp)
+{
     if (vqp_elastic_is_greater(vqp)) {
         vqp->elastic.tried = vqp_max(vqp->elastic.load, 1ul); /* 0 would restart them again */
         vqp->elastic.tries = 0;
@@ -173,16 +264,11 @@ static void vqp_elastic_begin(vqp_t *vqp)
         vqp->elastic.wait  = VQP_ELASTIC_WAIT;
     }
 
-    for (i = 0; i < vqp->tx.paths.count; ++i) {
-        path = (path + 1 == vqp->tx.paths.count) ? 0 : path + 1;
-        if (vqp_path_add(vqp, &vqp->tx.paths.list[path])) {
-            vqp_cover(ELASTIC_TRIAL);
-            vqp->elastic.path = (uint8_t)path;
-            vqp->elastic.rate = vqp_elastic_rate(vqp);
-            vqp->elastic.num  = (uint8_t)vqp_paths_kept(vqp, NULL);
-            vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
-            return;
-        }
+    if (vqp_elastic_add(vqp, 1) || vqp_elastic_add(vqp, 0)) {
+        vqp_cover(ELASTIC_TRIAL);
+        vqp->elastic.rate = vqp_elastic_rate(vqp);
+        vqp->elastic.num  = (uint8_t)vqp_paths_kept(vqp, NULL);
+        vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
     }
 }
 
@@ -260,10 +346,17 @@ static void vqp_elastic_steady(vqp_t *vqp, uint64_t now, int is_measured)
 {
     if (!vqp->tx.paths.settled) { /* failures change the rate */
         vqp_elastic_restart(vqp);
-    } else if (is_measured && vqp->tx.paths.has_off &&
-               ((now >= vqp->elastic.next) || vqp_elastic_is_greater(vqp))) {
+        return;
+    }
+    if (!is_measured) {
+        return;
+    }
+
+    vqp_elastic_ask_again(vqp, now);
+    if (vqp->tx.paths.has_off &&
+        ((now >= vqp->elastic.next) || vqp_elastic_is_greater(vqp))) {
         vqp_elastic_begin(vqp);
-    } else if (is_measured) {
+    } else {
         vqp_elastic_restart(vqp);
     }
 }
@@ -288,7 +381,7 @@ void vqp_elastic_look(vqp_t *vqp, uint64_t now, int is_drained)
     is_up            = vqp_elastic_path(vqp)->fo.state == VQP_PATH_UP;
     switch (vqp->elastic.state) {
     case VQP_ELASTIC_ADDING:
-        if (is_up) {
+        if (is_up && !vqp_elastic_swap(vqp, now)) {
             vqp_elastic_go(vqp, VQP_ELASTIC_TRIAL);
             vqp->elastic.was_full = 0; /* the next interval does not count */
         } else if (vqp_path_is_off(vqp_elastic_path(vqp))) {

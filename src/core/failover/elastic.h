@@ -12,6 +12,10 @@
  *     ADDING    the path is not UP yet
  *     TRIAL     it is UP: measure, and keep or drop it
  *
+ * The paths of the handshake may be short: with a short send queue, which an idle endpoint
+ * keeps. The first path that is added on the rails of a short one replaces it. That is no
+ * trial: once the new path is UP the short one is dropped.
+ *
  * Each side judges what it sends. It drops paths beyond the number that has paid for itself,
  * and agrees to drop those; so a path stays while one side needs it.
  */
@@ -34,6 +38,14 @@ static inline void vqp_elastic_start(vqp_t *vqp)
 /** Are the paths full with what any of them could take? An AM or put waits for room, or each
  *  path that is up has as much in flight as may keep it busy when there are several. */
 int vqp_elastic_is_spread(const vqp_t *vqp);
+
+/** Slots of the next queue pair of the path: all if it was off, since it is added under load
+ *  then, or because it is needed; else as many as it had. */
+static inline uint16_t vqp_path_next_depth(const vqp_t *vqp, const vqp_path_t *path)
+{
+    return (path->fo.unused || path->fo.added) ? vqp_max(vqp->depth, path->depth) :
+                                                 path->depth;
+}
 
 /**
  * Look at the paths if a look is due: measure, and add or drop a path.

@@ -59,6 +59,20 @@ void vqp_replay_abandon(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status)
     vqp_tx_advance_both(tx);
 }
 
+void vqp_replay_move(vqp_path_t *path, vqp_inflight_t *inflight, uint32_t entries)
+{
+    uint16_t mask = (uint16_t)(entries - 1);
+    uint16_t slot;
+
+    vqp_assert(vqp_path_outstanding(path) == 0);
+    for (slot = path->fo.replay; slot != path->fo.replay_end; ++slot) {
+        vqp_cover(REPLAY_MOVES);
+        inflight[slot & mask] = *vqp_path_at(path, slot);
+    }
+    path->inflight = inflight;
+    path->mask     = mask;
+}
+
 /* ---- target ---- */
 
 static int vqp_replay_has_atomic(vqp_path_t *path)

@@ -57,6 +57,12 @@ void vqp_replay_end(vqp_tx_t *tx, vqp_path_t *path, vqp_inflight_t *entry,
  */
 void vqp_replay_make_nop(vqp_inflight_t *entry, unsigned flags);
 
+/**
+ * Give the path, with nothing in flight, an inflight array of @a entries: a power of two, at
+ * least as many as it has. The frags that wait move to it.
+ */
+void vqp_replay_move(vqp_path_t *path, vqp_inflight_t *inflight, uint32_t entries);
+
 /** The vqp fails: the frags of the path that wait for their replay end with @a status. */
 void vqp_replay_abandon(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status);
 
