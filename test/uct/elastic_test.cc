@@ -103,6 +103,29 @@ TEST_F(elastic, queues_are_short_where_a_path_can_be_replaced)
     }
 }
 
+/* On each rail by a path of that rail: the atomics find theirs */
+TEST_F(elastic, short_queues_of_both_rails_are_replaced)
+{
+    options config = {{"NUM_PATHS", "4"}, {"MIN_PATHS", "2"}};
+
+    start_with(config, config);
+    source->fill(1);
+    EXPECT_TRUE(until([&] {
+        uct_iov_t iov = source->iov(0, size);
+
+        (void)uct_ep_put_zcopy(*ab, &iov, 1, target->addr(), target->rkey(), NULL);
+        return (depths("fab0").count(32) == 0) && (depths("fab1").count(32) == 0);
+    }));
+    ASSERT_EQ(UCS_OK, ab->flush());
+    EXPECT_EQ(0, memcmp(source->data, target->data, size));
+    exchange();
+    adds(100);
+    for (const char *device : {"fab0", "fab1"}) {
+        EXPECT_LE(2u, depths(device).count(64)) << device;
+    }
+    EXPECT_EQ(0u, counted("replayed"));
+}
+
 TEST_F(elastic, endpoint_begins_with_what_is_asked_for)
 {
     start_with(of(3), of(3));
