@@ -234,6 +234,7 @@ typedef struct vqp {
         uint8_t  requested;    /* to drop paths, as none was used */
         uint8_t  path;         /* on trial */
         uint8_t  swaps;        /* it replaces a short one */
+        uint8_t  asks;         /* requests in a row to drop that */
         uint8_t  num;          /* paths that took frags before */
         uint8_t  tries;        /* trials in a row that have failed */
         uint8_t  wanted;       /* paths that have paid for themselves */

@@ -4,6 +4,8 @@
 #include "core/failover/move.h"
 
 #define VQP_ELASTIC_LOOKS 4u           /* in a measurement, at least */
+#define VQP_ELASTIC_FRAGS 8u           /* in a measurement, unless it takes so many times as
+                                          long: a rate is one of whole frags */
 #define VQP_ELASTIC_GAIN  6ul          /* a path is kept if the rate of n others rises by more
                                           than 1/6n: a sixth of a fair share */
 #define VQP_ELASTIC_BUSY  65536ul      /* bytes in flight that may keep a path busy, at most:
@@ -13,7 +15,8 @@
 #define VQP_ELASTIC_MAX   64000000000ul /* ...and twice as long each time, up to that */
 #define VQP_ELASTIC_IDLE  10000000000ul /* ns without an operation until a path is dropped */
 #define VQP_ELASTIC_DROPS 100000000ul  /* ns between two drops of idle paths, and between two
-                                          requests to drop a short one */
+                                          requests to drop a short one... */
+#define VQP_ELASTIC_ASKS  8u           /* ...after those that follow each measurement */
 
 static void vqp_elastic_restart(vqp_t *vqp)
 {
@@ -121,7 +124,10 @@ static int vqp_elastic_measure(vqp_t *vqp, uint64_t now, int is_drained)
     vqp->elastic.confirmed = confirmed;
     vqp->elastic.looked    = now;
     vqp->elastic.was_full  = (uint8_t)is_full;
-    return vqp->elastic.full >= vqp->failover.elastic;
+    return (vqp->elastic.full >= vqp->failover.elastic) &&
+           ((vqp->elastic.bytes * vqp_max(vqp_tx_outstanding(&vqp->tx), 1u) >=
+             VQP_ELASTIC_FRAGS * in_flight) ||
+            (vqp->elastic.full >= VQP_ELASTIC_FRAGS * vqp->failover.elastic));
 }
 
 /* Bytes in 2^20 ns */
@@ -184,6 +190,7 @@ static int vqp_elastic_swap(vqp_t *vqp, uint64_t now)
     } else if (vqp_path_drop(vqp, old)) {
         vqp_cover(ELASTIC_SWAP);
         vqp->elastic.asked = now;
+        vqp->elastic.asks  = 1;
         vqp->elastic.tried = 0; /* with a short queue */
     } else {
         return 0;
@@ -193,14 +200,17 @@ static int vqp_elastic_swap(vqp_t *vqp, uint64_t now)
     return 1;
 }
 
-/* The peer has ignored the request if the new path was not UP there yet */
-static void vqp_elastic_ask_again(vqp_t *vqp, uint64_t now)
+/* The peer has ignored the request if the new path was not UP there yet. @return 1 if trials
+ * wait for it: the short path would count in the rate of others, and then leave */
+static int vqp_elastic_ask_again(vqp_t *vqp, uint64_t now)
 {
+    int is_asked = 0;
     vqp_path_t *path;
     uint32_t i;
 
-    if (now - vqp->elastic.asked < VQP_ELASTIC_DROPS) {
-        return;
+    if ((vqp->elastic.asks >= VQP_ELASTIC_ASKS) &&
+        (now - vqp->elastic.asked < VQP_ELASTIC_DROPS)) {
+        return 0;
     }
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
@@ -209,8 +219,13 @@ static void vqp_elastic_ask_again(vqp_t *vqp, uint64_t now)
             vqp_path_drop(vqp, path)) {
             vqp_cover(ELASTIC_ASKS_AGAIN);
             vqp->elastic.asked = now;
+            is_asked           = 1;
         }
     }
+
+    vqp->elastic.asks = (uint8_t)(vqp->elastic.asks +
+                                  (vqp->elastic.asks < VQP_ELASTIC_ASKS));
+    return is_asked && (vqp->elastic.asks < VQP_ELASTIC_ASKS);
 }
 
 /* ---- trials ---- */
@@ -352,8 +367,7 @@ static void vqp_elastic_steady(vqp_t *vqp, uint64_t now, int is_measured)
         return;
     }
 
-    vqp_elastic_ask_again(vqp, now);
-    if (vqp->tx.paths.has_off &&
+    if (!vqp_elastic_ask_again(vqp, now) && vqp->tx.paths.has_off &&
         ((now >= vqp->elastic.next) || vqp_elastic_is_greater(vqp))) {
         vqp_elastic_begin(vqp);
     } else {
