@@ -118,6 +118,11 @@
     _(PATH_HELD_LONGER, "a path that flaps is rebuilt later") \
     _(PATH_PEER_BUSY, "the peer's process exists, and does not call progress") \
     _(PATH_REPEATS, "a path message is repeated") \
+    _(RAILS_MOVES, "a path that does not come up is moved to other rails") \
+    _(RAILS_LAST, "the same is not done: it is the last path of its rails") \
+    _(RAILS_ASKED, "the peer decides on which rail the end of a path is") \
+    _(RAILS_PEER_MOVES, "the peer has moved its end of a path to another rail") \
+    _(RAILS_BACK, "a path goes back to its first rails: atomics lack one") \
     _(PATH_OUTAGE, "no path came back in time") \
     _(ALIVE_PROGRESS, "a ping is not needed: the peer has sent or confirmed something") \
     _(ALIVE_ANSWERS, "a peer that is silent on all paths answers a ping") \

@@ -37,7 +37,8 @@
     _(path_adds, "paths that were added while the connection was used") \
     _(path_drops, "paths that were dropped, since they were not needed") \
     _(silences, "paths that were given up because they were silent") \
-    _(moves, "paths that were moved to another flow because they were slow") \
+    _(moves, "paths that worked and were moved: slow ones, or back to their first rails") \
+    _(rail_moves, "times that the own end of a path moved to another rail") \
     _(rehashes, "paths that were slow, and got another UDP source port while they were used") \
     _(false_alarms, "silent paths whose next queue pair worked at once") \
     _(outage_ms, "time without any path that was up, milliseconds") \

@@ -145,9 +145,10 @@ unsigned vqp_next_batch(vqp_t *vqp, vqp_batch_t *batch)
         vqp_rx_advertise_in_am(&vqp->rx, &vqp->tx, &vqp->am_credit);
     }
 
-    if (vqp_unlikely(vqp->tx.paths.has_off && vqp->tx.limits.amo_needs) &&
-        vqp_tx_lacks_rail(&vqp->tx)) {
+    if (vqp_unlikely((vqp->tx.paths.has_off || vqp->tx.paths.moved) &&
+                     vqp->tx.limits.amo_needs) && vqp_tx_lacks_rail(&vqp->tx)) {
         vqp_paths_turn_on(vqp);
+        vqp_paths_need_rail(vqp);
     }
 
     if (vqp_unlikely(vqp->tx.slow & VQP_TX_QUIET) && (batch->count > 0)) {

@@ -90,6 +90,9 @@ typedef struct vqp_failover_config {
     uint64_t slow_max;
     uint8_t  rehash;      /* the owner may be able to change the flow of a queue pair that is
                              in use: a slow path needs no other one at first */
+    uint8_t  num_rails;   /* of this side; 0: paths stay on their rails, since one of both
+                             sides can not move them */
+    uint8_t  decides;     /* this side decides to which rails paths move; else the peer */
     uint64_t elastic;     /* for which the rate of all paths is measured, to find out whether
                              one more pays; 0: none is added for that */
 } vqp_failover_config_t;
@@ -203,6 +206,8 @@ typedef struct vqp {
     uint8_t      min_paths;    /* that are to be in use */
     uint16_t     depth;        /* of a path that is not short */
     uint64_t     slow_next;    /* ns: no path is moved before, see slow.h */
+    uint64_t     back_due;     /* ns: atomics lack a rail: time at which a path goes back to
+                                  it, see move.h; UINT64_MAX: none */
     struct {
         uint64_t since;        /* ns: last sign of life of the peer, which is waited
                                   for; 0: it is not */

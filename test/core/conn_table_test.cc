@@ -205,7 +205,7 @@ struct Side {
               uint64_t src_cookie = PEER, bool has_cookie = true)
     {
         vqp_wire_path_down_t down {};
-        vqp_wire_path_up_t up {0, 0, 1, 0};
+        vqp_wire_path_up_t up {0, 0, 1, 0, 0};
         const void *body[VQP_WIRE_TYPE_LAST] = {
                 nullptr, info, info, nullptr, nullptr, nullptr, &down, &up};
         vqp_conn_dest_t from = b.dest();

@@ -246,20 +246,25 @@ TEST(wire, path_messages_come_back_as_they_were)
 
     down.path   = 63;
     down.source = 2;
+    down.fails  = 254;
+    down.rail   = 4;
     down.count  = 0xffffff;
     down.imms   = 0x123456;
     ASSERT_EQ(VQP_OK, decode(encode(make_header(VQP_WIRE_PATH_DOWN), &down),
                              &msg));
     EXPECT_EQ(63, msg.path_down.path);
     EXPECT_EQ(2, msg.path_down.source);
+    EXPECT_EQ(254, msg.path_down.fails);
+    EXPECT_EQ(4, msg.path_down.rail);
     EXPECT_EQ(down.count, msg.path_down.count);
     EXPECT_EQ(down.imms, msg.path_down.imms);
 
-    vqp_wire_path_up_t up = {5, 3, 0x654321, 0x000001};
+    vqp_wire_path_up_t up = {5, 3, 0x654321, 0x000001, 4};
     ASSERT_EQ(VQP_OK,
               decode(encode(make_header(VQP_WIRE_PATH_UP), &up), &msg));
     EXPECT_EQ(5, msg.path_up.path);
     EXPECT_EQ(3, msg.path_up.rail);
+    EXPECT_EQ(4, msg.path_up.first);
     EXPECT_EQ(0x654321u, msg.path_up.qpn);
     EXPECT_EQ(1u, msg.path_up.psn);
 }
@@ -267,7 +272,7 @@ TEST(wire, path_messages_come_back_as_they_were)
 TEST(wire, path_messages_are_validated)
 {
     vqp_wire_path_down_t down {};
-    vqp_wire_path_up_t up = {0, 0, 1, 0};
+    vqp_wire_path_up_t up = {0, 0, 1, 0, 0};
     vqp_wire_msg_t msg;
     auto bad_down = [&] {
         return decode(encode(make_header(VQP_WIRE_PATH_DOWN), &down), &msg) ==
@@ -290,15 +295,20 @@ TEST(wire, path_messages_are_validated)
     down = {};
     down.imms = 1 << 24;
     EXPECT_TRUE(bad_down());
+    down = {};
+    down.rail = 5;
+    EXPECT_TRUE(bad_down());
 
     EXPECT_FALSE(bad_up());
     up.path = 64;
     EXPECT_TRUE(bad_up());
-    up = {0, 4, 1, 0};
+    up = {0, 4, 1, 0, 0};
     EXPECT_TRUE(bad_up());
-    up = {0, 0, 0, 0};
+    up = {0, 0, 1, 0, 5};
     EXPECT_TRUE(bad_up());
-    up = {0, 0, 1, 1 << 24};
+    up = {0, 0, 0, 0, 0};
+    EXPECT_TRUE(bad_up());
+    up = {0, 0, 1, 1 << 24, 0};
     EXPECT_TRUE(bad_up());
 }
 
@@ -439,7 +449,7 @@ TEST(wire, what_random_bytes_decode_to_encodes_to_the_same)
     std::mt19937 rng(1);
     unsigned accepted = 0;
     vqp_wire_path_down_t down {};
-    vqp_wire_path_up_t up = {0, 0, 1, 0};
+    vqp_wire_path_up_t up = {0, 0, 1, 0, 0};
     vqp_wire_info_t info  = make_info(4, 64);
 
     for (unsigned i = 0; i < 200000; ++i) {

@@ -209,7 +209,7 @@ private:
             len = vqp_wire_encode(&hdr, &info, data);
         } else {
             static const vqp_wire_path_down_t down {};
-            static const vqp_wire_path_up_t up {0, 0, 5, 5};
+            static const vqp_wire_path_up_t up {0, 0, 5, 5, 0};
             len = vqp_wire_encode(&hdr, (hdr.type == VQP_WIRE_PATH_UP) ?
                                   (const void*)&up : (const void*)&down, data);
         }

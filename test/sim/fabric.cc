@@ -37,8 +37,9 @@ qp *qp::peer()
 
 void qp::connect(uint32_t peer_qpn)
 {
-    m_peer = peer_qpn;
-    state  = CONNECTED;
+    m_peer      = peer_qpn;
+    m_peer_rail = m_owner.peer_rail(m_path);
+    state       = CONNECTED;
 }
 
 void qp::post_recv(unsigned count)
@@ -229,7 +230,7 @@ void qp::snapshot(wr &w)
 bool qp::check_remote(const wr &w, const vqp &target)
 {
     bool is_allowed = target.allows(w.raddr, w.length, w.rkey,
-                                    m_owner.peer_rail(m_path));
+                                    m_peer_rail);
 
     if (!is_allowed && !w.from->tainted) {
         m_world.fail("memory", "access outside of remote memory, or by the "
@@ -375,7 +376,8 @@ void qp::run()
 
         qp *to         = peer();
         bool is_narrow = (m_wire[m_delivered].length >= (1u << vqp::MTU_SHIFT)) &&
-                         (m_owner.narrow_until[m_path] > m_world.now);
+                         (m_owner.narrow_until[m_path] > m_world.now) &&
+                         (m_owner.narrow_rails[m_path] == m_owner.rails_of(m_path));
         if ((to == nullptr) || (to->state != CONNECTED) || is_narrow) {
             if (!is_narrow && (to != nullptr) && (to->state == INIT) &&
                 !to->is_unresolved && !m_owner.sent->tainted) {

@@ -101,6 +101,7 @@ private:
     vqp           &m_owner;
     unsigned       m_path, m_rail;
     uint32_t       m_peer      = 0;
+    unsigned       m_peer_rail = 0;
     std::deque<wr> m_wire;          /* not acknowledged */
     size_t         m_delivered = 0; /* of these */
     std::deque<wr> m_late;          /* flushed, and yet on their way */

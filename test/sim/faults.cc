@@ -210,6 +210,7 @@ void world::narrow_path()
     trace("%s: path %u drops full packets until %.3f us", v->name().c_str(), path,
           (double)(until - 1000000000) * 1e-3);
     v->narrow_until[path] = until;
+    v->narrow_rails[path] = v->rails_of(path);
 }
 
 void world::disturb(uint64_t which)

@@ -29,6 +29,7 @@ node::node(world &a_w, unsigned a_index, const params &a_p) :
     config.num_idle        = (uint32_t)p.idle_peers;
     config.features        = (p.failover ? VQP_WIRE_FEATURE_FAILOVER |
                                            VQP_WIRE_FEATURE_ELASTIC : 0) |
+                             ((p.failover && p.rerail) ? VQP_WIRE_FEATURE_RAILS : 0) |
                              ((p.notify == VQP_NOTIFY_SPRAY) ?
                                       VQP_WIRE_FEATURE_SPRAY : 0);
     init_table();

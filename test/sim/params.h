@@ -81,6 +81,7 @@ namespace sim {
     _(adds, "times that a path is added") \
     _(drops, "times that a path is dropped") \
     _(stops, "times that all processes stand still for up to 10 s") \
+    _(rerail, "1: paths that do not come up move to other rails") \
     _(busy, "percent of path messages that find the peer computing") \
     _(heap, "KiB of each node's memory for puts and gets") \
     _(audit, "events between two full audits of a connection")

@@ -225,6 +225,8 @@ void vqp::init_core(const vqp_wire_info_t &peer, uint64_t unresolved)
     cfg.failover.slow_first  = 10 * owner.w.base.slow;
     cfg.failover.slow_max    = 1000 * owner.w.base.slow;
     cfg.failover.rehash      = owner.w.base.rehash != 0;
+    cfg.failover.num_rails   = has_rails() ? RAILS : 0;
+    cfg.failover.decides     = has_rails() && (slot.conn.cookie < slot.conn.peer_cookie);
     cfg.failover.elastic     = owner.w.base.elastic;
     vqp_connect(&core, &cfg);
     sent->next_fsn = tx.fc.fsn_next;
@@ -303,6 +305,12 @@ bool vqp::has_failover() const
 {
     return (slot.conn.peer_features & owner.config.features &
             VQP_WIRE_FEATURE_FAILOVER) != 0;
+}
+
+bool vqp::has_rails() const
+{
+    return has_failover() && (slot.conn.peer_features & owner.config.features &
+                              VQP_WIRE_FEATURE_RAILS) != 0;
 }
 
 /* ---- failure ---- */

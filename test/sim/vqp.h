@@ -94,6 +94,10 @@ public:
     uint32_t any_qpn(unsigned path, uint32_t imm);
     qp &path_qp(unsigned path) { return *m_qps[path]; }
     unsigned peer_rail(unsigned path) const { return paths[path].peer_rail; }
+    unsigned rails_of(unsigned path) const
+    {
+        return paths[path].rail * 256u + paths[path].peer_rail;
+    }
     /* The same, although the path may be off yet */
     unsigned future_peer_rail(unsigned path) const
     {
@@ -113,7 +117,8 @@ public:
     bool ready        = false;
     bool is_scheduled = false;
     bool fail_post    = false;           /* the next one, in its middle */
-    uint64_t narrow_until[8] = {};       /* by path: full packets are dropped */
+    uint64_t narrow_until[8] = {};       /* by path: full packets are dropped, between... */
+    unsigned narrow_rails[8] = {};       /* ...this pair of rails */
     bool fail_repost  = false;
     /* what the control plane reports, until the next progress call */
     bool cm_live = false, cm_end = false;
@@ -140,6 +145,7 @@ private:
     unsigned count_paths(const vqp_wire_info_t &peer) const;
     unsigned count_connected(const vqp_wire_info_t &peer) const;
     bool has_failover() const;
+    bool has_rails() const;
     void on_send(const cqe &c);
     void on_recv(const cqe &c);
     void repost(const cqe &c);

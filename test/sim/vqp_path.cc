@@ -3,6 +3,10 @@
 #include "vqp.h"
 #include "world.h"
 
+extern "C" {
+#include "core/failover/rails.h"
+}
+
 namespace sim {
 
 void vqp::note_executed(unsigned path, uint16_t slot)
@@ -93,6 +97,12 @@ void vqp::rebuild(vqp_path_t &path)
     if (!m_covers[i].empty()) {
         owner.w.fail("slots", "a queue pair is destroyed under its frags");
     }
+    if ((path.fo.next_rail != path.rail) && /* else the port is down */
+        !(owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails))) {
+        owner.w.trace("%s: path %u moves from rail %u to %u", name().c_str(), path.index,
+                      path.rail, path.fo.next_rail);
+        vqp_path_set_rail(&core, &path);
+    }
     m_qps[i].reset();
     set_depth(path, vqp_path_next_depth(&core, &path));
     path.qp_tag = (uint16_t)(path.qp_tag + 1);
@@ -111,7 +121,8 @@ void vqp::reconnect(vqp_path_t &path)
 
     if (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails)) {
         m_qps[path.index]->is_unresolved = true;
-        vqp_path_connected(&core, &path, VQP_INPROGRESS);
+        vqp_path_connected(&core, &path, has_rails() ? VQP_ERR_UNREACHABLE :
+                                                       VQP_INPROGRESS);
         return;
     }
 

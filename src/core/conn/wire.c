@@ -195,7 +195,8 @@ static void vqp_wire_put_path_down(uint8_t **pos,
 {
     vqp_le_put(pos, down->path, 1);
     vqp_le_put(pos, down->source, 1);
-    vqp_le_put(pos, 0, 2);
+    vqp_le_put(pos, down->fails, 1);
+    vqp_le_put(pos, down->rail, 1);
     vqp_le_put(pos, down->count, 4);
     vqp_le_put(pos, down->imms, 4);
     vqp_le_put(pos, 0, 4);
@@ -210,12 +211,14 @@ static vqp_status_t vqp_wire_get_path_down(const uint8_t *pos, size_t len,
 
     down->path   = (uint8_t)vqp_le_get(&pos, 1);
     down->source = (uint8_t)vqp_le_get(&pos, 1);
-    pos         += 2;
+    down->fails  = (uint8_t)vqp_le_get(&pos, 1);
+    down->rail   = (uint8_t)vqp_le_get(&pos, 1);
     down->count  = (uint32_t)vqp_le_get(&pos, 4);
     down->imms   = (uint32_t)vqp_le_get(&pos, 4);
 
     if ((down->path >= VQP_MAX_PATHS) || (down->source >= VQP_WIRE_SOURCES) ||
-        (down->count > VQP_WIRE_24_BITS) || (down->imms > VQP_WIRE_24_BITS)) {
+        (down->count > VQP_WIRE_24_BITS) || (down->imms > VQP_WIRE_24_BITS) ||
+        (down->rail > VQP_MAX_RAILS)) {
         return VQP_ERR_PROTOCOL;
     }
 
@@ -226,7 +229,8 @@ static void vqp_wire_put_path_up(uint8_t **pos, const vqp_wire_path_up_t *up)
 {
     vqp_le_put(pos, up->path, 1);
     vqp_le_put(pos, up->rail, 1);
-    vqp_le_put(pos, 0, 2);
+    vqp_le_put(pos, up->first, 1);
+    vqp_le_put(pos, 0, 1);
     vqp_le_put(pos, up->qpn, 4);
     vqp_le_put(pos, up->psn, 4);
     vqp_le_put(pos, 0, 4);
@@ -239,13 +243,15 @@ static vqp_status_t vqp_wire_get_path_up(const uint8_t *pos, size_t len,
         return VQP_ERR_PROTOCOL;
     }
 
-    up->path = (uint8_t)vqp_le_get(&pos, 1);
-    up->rail = (uint8_t)vqp_le_get(&pos, 1);
-    pos     += 2;
-    up->qpn  = (uint32_t)vqp_le_get(&pos, 4);
-    up->psn  = (uint32_t)vqp_le_get(&pos, 4);
+    up->path  = (uint8_t)vqp_le_get(&pos, 1);
+    up->rail  = (uint8_t)vqp_le_get(&pos, 1);
+    up->first = (uint8_t)vqp_le_get(&pos, 1);
+    pos      += 1;
+    up->qpn   = (uint32_t)vqp_le_get(&pos, 4);
+    up->psn   = (uint32_t)vqp_le_get(&pos, 4);
 
     if ((up->path >= VQP_MAX_PATHS) || (up->rail >= VQP_MAX_RAILS) ||
+        (up->first > VQP_MAX_RAILS) ||
         (up->qpn == 0) || (up->qpn > VQP_WIRE_24_BITS) ||
         (up->psn > VQP_WIRE_24_BITS)) {
         return VQP_ERR_PROTOCOL;

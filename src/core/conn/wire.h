@@ -58,7 +58,9 @@
  *
  *   56  u8  path
  *   57  u8  source         vqp_source_t: what count counts
- *   58  u16 reserved
+ *   58  u8  fails          times in a row that the path did not come up at the sender
+ *   59  u8  rail           with DRAINED: 1 + the rail of the receiver that its next
+ *                          queue pair is to be on; 0: any
  *   60  u32 count          24 bits: requests or packets executed since the queue
  *                          pairs were connected
  *   64  u32 imms           24 bits: immediates received, likewise
@@ -69,7 +71,8 @@
  *
  *   56  u8  path
  *   57  u8  rail           index into the rails of REQ or REP
- *   58  u16 reserved
+ *   58  u8  first          1 + the rail that the path was on first; 0: as rail
+ *   59  u8  reserved
  *   60  u32 qpn            24 bits
  *   64  u32 psn            24 bits
  *   68  u32 reserved
@@ -157,19 +160,22 @@ typedef enum {
  * FAILOVER: the sender gives up single paths, and rebuilds them.
  * COUNTS: each device of the sender counts what it executes: a path may be given up
  * although it is unknown whether it works.
- * ELASTIC: the sender adds paths, up to max_paths, and drops them */
+ * ELASTIC: the sender adds paths, up to max_paths, and drops them.
+ * RAILS: a path that is rebuilt may be on another rail, of either side */
 #define VQP_WIRE_FEATURE_SPRAY     0x1u
 #define VQP_WIRE_FEATURE_FAILOVER  0x2u
 #define VQP_WIRE_FEATURE_COUNTS    0x4u
 #define VQP_WIRE_FEATURE_ELASTIC   0x8u
 #define VQP_WIRE_FEATURE_RINGS     0x10u
 #define VQP_WIRE_FEATURE_PACK      0x20u
+#define VQP_WIRE_FEATURE_RAILS     0x40u
 #define VQP_WIRE_FEATURES_KNOWN    (VQP_WIRE_FEATURE_SPRAY | \
                                     VQP_WIRE_FEATURE_FAILOVER | \
                                     VQP_WIRE_FEATURE_COUNTS | \
                                     VQP_WIRE_FEATURE_ELASTIC | \
                                     VQP_WIRE_FEATURE_RINGS | \
-                                    VQP_WIRE_FEATURE_PACK)
+                                    VQP_WIRE_FEATURE_PACK | \
+                                    VQP_WIRE_FEATURE_RAILS)
 
 typedef enum {
     VQP_LINK_IB  = 1,
@@ -223,6 +229,8 @@ typedef struct vqp_wire_info {
 typedef struct vqp_wire_path_down {
     uint8_t  path;
     uint8_t  source; /* vqp_source_t of path.h */
+    uint8_t  fails;  /* in a row */
+    uint8_t  rail;   /* 1 + that of the receiver's next queue pair; 0: any */
     uint32_t count;  /* 24 bits */
     uint32_t imms;   /* 24 bits */
 } vqp_wire_path_down_t;
@@ -233,6 +241,7 @@ typedef struct vqp_wire_path_up {
     uint8_t  rail;
     uint32_t qpn;
     uint32_t psn;
+    uint8_t  first; /* 1 + the rail that the path was on first; 0: as rail */
 } vqp_wire_path_up_t;
 
 /** The header of each message. */

@@ -146,6 +146,15 @@ typedef struct vqp_failover {
     uint8_t        added;       /* it was off before it was rebuilt */
     uint8_t        resume;      /* in SILENT: the state before */
     uint8_t        sent;        /* messages sent in this state, at most VQP_PATH_EARLY */
+    uint8_t        fails;       /* failures to come up in a row on these rails, see rails.h */
+    uint8_t        peer_fails;  /* those of the peer, as far as it has told */
+    uint8_t        decided;     /* this side has chosen next_rail and next_peer anew */
+    uint8_t        turn;        /* number of the pair of rails that was chosen last */
+    uint8_t        base_rail;   /* local rail that the path was on first */
+    uint8_t        base_peer;   /* likewise of the peer; VQP_RAIL_NONE: not known yet */
+    uint8_t        next_rail;   /* rail of the next queue pair */
+    uint8_t        next_peer;   /* likewise of the peer, as far as this side knows */
+    uint8_t        logged_peer; /* the peer_rail that was last logged; VQP_RAIL_NONE: none */
     uint16_t       failed;      /* slot behind the newest error completion */
     uint16_t       end;         /* slot behind the newest frag that gets a completion */
     uint16_t       posted;      /* slot behind the newest frag that was posted */

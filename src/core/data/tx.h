@@ -110,6 +110,7 @@ typedef struct vqp_tx {
         uint8_t     usable;       /* that take frags; 1 if none does */
         uint8_t     settled;      /* none is about to go down or to come up */
         uint8_t     has_off;      /* some are off, see failover.h */
+        uint8_t     moved;        /* the peer has moved some, see rails.h */
     } paths;
 
     /* flow control: what the peer and the mirror have room for */

@@ -4,6 +4,7 @@
 #include "core/failover/alive.h"
 #include "core/failover/end.h"
 #include "core/data/control.h"
+#include "core/failover/rails.h"
 #include "core/failover/replay.h"
 #include "core/failover/trim.h"
 
@@ -99,6 +100,7 @@ static void vqp_path_set_counted(vqp_t *vqp, vqp_path_t *path,
     path->fo.own.imms   = imms & VQP_FSN_MASK;
     path->fo.counted    = 1;
     path->recv_posted   = path->recv_used = 0;
+    vqp_rails_decide(vqp, path);
     vqp_path_set_state(vqp, path, VQP_PATH_DRAINED);
     vqp_path_request(vqp, path);
     vqp_path_agree(vqp, path);
@@ -161,6 +163,7 @@ void vqp_path_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
 
     vqp_cover(PATH_DOWN);
     vqp_path_end_silence(vqp, path, status);
+    vqp_rails_on_down(vqp, path);
     vqp_cover_if(fo->state == VQP_PATH_READY, PATH_DOWN_READY);
     vqp_cover_if(fo->state == VQP_PATH_PROBE, PATH_DOWN_PROBE);
     fo->unused &= (fo->state == VQP_PATH_LEAVE) || !had_qp;
@@ -333,6 +336,7 @@ static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
     path->fo.slow     = 0;
     path->fo.rehashed = 0;
     vqp->in_outage    = 0;
+    vqp_rails_on_up(path);
     vqp->acked_at     = 0;
     vqp_alive_init(vqp);
     vqp->silence.due = 0; /* run the timer now: the outage is over */

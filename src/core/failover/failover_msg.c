@@ -5,6 +5,7 @@
 #include "core/failover/elastic.h"
 #include "core/failover/end.h"
 #include "core/failover/move.h"
+#include "core/failover/rails.h"
 #include "core/failover/replay.h"
 #include "core/failover/silence.h"
 
@@ -52,6 +53,7 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
         msg->down.source = fo->counted ? (uint8_t)fo->own.source : 0;
         msg->down.count  = fo->counted ? fo->own.count : 0;
         msg->down.imms   = fo->counted ? fo->own.imms : 0;
+        vqp_rails_message(path, &msg->down);
     } else {
         msg->type     = VQP_WIRE_PATH_UP;
         msg->flags   |= (fo->state != VQP_PATH_CONNECT) ?
@@ -60,6 +62,7 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
         msg->up.rail  = path->rail;
         msg->up.qpn   = fo->qpn;
         msg->up.psn   = fo->psn;
+        msg->up.first = (uint8_t)(fo->base_rail + 1);
     }
 
     return 1;
@@ -122,6 +125,7 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
         fo->unused = 1;
     }
     vqp_cover_if(fo->state == VQP_PATH_UP, PATH_DOWN_BY_PEER);
+    vqp_rails_on_fails(path, &msg->down);
     /* In LEAVE, a peer that knows that this side is drained ends the move, and no fault */
     vqp_path_down(vqp, path, ((fo->state == VQP_PATH_LEAVE) && fo->counted) ?
                                      VQP_OK : VQP_ERR_RESET);
@@ -134,6 +138,7 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
         fo->peer.source  = msg->down.source;
         fo->peer.count   = msg->down.count;
         fo->peer.imms    = msg->down.imms;
+        vqp_rails_on_drained(vqp, path, &msg->down);
     }
     if (fo->counted && (msg->flags & VQP_WIRE_FLAG_HAVE_YOURS)) {
         fo->peer_has = 1;
@@ -141,17 +146,6 @@ static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
 
     vqp_path_agree(vqp, path);
     vqp_path_answer(vqp, path, msg);
-}
-
-/* The peer's end of the path stays on the rail that it is first on. @return 0 if it can not
- * be on @a rail */
-static int vqp_path_take_rail(const vqp_t *vqp, vqp_path_t *path, unsigned rail)
-{
-    if ((path->peer_rail == VQP_RAIL_NONE) && (rail < vqp->peer_rails)) {
-        path->peer_rail = (uint8_t)rail;
-    }
-
-    return path->peer_rail == rail;
 }
 
 static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
@@ -175,7 +169,7 @@ static void vqp_path_on_up(vqp_t *vqp, vqp_path_t *path,
     }
 
     if (!fo->peer_is_up) {
-        if (!vqp_path_take_rail(vqp, path, msg->up.rail)) {
+        if (!vqp_rails_on_up_message(vqp, path, &msg->up)) {
             return;
         }
         fo->peer_is_up = 1;
@@ -277,7 +271,8 @@ static uint64_t vqp_path_outage_end(const vqp_t *vqp)
 
 uint64_t vqp_path_next_timeout(const vqp_t *vqp)
 {
-    uint64_t next = vqp_min(vqp_min(vqp->silence.due, vqp->alive.due), vqp->elastic.due);
+    uint64_t next = vqp_min(vqp_min(vqp->silence.due, vqp->alive.due),
+                            vqp_min(vqp->elastic.due, vqp->back_due));
     const vqp_path_t *path;
     uint32_t i;
 
@@ -409,6 +404,7 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
     vqp_path_skip_time(vqp, now);
     vqp_silence_look(vqp, now, is_drained);
     vqp_elastic_look(vqp, now, is_drained);
+    vqp_paths_go_back(vqp, now);
     vqp_path_count_outage(vqp, now);
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         if (!vqp_path_is_settled(&vqp->tx.paths.list[i])) {

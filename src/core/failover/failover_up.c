@@ -2,6 +2,7 @@
 #include "core/failover/failover_int.h"
 
 #include "core/data/place.h"
+#include "core/failover/rails.h"
 
 /* There is nothing in flight */
 static void vqp_path_begin_epoch(vqp_t *vqp, vqp_path_t *path)
@@ -98,6 +99,9 @@ void vqp_path_connected(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
                           (status == VQP_ERR_UNREACHABLE);
     if (path->fo.unresolved) {
         vqp_cover(PATH_UNRESOLVED);
+        if ((status == VQP_ERR_UNREACHABLE) && vqp_rails_on_unreachable(vqp, path)) {
+            vqp_path_down(vqp, path, status);
+        }
         return;
     }
 
@@ -141,6 +145,7 @@ void vqp_path_init(vqp_t *vqp, const vqp_config_t *config)
     uint32_t i;
 
     vqp_paths_init_off(vqp, config);
+    vqp_rails_init(vqp);
     for (i = 0; i < config->num_connected; ++i) {
         fo             = &vqp->tx.paths.list[i].fo;
         fo->qpn        = config->own_paths[i].qpn;

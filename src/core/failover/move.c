@@ -2,6 +2,7 @@
 #include "core/failover/move.h"
 
 #include "core/data/control.h"
+#include "core/failover/replay.h"
 
 void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path)
 {
@@ -169,6 +170,43 @@ void vqp_paths_leave(vqp_t *vqp, vqp_batch_t *batch)
         }
         if (path->fo.state == VQP_PATH_LEAVE) {
             vqp_path_empty(vqp, batch, path);
+        }
+    }
+}
+
+/* ---- back to the first rails ---- */
+
+void vqp_paths_need_rail(vqp_t *vqp)
+{
+    if (vqp->back_due == UINT64_MAX) {
+        vqp->back_due = 0;
+        vqp_set_event(vqp, VQP_EVENT_TIMER);
+    }
+}
+
+void vqp_paths_go_back(vqp_t *vqp, uint64_t now)
+{
+    vqp_path_t *path;
+    unsigned rail;
+    uint32_t i;
+
+    if (now < vqp->back_due) {
+        return;
+    }
+
+    rail          = vqp_tx_lacked_rail(&vqp->tx);
+    vqp->back_due = (rail == VQP_RAIL_NONE) ? UINT64_MAX : now + vqp->failover.hold_max;
+    if ((rail == VQP_RAIL_NONE) || (vqp->state != VQP_STATE_LIVE)) {
+        return;
+    }
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if ((path->fo.state == VQP_PATH_UP) && (path->fo.base_peer == rail) &&
+            (path->peer_rail != rail)) {
+            vqp_cover(RAILS_BACK);
+            vqp_path_request_move(vqp, path);
+            return;
         }
     }
 }

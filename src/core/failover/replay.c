@@ -75,19 +75,25 @@ void vqp_replay_move(vqp_path_t *path, vqp_inflight_t *inflight, uint32_t entrie
 
 /* ---- target ---- */
 
-static int vqp_replay_has_atomic(vqp_path_t *path)
+/* The rail of the peer that the atomics which wait at @a path need: the path was on it. It
+ * may have moved since. VQP_RAIL_NONE: there is none, or all rails are one */
+static unsigned vqp_replay_needs_rail(vqp_tx_t *tx, vqp_path_t *path)
 {
     const vqp_inflight_t *entry;
     uint16_t slot;
 
+    if (!tx->limits.amo_needs) {
+        return VQP_RAIL_NONE;
+    }
+
     for (slot = path->fo.replay; slot != path->fo.replay_end; ++slot) {
         entry = vqp_path_at(path, slot);
         if ((entry->kind == VQP_KIND_FADD) || (entry->kind == VQP_KIND_CSWAP)) {
-            return 1;
+            return vqp_tx_op_of(tx, entry->op)->amo.rail;
         }
     }
 
-    return 0;
+    return VQP_RAIL_NONE;
 }
 
 static int vqp_tx_reaches_rail(const vqp_tx_t *tx, unsigned rail)
@@ -104,27 +110,28 @@ static int vqp_tx_reaches_rail(const vqp_tx_t *tx, unsigned rail)
     return 0;
 }
 
-int vqp_tx_lacks_rail(vqp_tx_t *tx)
+unsigned vqp_tx_lacked_rail(vqp_tx_t *tx)
 {
     const vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.post);
     vqp_path_t *path;
+    unsigned rail;
     uint32_t i;
 
     if (!tx->limits.amo_needs) {
-        return 0;
+        return VQP_RAIL_NONE;
     }
 
     for (i = 0; i < tx->paths.count; ++i) {
         path = &tx->paths.list[i];
-        if (vqp_path_has_replay(path) && vqp_replay_has_atomic(path) &&
-            !vqp_tx_reaches_rail(tx, path->peer_rail)) {
-            return 1;
+        rail = vqp_path_has_replay(path) ? vqp_replay_needs_rail(tx, path) : VQP_RAIL_NONE;
+        if ((rail != VQP_RAIL_NONE) && !vqp_tx_reaches_rail(tx, rail)) {
+            return rail;
         }
     }
 
-    return (tx->rma.post != tx->rma.tail) &&
-           ((op->kind == VQP_KIND_FADD) || (op->kind == VQP_KIND_CSWAP)) &&
-           !vqp_tx_reaches_rail(tx, op->amo.rail);
+    return ((tx->rma.post != tx->rma.tail) &&
+            ((op->kind == VQP_KIND_FADD) || (op->kind == VQP_KIND_CSWAP)) &&
+            !vqp_tx_reaches_rail(tx, op->amo.rail)) ? op->amo.rail : VQP_RAIL_NONE;
 }
 
 /* May frags of @a path be replayed on @a to? Not if others wait there */
@@ -150,12 +157,11 @@ vqp_path_t *vqp_replay_source(vqp_tx_t *tx, const vqp_path_t *to)
 }
 
 /* The path that replays frags of @a path: itself if it is UP again, since it is idle;
- * else the one that is expected to be idle first, unless it replays another one */
+ * else the one that is expected to be idle first, unless it replays another one. Atomics
+ * need the rail that they were to be executed by */
 static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
 {
-    vqp_want_t want = {.cap  = UINT64_MAX,
-                       .now  = tx->clock.now,
-                       .rail = path->peer_rail};
+    vqp_want_t want = {.cap = UINT64_MAX, .now = tx->clock.now};
     uint32_t next   = path->index;
     vqp_path_t *to;
 
@@ -164,13 +170,16 @@ static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
         return vqp_replay_may_use(path, to) ? to : NULL;
     }
 
-    if (vqp_replay_may_use(path, path)) {
+    want.rail = vqp_replay_needs_rail(tx, path);
+    if (want.rail != VQP_RAIL_NONE) {
+        want.needs = VQP_NEED_RAIL;
+    }
+
+    if (vqp_replay_may_use(path, path) &&
+        (!want.needs || (want.rail == path->peer_rail))) {
         return path;
     }
 
-    if (vqp_replay_has_atomic(path)) {
-        want.needs = tx->limits.amo_needs;
-    }
     to = vqp_sched_pick(VQP_SCHED_LEFT, tx->paths.list, tx->paths.count, &next,
                         &want, NULL);
     return ((to != NULL) && (vqp_replay_source(tx, to) == NULL)) ? to : NULL;

@@ -26,10 +26,16 @@
 int vqp_tx_replay(vqp_tx_t *tx, vqp_batch_t *batch, const vqp_credit_t *credit);
 
 /**
- * Does an atomic wait for a path to the rail of the atomics, while none is UP? The ops
- * behind it wait too.
+ * The rail of the peer to which no path is UP, while an atomic waits for one. The ops behind
+ * it wait too. VQP_RAIL_NONE: there is none.
  */
-int vqp_tx_lacks_rail(vqp_tx_t *tx);
+unsigned vqp_tx_lacked_rail(vqp_tx_t *tx);
+
+/** Is there one? */
+static inline int vqp_tx_lacks_rail(vqp_tx_t *tx)
+{
+    return vqp_tx_lacked_rail(tx) != VQP_RAIL_NONE;
+}
 
 /** The other path whose replay goes to @a to, and has not ended; else NULL. */
 vqp_path_t *vqp_replay_source(vqp_tx_t *tx, const vqp_path_t *to);

@@ -1,0 +1,58 @@
+/*
+ * Paths move to other rails when their probes fail: the link of a port, or a switch behind
+ * it, may lose what RC sends although the port is active. Part of the failover. Pure: libc
+ * only.
+ *
+ * Each side chooses the rail of its own end of a path when it makes a queue pair, and names
+ * it in PATH_UP. So that both do not move in opposite ways, one side decides: by PATH_DOWN
+ * it asks the peer to take a certain rail, too. It tries all pairs of rails in turn. An end
+ * whose rail can not be used stays where it is.
+ *
+ * A path moves after VQP_RAILS_FAILS failures in a row; after the first one if no path is UP.
+ * While one is UP, the last path of a rail, of either side, stays there. So that it comes back
+ * with its rail, and so that atomics do, which need a certain rail of the peer. If atomics
+ * lack a rail nevertheless, a path that began there goes back, by a move (move.h). So does a
+ * path that works and is moved for another reason, or dropped.
+ */
+#ifndef VQP_CORE_FAILOVER_RAILS_H
+#define VQP_CORE_FAILOVER_RAILS_H
+
+#include "core/vqp_def.h"
+#include "core/conn/wire.h"
+
+/* Failures in a row after which a path moves */
+#define VQP_RAILS_FAILS 3
+
+/** The paths have the rails that they begin on. */
+void vqp_rails_init(vqp_t *vqp);
+
+/** The path leaves its state, and goes down. */
+void vqp_rails_on_down(vqp_t *vqp, vqp_path_t *path);
+
+/** The path enters DRAINED: decide whether it moves, if this side decides. */
+void vqp_rails_decide(vqp_t *vqp, vqp_path_t *path);
+
+/** The path is UP. */
+void vqp_rails_on_up(vqp_path_t *path);
+
+/** The peer's PATH_DOWN, of the path's epoch: its failures in a row. */
+void vqp_rails_on_fails(vqp_path_t *path, const vqp_wire_path_down_t *down);
+
+/** The first PATH_DOWN of the peer with DRAINED: it may ask this side to move. */
+void vqp_rails_on_drained(const vqp_t *vqp, vqp_path_t *path,
+                          const vqp_wire_path_down_t *down);
+
+/** Fill in what this module has in PATH_DOWN. */
+void vqp_rails_message(const vqp_path_t *path, vqp_wire_path_down_t *down);
+
+/** The peer has a new queue pair. @return 0 if it can not be on that rail. */
+int vqp_rails_on_up_message(vqp_t *vqp, vqp_path_t *path, const vqp_wire_path_up_t *up);
+
+/** No host answers to the address of the peer. @return 1 if the path is to go down, for
+ *  another rail. */
+int vqp_rails_on_unreachable(const vqp_t *vqp, vqp_path_t *path);
+
+/** The owner moves its end of the path, which is DOWN, to fo.next_rail. */
+void vqp_path_set_rail(vqp_t *vqp, vqp_path_t *path);
+
+#endif
