@@ -129,6 +129,14 @@ static int uct_vqp_has_failover(const uct_vqp_t *vqp)
            (vqp->conn.peer_features & VQP_WIRE_FEATURE_FAILOVER);
 }
 
+/* Rails of this side that paths may move between; 0: paths stay on their rails */
+static unsigned uct_vqp_count_rails(const uct_vqp_t *vqp)
+{
+    return (uct_vqp_has_failover(vqp) &&
+            (vqp->conn.peer_features & VQP_WIRE_FEATURE_RAILS)) ?
+                   vqp->iface->num_rails : 0;
+}
+
 /* Paths that the connection may have, and of these those that it begins with */
 static unsigned uct_vqp_count_paths(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
                                     unsigned *num_connected)
@@ -362,6 +370,9 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.failover.slow_first  = UCT_VQP_SLOW_FIRST;
     config.failover.slow_max    = UCT_VQP_SLOW_MAX;
     config.failover.rehash      = (uint8_t)uct_vqp_iface_can_rehash(vqp->iface);
+    config.failover.num_rails   = (uint8_t)uct_vqp_count_rails(vqp);
+    config.failover.decides     = (config.failover.num_rails != 0) &&
+                                  (vqp->conn.cookie < vqp->conn.peer_cookie);
     config.failover.elastic     = (set->min_paths < num_paths) ? UCT_VQP_ELASTIC : 0;
     /* connections start on different paths */
     config.first_path     = vqp->number % num_connected;

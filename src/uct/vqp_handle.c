@@ -197,7 +197,7 @@ static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail)
     }
 }
 
-/* Paths stay on their rails: is there one that can come up again? */
+/* A path on a broken rail stays there: is there one that can come up again? */
 static int uct_vqp_has_rail(const uct_vqp_t *vqp)
 {
     unsigned num = vqp_is_connected(&vqp->core) ? vqp->core.tx.paths.count :

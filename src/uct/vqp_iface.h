@@ -120,6 +120,7 @@ typedef struct uct_vqp_iface {
     uint64_t             rebuilt;      /* ns: begin of the time in which... */
     unsigned             rebuilds;     /* ...so many queue pairs were rebuilt */
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
+    uint64_t             warned_rail;  /* of one that moves to another rail, */
     uint64_t             warned_outage; /* of an outage, */
     uint64_t             warned_low;   /* of a path with a low share, */
     uint64_t             warned_accept; /* of a request to connect that failed here, */

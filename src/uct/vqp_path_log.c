@@ -60,6 +60,8 @@ static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path, int is_fau
     if (path->fo.state == VQP_PATH_UP) {
         snprintf(change, sizeof(change), "up again after %.1f ms",
                  (double)(uct_vqp_now() - path->fo.down_at) * 1e-6);
+    } else if (is_move && (path->fo.mover == VQP_MOVER_OWN) && (path->fo.slow == 0)) {
+        snprintf(change, sizeof(change), "moved back to its first rails: atomics need one");
     } else if (is_move && (path->fo.mover == VQP_MOVER_OWN)) {
         snprintf(change, sizeof(change),
                  "moved to another flow label: less than a quarter of the rate of "
@@ -67,7 +69,7 @@ static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path, int is_fau
                  (double)path->fo.slow * 1e-6);
     } else if (is_move && (path->fo.mover == VQP_MOVER_PEER)) {
         snprintf(change, sizeof(change),
-                 "moved to another flow label: the peer found it slow");
+                 "moved to another flow label: the peer asks for it");
     } else if (path->fo.why_silent != 0) {
         snprintf(change, sizeof(change),
                  "down: no completion in %.1f ms in which other paths had some "
@@ -129,6 +131,31 @@ void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path)
               path->index, vqp_path_state_name(path->fo.logged),
               vqp_path_state_name(path->fo.state), path->fo.epoch);
     path->fo.logged = path->fo.state;
+}
+
+/* The path had its warning when it went down: that it moves is news once in a while */
+void uct_vqp_log_rail(uct_vqp_t *vqp, const vqp_path_t *path, unsigned old)
+{
+    const uct_vqp_rail_t *from = &vqp->iface->rails[old];
+    const uct_vqp_rail_t *to   = &vqp->iface->rails[path->rail];
+    ucs_log_level_t level      = uct_vqp_warn_level(&vqp->iface->warned_rail,
+                                                    UCT_VQP_WARN_INTERVAL);
+
+    ucs_log(level, "vqp %u: path %u (to iface 0x%" PRIx64 ") moves from %s:%u to %s:%u, %s",
+            vqp->number, path->index, vqp->conn.peer_id, from->dev->name, from->port.num,
+            to->dev->name, to->port.num, (path->rail == path->fo.base_rail) ?
+            "where it was at first" : "since it did not come up");
+}
+
+void uct_vqp_log_peer_rail(const uct_vqp_t *vqp, vqp_path_t *path)
+{
+    if ((path->fo.logged_peer != VQP_RAIL_NONE) &&
+        (path->fo.logged_peer != path->peer_rail)) {
+        ucs_diag("vqp %u: path %u (to iface 0x%" PRIx64 ") leads from rail %u of the peer "
+                 "to rail %u now", vqp->number, path->index, vqp->conn.peer_id,
+                 path->fo.logged_peer, path->peer_rail);
+    }
+    path->fo.logged_peer = path->peer_rail;
 }
 
 void uct_vqp_log_not_accepted(uct_vqp_iface_t *iface, uint64_t peer_id, ucs_status_t status)

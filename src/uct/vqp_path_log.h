@@ -23,6 +23,12 @@ ucs_log_level_t uct_vqp_warn_level(uint64_t *warned, uint64_t interval);
 /** VQP_EVENT_PATH_STATE: log the change, and set path->fo.logged. The worker's thread. */
 void uct_vqp_log_path(uct_vqp_t *vqp, vqp_path_t *path);
 
+/** Log that the path has moved to another rail, from @a old. The worker's thread. */
+void uct_vqp_log_rail(uct_vqp_t *vqp, const vqp_path_t *path, unsigned old);
+
+/** Log that the path leads to another rail of the peer, if that is new. */
+void uct_vqp_log_peer_rail(const uct_vqp_t *vqp, vqp_path_t *path);
+
 /** Log that a peer's request to connect is not served now, since a queue pair or memory is
  *  missing; it repeats the request. Under the async block. */
 void uct_vqp_log_not_accepted(uct_vqp_iface_t *iface, uint64_t peer_id, ucs_status_t status);

@@ -84,15 +84,26 @@ static int uct_vqp_may_rebuild(uct_vqp_iface_t *iface)
     return iface->rebuilds++ < UCT_VQP_REBUILDS;
 }
 
+/* Can queue pairs on the rail be connected? */
+static int uct_vqp_rail_is_good(uct_vqp_rail_t *rail)
+{
+    return !uct_vqp_rail_is_broken(rail) && uct_vqp_rail_is_active(rail) &&
+           !rail->is_gid_gone;
+}
+
 static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
-    uint32_t psn = 0;
+    uct_vqp_rail_t *rails = vqp->iface->rails;
+    unsigned old          = path->rail;
+    uint32_t psn          = 0;
     int is_good;
 
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-    is_good = !uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) &&
-              uct_vqp_rail_is_active(&vqp->iface->rails[path->rail]) &&
-              !vqp->iface->rails[path->rail].is_gid_gone &&
+    if ((path->fo.next_rail != old) && uct_vqp_rail_is_good(&rails[path->fo.next_rail])) {
+        uct_vqp_move_qp(vqp, path->index);
+        uct_vqp_log_rail(vqp, path, old);
+    }
+    is_good = uct_vqp_rail_is_good(&rails[path->rail]) &&
               uct_vqp_may_rebuild(vqp->iface) &&
               (uct_vqp_random_reserve(&vqp->iface->random, 1) == UCS_OK) &&
               (uct_vqp_renew_qp(vqp, path->index,
@@ -117,7 +128,9 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
     };
     vqp_status_t status;
 
-    path->recv_used = 0;
+    path->recv_used  = 0;
+    vqp->peer_rails |= (uint8_t)UCS_BIT(peer.rail);
+    uct_vqp_log_peer_rail(vqp, path);
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
     status = (vqp->ib_paths[path->index].rc.qp == NULL) ? VQP_ERR_IO :
              uct_vqp_resolve_path(vqp, path->index, &vqp->peer_info[peer.rail]);

@@ -1,6 +1,7 @@
 /* The queue pairs of a vqp, see vqp_qps.h. */
 #include "uct/vqp_qps.h"
 
+#include "core/failover/rails.h"
 #include "core/failover/replay.h"
 
 #include <ucs/debug/log.h>
@@ -9,16 +10,18 @@
 void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count)
 {
     vqp_ib_path_t *path;
-    unsigned i;
+    unsigned i, rail;
 
     for (i = 0; i < count; ++i) {
         path = &vqp->ib_paths[i];
         if (path->rc.qp != NULL) { /* else it is off, or could not be renewed */
             vqp_ib_qp_destroy(&path->rc);
         }
-        if (path->cq_slots != 0) {
-            vqp_ib_cq_pool_release(&vqp->iface->rails[vqp->paths[i].rail].cqs,
-                                   path->cq_index, path->cq_slots);
+        for (rail = 0; rail < vqp->iface->num_rails; ++rail) {
+            if (path->cq_slots[rail] != 0) {
+                vqp_ib_cq_pool_release(&vqp->iface->rails[rail].cqs,
+                                       path->cq_index[rail], path->cq_slots[rail]);
+            }
         }
     }
 }
@@ -51,7 +54,7 @@ uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
     vqp_status_t status;
 
     status = vqp_ib_qp_create(&ib->rc, rail->dev,
-                              rail->cqs.cqs[ib->cq_index].cq, &params);
+                              rail->cqs.cqs[ib->cq_index[path->rail]].cq, &params);
     if (status != VQP_OK) {
         ib->rc.qp = NULL;
         return uct_vqp_status(status);
@@ -93,35 +96,36 @@ uct_vqp_pick_rail(const uct_vqp_iface_t *iface, unsigned index, unsigned *rail_p
     return UCS_OK;
 }
 
-/* The path keeps the entries until it is destroyed: completions of a queue pair that was
- * destroyed may be polled later. So it stays on that queue, and *depth becomes what the
- * queue has entries for */
+/* The path keeps the entries until it is destroyed, those on rails that it has left too:
+ * completions of a queue pair that was destroyed may be polled later. So it stays on that
+ * queue, and *depth becomes what the queue has entries for */
 static ucs_status_t uct_vqp_reserve_cq(uct_vqp_t *vqp, unsigned index, uint32_t *depth,
                                        vqp_ib_log_level_t level)
 {
     uct_vqp_iface_t *iface = vqp->iface;
-    vqp_ib_cq_pool_t *cqs  = &iface->rails[vqp->paths[index].rail].cqs;
+    unsigned rail          = vqp->paths[index].rail;
+    vqp_ib_cq_pool_t *cqs  = &iface->rails[rail].cqs;
     uint32_t slots         = *depth + iface->set.recv_depth;
     vqp_ib_path_t *ib      = &vqp->ib_paths[index];
     unsigned cq_index;
     vqp_status_t status;
 
-    if (ib->cq_slots == 0) {
+    if (ib->cq_slots[rail] == 0) {
         status = vqp_ib_cq_pool_reserve(cqs, slots, level, &cq_index);
         if (status != VQP_OK) {
             return uct_vqp_status(status);
         }
 
         uct_vqp_iface_add_cqs(iface);
-        ib->cq_index = (uint8_t)cq_index;
-        ib->cq_slots = (uint16_t)slots;
-    } else if ((slots > ib->cq_slots) &&
-               (vqp_ib_cq_pool_extend(cqs, ib->cq_index, slots - ib->cq_slots) ==
-                VQP_OK)) {
-        ib->cq_slots = (uint16_t)slots;
+        ib->cq_index[rail] = (uint8_t)cq_index;
+        ib->cq_slots[rail] = (uint16_t)slots;
+    } else if ((slots > ib->cq_slots[rail]) &&
+               (vqp_ib_cq_pool_extend(cqs, ib->cq_index[rail],
+                                      slots - ib->cq_slots[rail]) == VQP_OK)) {
+        ib->cq_slots[rail] = (uint16_t)slots;
     }
 
-    *depth = ucs_min(*depth, ib->cq_slots - iface->set.recv_depth);
+    *depth = ucs_min(*depth, ib->cq_slots[rail] - iface->set.recv_depth);
     return UCS_OK;
 }
 
@@ -181,6 +185,13 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
         memset(&ib->lag, 0, sizeof(ib->lag));
         uct_vqp_new_tag(vqp, index);
     }
+}
+
+void uct_vqp_move_qp(uct_vqp_t *vqp, unsigned index)
+{
+    uct_vqp_drop_qp(vqp, index);
+    vqp_path_set_rail(&vqp->core, &vqp->paths[index]);
+    vqp->ib_paths[index].lag_tries = 0;
 }
 
 ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, uint32_t depth,

@@ -17,9 +17,9 @@
 typedef struct vqp_ib_path {
     struct ibv_qp *qp;       /* = rc.qp, here for the hot path */
     uint64_t       wrid;     /* of this queue pair, slot 0 */
-    uint8_t        cq_index;
+    uint8_t        cq_index[VQP_MAX_RAILS]; /* completion queue, of each rail */
     uint8_t        chain;    /* while a batch is posted: 1 + index of the last WR */
-    uint16_t       cq_slots; /* entries of that completion queue that are reserved */
+    uint16_t       cq_slots[VQP_MAX_RAILS]; /* its entries that are reserved; 0: none */
     uint32_t       rq_psn;   /* first one of the peer */
     vqp_ib_lag_port_t lag;   /* member port that it is assigned to, if any */
     uint8_t        rehashed; /* it has another UDP source port than at first */

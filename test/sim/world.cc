@@ -46,7 +46,7 @@ world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     base.ring_fails  = rings.pick<uint64_t>({0, 0, 30});
     base.ring_idle   = rings.pick<uint64_t>({20000, 1000000, 100000000});
     base.short_depth = (base.first == 0) ? 0 : queues.pick<uint64_t>({0, 0, 6});
-    base.rerail      = (base.garble > 0) ? 0 : stream(seed, 10).below(2);
+    base.rerail      = (base.garble > 0) ? 0 : stream(seed, 11).below(2);
     base.set(config);
     base.fit();
     m_is_hard = base.loses_messages();
