@@ -236,6 +236,7 @@ typedef struct vqp {
         uint64_t asked;        /* ns: last request to drop a short path */
         uint8_t  state;        /* vqp_elastic_state_t */
         uint8_t  was_full;     /* the paths were full at the last look */
+        uint8_t  looks;        /* at which they were, in a row, whatever time between them */
         uint8_t  requested;    /* to drop paths, as none was used */
         uint8_t  path;         /* on trial */
         uint8_t  swaps;        /* it replaces a short one */

@@ -58,6 +58,36 @@ TEST_F(short_queue, path_is_replaced_under_load) {
     EXPECT_EQ(0u, m_vqp.stats.replayed);
 }
 
+/* Its looks are too far from each other for a measurement, and what has waited each time is
+ * confirmed */
+TEST_F(short_queue, path_of_a_process_that_computes_is_replaced) {
+    open(4);
+    for (unsigned i = 0; i < 20 && !is_trial(1); ++i) {
+        fill();
+        m_now += 10 * PERIOD;
+        confirm_all(0);
+        (void)done();
+        fill();
+        timer();
+    }
+    EXPECT_EQ(VQP_ELASTIC_ADDING, m_vqp.elastic.state);
+    EXPECT_EQ(1u, m_vqp.elastic.swaps);
+}
+
+TEST_F(short_queue, process_that_computes_gets_no_further_path) {
+    m_num_short = 0;
+    open(4);
+    for (unsigned i = 0; i < 100; ++i) {
+        fill();
+        m_now += 10 * PERIOD;
+        confirm_all(0);
+        (void)done();
+        fill();
+        timer();
+    }
+    EXPECT_FALSE(is_trial(1));
+}
+
 TEST_F(short_queue, trials_after_that_are_judged) {
     open(3);
     come_up(1, {4});

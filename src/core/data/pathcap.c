@@ -2,7 +2,6 @@
 #include "core/data/pathcap.h"
 
 #include "core/cover.h"
-#include "core/data/place.h"
 
 /* Change the limit, and the budgets that follow from it */
 static void vqp_pathcap_set(vqp_tx_t *tx, uint8_t shift)

@@ -20,8 +20,9 @@
 
 static void vqp_elastic_restart(vqp_t *vqp)
 {
-    vqp->elastic.full = vqp->elastic.bytes = 0;
-    vqp->elastic.load = UINT64_MAX;
+    vqp->elastic.full  = vqp->elastic.bytes = 0;
+    vqp->elastic.load  = UINT64_MAX;
+    vqp->elastic.looks = 0;
 }
 
 void vqp_elastic_init(vqp_t *vqp)
@@ -113,6 +114,8 @@ static int vqp_elastic_measure(vqp_t *vqp, uint64_t now, int is_drained)
     int is_full      = vqp_elastic_is_full(vqp);
     uint64_t in_flight, confirmed;
 
+    vqp->elastic.looks = (is_full && vqp->elastic.was_full) ?
+                                 (uint8_t)vqp_min(vqp->elastic.looks + 1u, 255u) : 0;
     vqp_elastic_count(vqp, &in_flight, &confirmed);
     if (is_full && vqp->elastic.was_full && is_drained &&
         (elapsed <= VQP_ELASTIC_LOOKS * vqp_elastic_step(vqp))) {
@@ -270,6 +273,28 @@ static int vqp_elastic_add(vqp_t *vqp, int swaps)
     return 0;
 }
 
+/* Wait for the path that was added */
+static void vqp_elastic_await(vqp_t *vqp)
+{
+    vqp_cover(ELASTIC_TRIAL);
+    vqp->elastic.rate = vqp_elastic_rate(vqp);
+    vqp->elastic.num  = (uint8_t)vqp_paths_kept(vqp, NULL);
+    vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
+}
+
+/* A longer queue is not judged, so nothing has to be measured: a process that computes for
+ * long between its calls of progress gets one too */
+static void vqp_elastic_lengthen(vqp_t *vqp, uint64_t now)
+{
+    if (vqp_elastic_ask_again(vqp, now)) {
+        vqp->elastic.looks = 0;
+    } else if (vqp->tx.paths.has_off && (now >= vqp->elastic.next) &&
+               vqp_elastic_add(vqp, 1)) {
+        vqp_cover(ELASTIC_LENGTHENS);
+        vqp_elastic_await(vqp);
+    }
+}
+
 static void vqp_elastic_begin(vqp_t *vqp)
 {
     if (vqp_elastic_is_greater(vqp)) {
@@ -280,10 +305,7 @@ static void vqp_elastic_begin(vqp_t *vqp)
     }
 
     if (vqp_elastic_add(vqp, 1) || vqp_elastic_add(vqp, 0)) {
-        vqp_cover(ELASTIC_TRIAL);
-        vqp->elastic.rate = vqp_elastic_rate(vqp);
-        vqp->elastic.num  = (uint8_t)vqp_paths_kept(vqp, NULL);
-        vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
+        vqp_elastic_await(vqp);
     }
 }
 
@@ -364,6 +386,9 @@ static void vqp_elastic_steady(vqp_t *vqp, uint64_t now, int is_measured)
         return;
     }
     if (!is_measured) {
+        if (vqp->elastic.looks >= VQP_ELASTIC_LOOKS) {
+            vqp_elastic_lengthen(vqp, now);
+        }
         return;
     }
 
