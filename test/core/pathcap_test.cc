@@ -110,6 +110,12 @@ TEST_F(pathcap, doubles_when_several_polls_at_once_find_all_confirmed) {
     EXPECT_EQ(4 * CAP, cap());
 }
 
+TEST_F(pathcap, doubles_when_half_of_it_is_confirmed_each_time) {
+    open(1);
+    drain(2, 1000, 1000);
+    EXPECT_EQ(2 * CAP, cap());
+}
+
 TEST_F(pathcap, stays_when_it_is_confirmed_bit_by_bit) {
     open(2);
     for (unsigned i = 0; i < 40; ++i) {
@@ -202,7 +208,7 @@ TEST_F(pathcap, is_halved_when_it_is_confirmed_bit_by_bit_for_long) {
             ASSERT_LT(count, VQP_PATHCAP_CALM);
             drain(8, 100, 100);
         }
-        EXPECT_GE(count, VQP_PATHCAP_CALM - 2); /* more is in flight than the new limit */
+        EXPECT_GE(count, VQP_PATHCAP_CALM * 3 / 4); /* more is in flight than the new limit */
     }
     for (unsigned i = 0; i < 40; ++i) {
         drain(8, 100, 100);
@@ -227,7 +233,7 @@ TEST_F(pathcap, stays_while_it_is_just_enough) {
     open(1);
     drain(1, 1000, 0);
     for (unsigned i = 0; i < 100; ++i) {
-        drain(2, 1000, 1000);
+        drain(3, 1000, 1000);
         ASSERT_EQ(2 * CAP, cap());
     }
 }

@@ -35,13 +35,13 @@ static uint64_t vqp_pathcap_confirmed(const vqp_tx_t *tx, uint64_t *in_flight)
  * then to the last one */
 static void vqp_pathcap_judge(vqp_tx_t *tx, uint64_t away, uint64_t rest)
 {
-    if (2 * rest <= away) {
+    if (rest <= away + away / 4) { /* in two calls of progress at most */
         tx->cap.calm = 0;
         if (tx->cap.is_by_bytes && (tx->cap.shift < tx->cfg.cap_growth)) {
             vqp_cover(PATHCAP_GROWS);
             vqp_pathcap_set(tx, (uint8_t)(tx->cap.shift + 1));
         }
-    } else if (rest <= away) {
+    } else if (rest <= 2 * away) {
         tx->cap.calm = 0; /* it was just enough */
     } else if ((tx->cap.shift > 0) && (++tx->cap.calm >= VQP_PATHCAP_CALM)) {
         vqp_cover(PATHCAP_SHRINKS);
