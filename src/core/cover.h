@@ -91,6 +91,7 @@
     _(ELASTIC_PAYS_NOT, "it does not") \
     _(ELASTIC_VOID, "another path fails during the trial") \
     _(ELASTIC_LENGTHENS, "a path is added for a short one without a measurement") \
+    _(ELASTIC_NOT_LONGER, "that path replaces none, and is dropped") \
     _(ELASTIC_SWAP, "the path replaces one with a short send queue") \
     _(ELASTIC_SWAP_VOID, "another path has been added meanwhile") \
     _(ELASTIC_ASKS_AGAIN, "the peer has not dropped the short one") \

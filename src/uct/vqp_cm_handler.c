@@ -111,8 +111,8 @@ static ucs_status_t uct_vqp_cm_init_table(uct_vqp_iface_t *iface)
                                     VQP_WIRE_FEATURE_SPRAY : 0) |
                            (iface->set.failover ?
                                     VQP_WIRE_FEATURE_FAILOVER |
-                                    VQP_WIRE_FEATURE_ELASTIC |
-                                    VQP_WIRE_FEATURE_RAILS : 0) |
+                                    VQP_WIRE_FEATURE_ELASTIC : 0) |
+                           (iface->set.rail_moves ? VQP_WIRE_FEATURE_RAILS : 0) |
                            (uct_vqp_iface_counts(iface) ?
                                     VQP_WIRE_FEATURE_COUNTS : 0),
         .max_unproven    = UCT_VQP_CM_UNPROVEN,

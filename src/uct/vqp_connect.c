@@ -132,7 +132,7 @@ static int uct_vqp_has_failover(const uct_vqp_t *vqp)
 /* Rails of this side that paths may move between; 0: paths stay on their rails */
 static unsigned uct_vqp_count_rails(const uct_vqp_t *vqp)
 {
-    return (uct_vqp_has_failover(vqp) &&
+    return (vqp->iface->set.rail_moves && uct_vqp_has_failover(vqp) &&
             (vqp->conn.peer_features & VQP_WIRE_FEATURE_RAILS)) ?
                    vqp->iface->num_rails : 0;
 }

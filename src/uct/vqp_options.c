@@ -309,6 +309,11 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "with PATH_TIMEOUT=auto if a device does not count what it executes.",
      UCT_VQP_OPTION(slow_path), UCS_CONFIG_TYPE_TIME_UNITS},
 
+    {"RAIL_MOVES", "n",
+     "With failover and several rails: a path that does not come up again moves to\n"
+     "other rails, if both sides have \"y\". It has known limits, see docs/failover.md.",
+     UCT_VQP_OPTION(rail_moves), UCS_CONFIG_TYPE_BOOL},
+
     {"OUTAGE_TIMEOUT", "5s",
      "With failover: time without any path, and without an acknowledgement of the peer,\n"
      "after which the endpoint fails. It fails earlier if the peer has died:\n"

@@ -52,6 +52,7 @@ typedef struct uct_vqp_iface_config {
     int                      failover;
     ucs_time_t               path_timeout; /* or UCS_TIME_AUTO, UCS_TIME_INFINITY */
     ucs_time_t               slow_path;    /* likewise */
+    int                      rail_moves;
     double                   outage_timeout;
     int                      trace;
     char                    *stats_file;
@@ -102,6 +103,7 @@ typedef struct uct_vqp_settings {
     uint8_t  trace;
     uint8_t  failover;
     uint8_t  exact;        /* failover as far as nothing is executed twice */
+    uint8_t  rail_moves;   /* paths may move to other rails */
     uint8_t  timeout;      /* 4.096 us << n */
     uint8_t  rnr_timer;    /* code of the InfiniBand table */
     uint8_t  retry_count;

@@ -238,6 +238,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->send_depth = (uint32_t)uct_vqp_send_depth(set, config);
     set->failover   = config->failover != UCS_NO;
     set->exact      = config->failover != UCS_YES;
+    set->rail_moves = set->failover && config->rail_moves;
     set->first_depth = uct_vqp_first_depth(set, config, num_rails);
     set->inflight   = uct_vqp_inflight(set, set->send_depth);
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
@@ -254,7 +255,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
 
     /* Unsignaled ops hold places of the op rings: a quarter at most */
     set->tx_moderation = ucs_min(config->tx_moderation,
-                                 ucs_min(set->first_depth / 4,
+                                 ucs_min(set->send_depth / 4,
                                          set->num_ops / (4 * set->num_paths)));
     set->tx_moderation = ucs_max(set->tx_moderation, 1);
 }

@@ -74,6 +74,32 @@ TEST_F(short_queue, path_of_a_process_that_computes_is_replaced) {
     EXPECT_EQ(1u, m_vqp.elastic.swaps);
 }
 
+/* To another rail of the peer: nothing was measured that it could be judged by */
+TEST_F(short_queue, path_that_replaces_none_without_a_measurement_is_dropped) {
+    open(4);
+    for (unsigned i = 0; i < 20 && (m_vqp.elastic.state != VQP_ELASTIC_ADDING); ++i) {
+        fill();
+        m_now += 10 * PERIOD;
+        confirm_all(0);
+        (void)done();
+        fill();
+        timer();
+    }
+    ASSERT_TRUE(is_trial(1));
+    m_paths[1].peer_rail = 1;
+    reach_probe(1);
+    (void)next();
+    confirm_all(1);
+    (void)next();
+    ASSERT_EQ(VQP_PATH_UP, state(1));
+    m_now += 10 * PERIOD;
+    timer();
+    EXPECT_EQ(VQP_ELASTIC_STEADY, m_vqp.elastic.state);
+    EXPECT_TRUE(is_dropped(1));
+    EXPECT_FALSE(is_dropped(0));
+    EXPECT_EQ(1u, m_vqp.elastic.wanted);
+}
+
 TEST_F(short_queue, process_that_computes_gets_no_further_path) {
     m_num_short = 0;
     open(4);

@@ -12,6 +12,7 @@ protected:
     void start(options config)
     {
         config["FAILOVER"]   = "y";
+        config["RAIL_MOVES"] = "y";
         config["STATS_FILE"] = stats.name;
         config.emplace("TIMEOUT", "5ms");
         config.emplace("RETRY_COUNT", "1");
@@ -114,8 +115,8 @@ TEST_F(rails, of_one_side_alone)
 {
     (void)counts(); /* its log is not the test's */
     log_capture log(UCS_LOG_LEVEL_DIAG);
-    options config{{"FAILOVER", "y"}, {"STATS_FILE", stats.name}, {"NUM_PATHS", "1"},
-                   {"TIMEOUT", "5ms"}, {"RETRY_COUNT", "1"}};
+    options config{{"FAILOVER", "y"}, {"RAIL_MOVES", "y"}, {"STATS_FILE", stats.name},
+                   {"NUM_PATHS", "1"}, {"TIMEOUT", "5ms"}, {"RETRY_COUNT", "1"}};
 
     a      = std::make_unique<node>("bond0", config);
     b      = std::make_unique<node>("fab1", config);

@@ -277,8 +277,7 @@ static int vqp_elastic_add(vqp_t *vqp, int swaps)
 static void vqp_elastic_await(vqp_t *vqp)
 {
     vqp_cover(ELASTIC_TRIAL);
-    vqp->elastic.rate = vqp_elastic_rate(vqp);
-    vqp->elastic.num  = (uint8_t)vqp_paths_kept(vqp, NULL);
+    vqp->elastic.num = (uint8_t)vqp_paths_kept(vqp, NULL);
     vqp_elastic_go(vqp, VQP_ELASTIC_ADDING);
 }
 
@@ -291,6 +290,7 @@ static void vqp_elastic_lengthen(vqp_t *vqp, uint64_t now)
     } else if (vqp->tx.paths.has_off && (now >= vqp->elastic.next) &&
                vqp_elastic_add(vqp, 1)) {
         vqp_cover(ELASTIC_LENGTHENS);
+        vqp->elastic.rate = 0; /* unknown */
         vqp_elastic_await(vqp);
     }
 }
@@ -305,6 +305,7 @@ static void vqp_elastic_begin(vqp_t *vqp)
     }
 
     if (vqp_elastic_add(vqp, 1) || vqp_elastic_add(vqp, 0)) {
+        vqp->elastic.rate = vqp_max(vqp_elastic_rate(vqp), 1ul);
         vqp_elastic_await(vqp);
     }
 }
@@ -420,7 +421,14 @@ void vqp_elastic_look(vqp_t *vqp, uint64_t now, int is_drained)
     is_up            = vqp_elastic_path(vqp)->fo.state == VQP_PATH_UP;
     switch (vqp->elastic.state) {
     case VQP_ELASTIC_ADDING:
-        if (is_up && !vqp_elastic_swap(vqp, now)) {
+        if (is_up && vqp_elastic_swap(vqp, now)) {
+            break;
+        }
+        if (is_up && (vqp->elastic.rate == 0)) {
+            vqp_cover(ELASTIC_NOT_LONGER);
+            (void)vqp_path_drop(vqp, vqp_elastic_path(vqp));
+            vqp_elastic_failed(vqp, now); /* without a measurement it can not be judged */
+        } else if (is_up) {
             vqp_elastic_go(vqp, VQP_ELASTIC_TRIAL);
             vqp->elastic.was_full = 0; /* the next interval does not count */
         } else if (vqp_path_is_off(vqp_elastic_path(vqp))) {
