@@ -147,11 +147,12 @@ void vqp_rails_decide(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_failover_t *fo = &path->fo;
     unsigned limit     = vqp_rails_is_any_up(vqp) ? VQP_RAILS_FAILS : 1;
+    unsigned fails     = vqp_max(fo->fails, fo->peer_fails);
     vqp_rails_pair_t pair;
     unsigned turn;
 
     if (!vqp->failover.decides || fo->unused || (path->peer_rail == VQP_RAIL_NONE) ||
-        (vqp_max(fo->fails, fo->peer_fails) < limit)) {
+        (fails < limit)) {
         return;
     }
 
