@@ -12,6 +12,20 @@ protected:
 
     short_queue() { m_num_short = 1; }
 
+    /* Until a path is added, or so many times: the process computes for longer than a
+     * measurement takes, and finds all confirmed that was in flight */
+    void compute(unsigned times) {
+        for (unsigned i = 0; (i < times) && (m_vqp.elastic.state == VQP_ELASTIC_STEADY);
+             ++i) {
+            fill();
+            m_now += 10 * PERIOD;
+            confirm_all(0);
+            (void)done();
+            fill();
+            timer();
+        }
+    }
+
     /* The peer agrees to drop the path: it is off */
     void leave(unsigned i) {
         hear_down(LEAVING | UNUSED, m_paths[i].fo.epoch, i);
@@ -58,18 +72,9 @@ TEST_F(short_queue, path_is_replaced_under_load) {
     EXPECT_EQ(0u, m_vqp.stats.replayed);
 }
 
-/* Its looks are too far from each other for a measurement, and what has waited each time is
- * confirmed */
 TEST_F(short_queue, path_of_a_process_that_computes_is_replaced) {
     open(4);
-    for (unsigned i = 0; i < 20 && !is_trial(1); ++i) {
-        fill();
-        m_now += 10 * PERIOD;
-        confirm_all(0);
-        (void)done();
-        fill();
-        timer();
-    }
+    compute(20);
     EXPECT_EQ(VQP_ELASTIC_ADDING, m_vqp.elastic.state);
     EXPECT_EQ(1u, m_vqp.elastic.swaps);
 }
@@ -77,14 +82,7 @@ TEST_F(short_queue, path_of_a_process_that_computes_is_replaced) {
 /* To another rail of the peer: nothing was measured that it could be judged by */
 TEST_F(short_queue, path_that_replaces_none_without_a_measurement_is_dropped) {
     open(4);
-    for (unsigned i = 0; i < 20 && (m_vqp.elastic.state != VQP_ELASTIC_ADDING); ++i) {
-        fill();
-        m_now += 10 * PERIOD;
-        confirm_all(0);
-        (void)done();
-        fill();
-        timer();
-    }
+    compute(20);
     ASSERT_TRUE(is_trial(1));
     m_paths[1].peer_rail = 1;
     reach_probe(1);
@@ -103,14 +101,7 @@ TEST_F(short_queue, path_that_replaces_none_without_a_measurement_is_dropped) {
 TEST_F(short_queue, process_that_computes_gets_no_further_path) {
     m_num_short = 0;
     open(4);
-    for (unsigned i = 0; i < 100; ++i) {
-        fill();
-        m_now += 10 * PERIOD;
-        confirm_all(0);
-        (void)done();
-        fill();
-        timer();
-    }
+    compute(100);
     EXPECT_FALSE(is_trial(1));
 }
 

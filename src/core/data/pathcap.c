@@ -35,7 +35,7 @@ static uint64_t vqp_pathcap_confirmed(const vqp_tx_t *tx, uint64_t *in_flight)
  * then to the last one */
 static void vqp_pathcap_judge(vqp_tx_t *tx, uint64_t away, uint64_t rest)
 {
-    if (rest <= away + away / 4) { /* in two calls of progress at most */
+    if (2 * rest <= away) { /* two frags that fill a path are confirmed in equal steps */
         tx->cap.calm = 0;
         if (tx->cap.is_by_bytes && (tx->cap.shift < tx->cfg.cap_growth)) {
             vqp_cover(PATHCAP_GROWS);
@@ -83,8 +83,8 @@ void vqp_pathcap_look(vqp_tx_t *tx)
     }
 }
 
-/* Do ops wait, and no path has room? */
-static int vqp_pathcap_is_full(vqp_tx_t *tx)
+/* Do ops wait, and no path has room? @a by_bytes: not for want of slots */
+static int vqp_pathcap_is_full(const vqp_tx_t *tx, uint8_t *by_bytes)
 {
     const vqp_path_t *path;
     int is_full = 0;
@@ -94,7 +94,7 @@ static int vqp_pathcap_is_full(vqp_tx_t *tx)
         return 0;
     }
 
-    tx->cap.is_by_bytes = 1;
+    *by_bytes = 1;
     for (i = 0; i < tx->paths.count; ++i) {
         path = &tx->paths.list[i];
         if (!path->up) {
@@ -103,8 +103,8 @@ static int vqp_pathcap_is_full(vqp_tx_t *tx)
         if (vqp_path_has_room(path, tx->limits.path_cap)) {
             return 0;
         }
-        tx->cap.is_by_bytes &= path->bytes >= tx->limits.path_cap;
-        is_full              = 1;
+        *by_bytes &= path->bytes >= tx->limits.path_cap;
+        is_full    = 1;
     }
 
     return is_full;
@@ -112,7 +112,7 @@ static int vqp_pathcap_is_full(vqp_tx_t *tx)
 
 void vqp_pathcap_note(vqp_tx_t *tx)
 {
-    if (vqp_likely(!vqp_pathcap_is_full(tx))) {
+    if (vqp_likely(!vqp_pathcap_is_full(tx, &tx->cap.is_by_bytes))) {
         vqp_pathcap_restart(tx);
     } else if (!tx->cap.is_full) {
         tx->cap.begin   = vqp_pathcap_confirmed(tx, &tx->cap.in_flight);

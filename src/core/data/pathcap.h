@@ -3,9 +3,9 @@
  * limits.path_cap: a small message waits behind that much. But what is in flight must last
  * until the next call of progress, too. While ops wait and all paths are full, the time is
  * taken from then until the first byte of what is in flight is found confirmed, and from
- * there to the last one. If the latter is no longer, the process finds half of it or all at
- * once, and the devices may have had nothing to do while it was away: the limit is doubled.
- * If it is more than twice as long, again and again, the limit is halved. Pure: libc only.
+ * there to the last one. If the latter is much shorter, the devices had nothing to do while
+ * the process was away: the limit is doubled. If it is more than twice as long, again and
+ * again, the limit is halved. Pure: libc only.
  */
 #ifndef VQP_CORE_DATA_PATHCAP_H
 #define VQP_CORE_DATA_PATHCAP_H
