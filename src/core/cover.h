@@ -53,6 +53,7 @@
     _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
     _(PATHCAP_GROWS, "paths ran empty while ops waited") \
     _(PATHCAP_SHRINKS, "paths do not run empty any more") \
+    _(RATE_AWAY, "confirmed while nobody looked: no measurement yet") \
     _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \
     _(TRIM_STALE, "an impossible count: that of the immediates is used") \
     _(TRIM_ATOMIC, "an atomic was executed, and its answer has not arrived") \

@@ -373,6 +373,7 @@ void uct_vqp_iface_rate(uct_vqp_iface_t *iface, unsigned count)
 {
     uint64_t now = uct_vqp_now();
 
+    iface->looked = now;
     if (count == 0) {
         iface->seen      = iface->polled; /* a time before this poll began */
         iface->polled    = now;

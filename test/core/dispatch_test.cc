@@ -1305,7 +1305,8 @@ TEST_F(dispatch_left, idle_time_is_not_measured) {
         ASSERT_TRUE(rma(VQP_KIND_PUT, FRAG, this));
     }
     auto frags = txkit::dispatch();
-    m_tx.clock.now += 10000;
+    m_tx.clock.now   += 10000;
+    m_tx.clock.looked = m_tx.clock.now;
     for (const vqp_frag_t &frag : frags) {
         if ((frag.path == control[0].path) &&
             (m_paths[frag.path->index].bytes > FRAG) &&

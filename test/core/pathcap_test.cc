@@ -187,6 +187,22 @@ TEST_F(pathcap, stays_while_no_path_is_up) {
     }
 }
 
+/* The scheduler leaves a slow path free where a fast one is sooner, however long that is full */
+TEST_F(pathcap, doubles_while_a_slow_path_is_left_out) {
+    m_cfg.sched = VQP_SCHED_LEFT;
+    open(2);
+    for (uint64_t cap_before = CAP; cap_before < 4 * CAP; cap_before *= 2) {
+        vqp_rate_set(&m_paths[0].rate, 1000, m_tx.clock.now + 1000);
+        vqp_rate_set(&m_paths[1].rate, 10000000, m_tx.clock.now + 1000);
+        m_tx.slow |= VQP_TX_ASYMMETRIC;
+        m_tx.clock.rated = m_tx.clock.now;
+        ASSERT_EQ(cap_before, cap());
+        drain(1, 1000, 0);
+        EXPECT_EQ(2 * cap_before, cap());
+        EXPECT_TRUE(m_tx.clock.deferred);
+    }
+}
+
 /* ---- shrinking ---- */
 
 TEST_F(pathcap, is_halved_when_it_is_confirmed_bit_by_bit_for_long) {

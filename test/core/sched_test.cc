@@ -141,7 +141,7 @@ protected:
             m_paths[first].bytes -= FRAG;
             vqp_rate_confirmed(&m_paths[first].rate, FRAG,
                                m_paths[first].bytes,
-                               m_is_watched ? m_now - 1 : 0, m_now);
+                               m_is_watched ? m_now - 1 : 0, m_now, m_now);
             done += FRAG;
             if (!later.empty() && (done >= total / 2)) {
                 ns.swap(later);

@@ -425,7 +425,8 @@ TEST_F(fast_path, is_allowed_to_left_while_paths_are_symmetric_and_idle_enough) 
     EXPECT_TRUE(vqp_tx_is_rated(&m_paths[0]));
     for (unsigned i : {0, 1}) {
         m_tx.clock.seen = m_tx.clock.now + 1000 + 2000 * i;
-        m_tx.clock.now  = m_tx.clock.seen + 1;
+        m_tx.clock.looked = m_tx.clock.seen;
+        m_tx.clock.now    = m_tx.clock.seen + 1;
         retire(frags[i]);
     }
     EXPECT_FALSE(vqp_tx_is_rated(&m_paths[0]));

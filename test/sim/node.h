@@ -45,6 +45,7 @@ public:
     bool has_cqe(const vqp &v, unsigned path) const;
     void wake();
     void progress();
+    void set_clock(vqp_tx_t &tx) const;
     void defer(vqp &v);
     void run_deferred();
     bool is_idle() const;
@@ -73,7 +74,8 @@ public:
     std::deque<uint32_t>  scheduled;
     std::vector<std::unique_ptr<vqp>> vqps;
     std::vector<std::unique_ptr<ep>>  eps;
-    uint64_t              seen = 0; /* ns: newest poll that found nothing */
+    uint64_t              seen = 0;   /* ns: newest poll that found nothing */
+    uint64_t              looked = 0; /* ns: newest poll */
 
 private:
     void init_table();

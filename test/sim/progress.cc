@@ -146,6 +146,13 @@ void node::run_scheduled()
     }
 }
 
+void node::set_clock(vqp_tx_t &tx) const
+{
+    tx.clock.now    = w.now;
+    tx.clock.seen   = seen;
+    tx.clock.looked = looked;
+}
+
 void node::progress()
 {
     uint64_t budget = 1 + w.net.below(16);
@@ -158,6 +165,7 @@ void node::progress()
             break;
         }
     }
+    looked = w.now;
     run_scheduled();
     for (const auto &cq : m_cqs) {
         if (!cq.empty()) {

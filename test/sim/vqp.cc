@@ -502,8 +502,7 @@ void vqp::tx_progress()
         return;
     }
 
-    core.tx.clock.now  = owner.w.now;
-    core.tx.clock.seen = owner.seen;
+    owner.set_clock(core.tx);
     do {
         uint32_t seq   = core.tx.seq;
         unsigned count = vqp_next_batch(&core, m_batch.get());

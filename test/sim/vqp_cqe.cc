@@ -153,8 +153,7 @@ void vqp::on_recv(const cqe &c)
 void vqp::on_cqe(const cqe &c)
 {
     schedule();
-    core.tx.clock.now  = owner.w.now;
-    core.tx.clock.seen = owner.seen;
+    owner.set_clock(core.tx);
     if (c.is_recv) {
         on_recv(c);
     } else {

@@ -198,7 +198,7 @@ vqp_tx_retire(vqp_tx_t *tx, vqp_path_t *path, uint16_t slot,
 
     if (vqp_unlikely(vqp_tx_is_rated(path)) &&
         vqp_rate_confirmed(&path->rate, bytes, path->bytes, tx->clock.seen,
-                           tx->clock.now)) {
+                           tx->clock.looked, tx->clock.now)) {
         vqp_tx_rate_changed(tx);
     }
 

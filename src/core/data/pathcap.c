@@ -83,7 +83,8 @@ void vqp_pathcap_look(vqp_tx_t *tx)
     }
 }
 
-/* Do ops wait, and no path has room? @a by_bytes: not for want of slots */
+/* Do ops wait, and no path has room? A free path that the scheduler left out, since a faster
+ * one will be sooner, is none. @a by_bytes: not for want of slots */
 static int vqp_pathcap_is_full(const vqp_tx_t *tx, uint8_t *by_bytes)
 {
     const vqp_path_t *path;
@@ -100,11 +101,12 @@ static int vqp_pathcap_is_full(const vqp_tx_t *tx, uint8_t *by_bytes)
         if (!path->up) {
             continue;
         }
-        if (vqp_path_has_room(path, tx->limits.path_cap)) {
+        if (!vqp_path_has_room(path, tx->limits.path_cap)) {
+            *by_bytes &= path->bytes >= tx->limits.path_cap;
+            is_full    = 1;
+        } else if (!tx->clock.deferred) {
             return 0;
         }
-        *by_bytes &= path->bytes >= tx->limits.path_cap;
-        is_full    = 1;
     }
 
     return is_full;

@@ -1,6 +1,7 @@
 /* Measuring the rate of a path, see rate.h. Pure: libc only. */
 #include "core/data/rate.h"
 
+#include "core/cover.h"
 #include "core/status.h"
 
 static uint32_t vqp_rate_since(const vqp_rate_t *rate, uint64_t end)
@@ -50,8 +51,20 @@ static int vqp_rate_sample(vqp_rate_t *rate, int is_busy, uint64_t seen,
     return 1;
 }
 
+/* Is the time between polls short, compared with the interval? Of a path that has run
+ * empty, the empty polls say what is known */
+static int vqp_rate_is_exact(const vqp_rate_t *rate, int is_busy, uint64_t now)
+{
+    if (!is_busy || (VQP_RATE_GAPS * rate->gap <= now - rate->start)) {
+        return 1;
+    }
+
+    vqp_cover(RATE_AWAY);
+    return 0;
+}
+
 int vqp_rate_confirmed(vqp_rate_t *rate, uint64_t bytes, uint64_t left,
-                       uint64_t seen, uint64_t now)
+                       uint64_t seen, uint64_t looked, uint64_t now)
 {
     uint64_t sum = rate->bytes + bytes;
     int is_new   = 0;
@@ -61,10 +74,12 @@ int vqp_rate_confirmed(vqp_rate_t *rate, uint64_t bytes, uint64_t left,
     }
 
     rate->bytes = (uint32_t)vqp_min(sum, (uint64_t)UINT32_MAX);
-    if (rate->bytes >= VQP_RATE_SAMPLE) {
+    rate->gap   = vqp_max(rate->gap, now - vqp_max(looked, rate->start));
+    if ((rate->bytes >= VQP_RATE_SAMPLE) && vqp_rate_is_exact(rate, left > 0, now)) {
         vqp_rate_follow(rate, left > 0, seen, now);
         is_new = vqp_rate_sample(rate, left > 0, seen, now);
         vqp_rate_begin(rate, now);
+        rate->gap = now - looked;
     }
 
     if (left == 0) {

@@ -5,7 +5,9 @@
  * Pure: libc only.
  *
  * Confirmations are seen when somebody polls, not when they come. So only an
- * interval at whose end the path was still busy shows how long its bytes took.
+ * interval at whose end the path was still busy shows how long its bytes took, and
+ * only if it is several times as long as the process was away from its polls. It
+ * goes on until it is.
  * Of a path that has run empty in between, the interval is an upper bound, and
  * the time until the last empty poll a lower bound. The lower bound counts as
  * long as nothing better is known.
@@ -20,11 +22,13 @@
 #define VQP_RATE_FORGET     100000000  /* ns: an older average is not used */
 #define VQP_RATE_LATE       1000000    /* ns: a path that is expected to finish
                                           earlier is not late before this */
+#define VQP_RATE_GAPS       4          /* that an interval lasts, at least */
 #define VQP_RATE_INV_SHIFT  28         /* the inverse is per 2^28 ns */
 
 typedef struct vqp_rate {
     uint64_t start;   /* of the interval that is measured; 0: none is */
     uint64_t last;    /* end of the last one that was measured */
+    uint64_t gap;     /* ns: longest time in which nobody looked, before it or in it */
     uint32_t bytes;   /* confirmed since start */
     uint32_t cost;    /* ns per unit; 0: not known */
     uint32_t inverse; /* units per 2^28 ns */
@@ -43,6 +47,7 @@ static inline void vqp_rate_begin(vqp_rate_t *rate, uint64_t now)
 {
     rate->start = now;
     rate->bytes = 0;
+    rate->gap   = 0;
 }
 
 /** The measured cost of the path, in ns per unit; 0: not known. */
@@ -93,10 +98,11 @@ vqp_rate_is_late(const vqp_rate_t *rate, uint64_t bytes, uint64_t now)
  * @param [in] left  Bytes that are still in flight on the path.
  * @param [in] seen  Time of the newest poll that found nothing and began after
  *                   all earlier completions were handled; 0: not known.
+ * @param [in] looked  Time of the poll before this one, whatever it found.
  *
  * @return 1 if the cost has changed.
  */
 int vqp_rate_confirmed(vqp_rate_t *rate, uint64_t bytes, uint64_t left,
-                       uint64_t seen, uint64_t now);
+                       uint64_t seen, uint64_t looked, uint64_t now);
 
 #endif

@@ -185,6 +185,7 @@ typedef struct vqp_tx {
         uint64_t    now;          /* ns, of the event that is handled: set by
                                      the caller if the scheduler is left */
         uint64_t    seen;         /* ns: see vqp_rate_confirmed() */
+        uint64_t    looked;       /* ns: likewise */
         uint64_t    rated;        /* when the paths were found asymmetric */
         uint8_t     deferred;     /* dispatch waits for a busy path although
                                      another one is free */

@@ -79,8 +79,9 @@ public:
     {
         vqp_done_t done;
 
-        m_tx.clock.seen = seen;
-        m_tx.clock.now  = now;
+        m_tx.clock.seen   = seen;
+        m_tx.clock.now    = now;
+        m_tx.clock.looked = now; /* it polls all the time */
         vqp_tx_retire(&m_tx, &m_paths[path], slot, VQP_OK);
         return vqp_tx_pop_done(&m_tx, &done) != 0;
     }
