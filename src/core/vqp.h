@@ -214,6 +214,12 @@ vqp_event_t vqp_next_event(vqp_t *vqp);
 /** When vqp_on_time() wants to be called, in ns; UINT64_MAX: no timer runs. */
 uint64_t vqp_next_timeout(const vqp_t *vqp);
 
+/** Does vqp_on_time() look at good_rails? */
+static inline int vqp_wants_rails(const vqp_t *vqp, uint64_t now)
+{
+    return now >= vqp->back_due;
+}
+
 /**
  * Do what is due at @a now: repeat path messages, rebuild paths, give up silent ones, end
  * an outage that lasts too long; fail if an immediate has been missing for too long; probe

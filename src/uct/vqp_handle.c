@@ -197,15 +197,19 @@ static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail)
     }
 }
 
-/* A path on a broken rail stays there: is there one that can come up again? */
+/* Is there a path that can come up again? One on a broken rail stays there, unless it may
+ * move to any other one */
 static int uct_vqp_has_rail(const uct_vqp_t *vqp)
 {
-    unsigned num = vqp_is_connected(&vqp->core) ? vqp->core.tx.paths.count :
+    int moves    = vqp_is_connected(&vqp->core) && (vqp->core.failover.num_rails > 0);
+    unsigned num = moves ? vqp->iface->num_rails :
+                   vqp_is_connected(&vqp->core) ? vqp->core.tx.paths.count :
                                                   vqp->core.num_paths;
     unsigned i;
 
     for (i = 0; i < num; ++i) {
-        if (!uct_vqp_rail_is_broken(&vqp->iface->rails[vqp->paths[i].rail])) {
+        if (!uct_vqp_rail_is_broken(
+                    &vqp->iface->rails[moves ? i : vqp->paths[i].rail])) {
             return 1;
         }
     }
@@ -233,16 +237,15 @@ static void uct_vqp_iface_fail_rail(uct_vqp_iface_t *iface, unsigned rail)
     uct_vqp_cm_run(iface);
 }
 
-/* Paths that could not be rebuilt need not wait for their timers */
-static void uct_vqp_iface_retry_rail(uct_vqp_iface_t *iface, unsigned rail)
+/* A rail works. Paths that could not be rebuilt need not wait for their timers */
+static void uct_vqp_iface_retry_paths(uct_vqp_iface_t *iface)
 {
     uct_vqp_t *vqp;
     unsigned i;
 
     ucs_list_for_each(vqp, &iface->vqp_list, list) {
         for (i = 0; i < vqp->core.tx.paths.count; ++i) {
-            if ((vqp->paths[i].rail == rail) &&
-                vqp_path_retry(&vqp->core, &vqp->paths[i])) {
+            if (vqp_path_retry(&vqp->core, &vqp->paths[i])) {
                 uct_vqp_schedule(vqp);
             }
         }
@@ -269,7 +272,7 @@ static void uct_vqp_handle_rails(uct_vqp_iface_t *iface)
             rail->checked = 0;
             uct_vqp_gid_refresh(iface, rail);
             if (uct_vqp_rail_is_active(rail)) {
-                uct_vqp_iface_retry_rail(iface, i);
+                uct_vqp_iface_retry_paths(iface);
                 continue;
             }
         }
@@ -333,6 +336,9 @@ uct_vqp_run_timer(uct_vqp_t *vqp, uint64_t now, int is_drained)
 {
     int was_failed = vqp_is_failed(&vqp->core);
 
+    if (vqp_wants_rails(&vqp->core, now)) {
+        vqp->core.good_rails = uct_vqp_iface_good_rails(vqp->iface);
+    }
     vqp_on_time(&vqp->core, now, is_drained);
     if (!was_failed) {
         uct_vqp_log_gap(vqp);

@@ -309,9 +309,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "with PATH_TIMEOUT=auto if a device does not count what it executes.",
      UCT_VQP_OPTION(slow_path), UCS_CONFIG_TYPE_TIME_UNITS},
 
-    {"RAIL_MOVES", "n",
+    {"RAIL_MOVES", "y",
      "With failover and several rails: a path that does not come up again moves to\n"
-     "other rails, if both sides have \"y\". It has known limits, see docs/failover.md.",
+     "other rails, if both sides have \"y\", and back. docs/failover.md says when.",
      UCT_VQP_OPTION(rail_moves), UCS_CONFIG_TYPE_BOOL},
 
     {"OUTAGE_TIMEOUT", "5s",

@@ -3,6 +3,8 @@
 
 #include "uct/vqp.h"
 
+#include "core/failover/rails.h"
+
 #include <ucs/debug/log.h>
 
 #define UCT_VQP_OUTAGE_NEWS 500000000ul /* ns until an outage is reported, at most */
@@ -61,7 +63,9 @@ static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path, int is_fau
         snprintf(change, sizeof(change), "up again after %.1f ms",
                  (double)(uct_vqp_now() - path->fo.down_at) * 1e-6);
     } else if (is_move && (path->fo.mover == VQP_MOVER_OWN) && (path->fo.slow == 0)) {
-        snprintf(change, sizeof(change), "moved back to its first rails: atomics need one");
+        snprintf(change, sizeof(change), vqp_rails_is_away(path) ?
+                 "moved back to its first rails" :
+                 "to stay: it was to be dropped, and others are down");
     } else if (is_move && (path->fo.mover == VQP_MOVER_OWN)) {
         snprintf(change, sizeof(change),
                  "moved to another flow label: less than a quarter of the rate of "

@@ -11,6 +11,7 @@
 #include "core/conn/entropy.h"
 #include "core/failover/alive.h"
 #include "core/failover/elastic.h"
+#include "core/failover/rails.h"
 #include "core/failover/slow.h"
 #include "verbs/executed.h"
 
@@ -91,32 +92,67 @@ static int uct_vqp_rail_is_good(uct_vqp_rail_t *rail)
            !rail->is_gid_gone;
 }
 
-static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
+uint32_t uct_vqp_iface_good_rails(uct_vqp_iface_t *iface)
 {
-    uct_vqp_rail_t *rails = vqp->iface->rails;
-    unsigned old          = path->rail;
-    uint32_t psn          = 0;
-    int is_good;
+    uint32_t good = 0;
+    unsigned i;
 
-    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-    if ((path->fo.next_rail != old) && uct_vqp_rail_is_good(&rails[path->fo.next_rail])) {
-        uct_vqp_move_qp(vqp, path->index);
+    for (i = 0; i < iface->num_rails; ++i) {
+        good |= (uint32_t)uct_vqp_rail_is_good(&iface->rails[i]) << i;
+    }
+
+    return good;
+}
+
+/* If it fails the path has no queue pair, and is where it was */
+static int uct_vqp_rebuild_on(uct_vqp_t *vqp, vqp_path_t *path, unsigned rail)
+{
+    unsigned old = path->rail;
+    ucs_status_t status;
+
+    uct_vqp_drop_qp(vqp, path->index); /* it is one of the old rail */
+    path->rail = (uint8_t)rail;
+    status     = uct_vqp_renew_qp(vqp, path->index,
+                                  vqp_path_next_depth(&vqp->core, path) + 1u,
+                                  VQP_IB_LOG_DIAG);
+    if (status != UCS_OK) {
+        path->rail = (uint8_t)old;
+        return 0;
+    }
+
+    if (rail != old) {
+        vqp->ib_paths[path->index].lag_tries = 0;
+        vqp_rails_on_moved(&vqp->core, path);
         uct_vqp_log_rail(vqp, path, old);
     }
-    is_good = uct_vqp_rail_is_good(&rails[path->rail]) &&
-              uct_vqp_may_rebuild(vqp->iface) &&
-              (uct_vqp_random_reserve(&vqp->iface->random, 1) == UCS_OK) &&
-              (uct_vqp_renew_qp(vqp, path->index,
-                                vqp_path_next_depth(&vqp->core, path) + 1u,
-                                VQP_IB_LOG_DIAG) == UCS_OK);
-    if (is_good) {
-        psn = (uint32_t)uct_vqp_random_next(&vqp->iface->random) & 0xffffff;
+    return 1;
+}
+
+static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    uct_vqp_iface_t *iface = vqp->iface;
+    unsigned old           = path->rail;
+    uint32_t psn           = 0;
+    uint32_t good;
+    unsigned rail;
+    int is_built;
+
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    good     = uct_vqp_iface_good_rails(iface);
+    rail     = vqp_rails_choose(&vqp->core, path, good, uct_vqp_now());
+    is_built = (good & UCS_BIT(rail)) && uct_vqp_may_rebuild(iface) &&
+               (uct_vqp_random_reserve(&iface->random, 1) == UCS_OK) &&
+               (uct_vqp_rebuild_on(vqp, path, rail) ||
+                ((rail != old) && (good & UCS_BIT(old)) &&
+                 uct_vqp_rebuild_on(vqp, path, old)));
+    if (is_built) {
+        psn = (uint32_t)uct_vqp_random_next(&iface->random) & 0xffffff;
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
 
     vqp->local->paths[path->index].psn = psn;
     vqp_path_rebuilt(&vqp->core, path,
-                     is_good ? vqp->ib_paths[path->index].rc.qpn : 0, psn);
+                     is_built ? vqp->ib_paths[path->index].rc.qpn : 0, psn);
 }
 
 static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
@@ -128,8 +164,7 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
     };
     vqp_status_t status;
 
-    path->recv_used  = 0;
-    vqp->peer_rails |= (uint8_t)UCS_BIT(peer.rail);
+    path->recv_used = 0;
     uct_vqp_log_peer_rail(vqp, path);
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
     status = (vqp->ib_paths[path->index].rc.qp == NULL) ? VQP_ERR_IO :

@@ -187,13 +187,6 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index)
     }
 }
 
-void uct_vqp_move_qp(uct_vqp_t *vqp, unsigned index)
-{
-    uct_vqp_drop_qp(vqp, index);
-    vqp_path_set_rail(&vqp->core, &vqp->paths[index]);
-    vqp->ib_paths[index].lag_tries = 0;
-}
-
 ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, uint32_t depth,
                               vqp_ib_log_level_t level)
 {

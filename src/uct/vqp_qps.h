@@ -26,10 +26,6 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index);
 ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, uint32_t depth,
                               vqp_ib_log_level_t level);
 
-/** The path, which is DOWN, moves to fo.next_rail: its queue pair is destroyed, the next one
- *  is on that rail. Under the async block. */
-void uct_vqp_move_qp(uct_vqp_t *vqp, unsigned index);
-
 /** Destroy those of the first @a count paths. */
 void uct_vqp_destroy_qps(uct_vqp_t *vqp, unsigned count);
 

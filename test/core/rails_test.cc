@@ -1,69 +1,9 @@
-/* Paths that do not come up move to other rails: rails.h. The peer and its rails are the
- * test's. */
-#include "failkit.h"
-
-extern "C" {
-#include "core/failover/rails.h"
-}
+/* Paths that do not come up move to other rails: rails.h */
+#include "railskit.h"
 
 namespace {
 
-class rails : public failkit {
-protected:
-    static constexpr unsigned LEAVING = VQP_WIRE_FLAG_LEAVING;
-    typedef std::pair<unsigned, unsigned> pair; /* own rail, peer's rail */
-
-    rails() {
-        m_two_rails          = true; /* paths take turns on both sides' rails */
-        m_failover.num_rails = 2;
-        m_failover.decides   = 1;
-    }
-
-    void hear_drained(unsigned i, unsigned fails, unsigned rail, unsigned flags = DRAINED | HAVE) {
-        vqp_path_msg_t msg {};
-
-        msg.type       = VQP_WIRE_PATH_DOWN;
-        msg.flags      = (uint16_t)flags;
-        msg.epoch      = path(i).fo.epoch;
-        msg.down       = {(uint8_t)i, VQP_SOURCE_MSN, (uint8_t)fails, (uint8_t)rail, 0, 0};
-        vqp_on_path_message(&m_vqp, &msg, m_now);
-    }
-
-    void hear_up_on(unsigned i, unsigned rail) {
-        vqp_path_msg_t msg {};
-
-        msg.type  = VQP_WIRE_PATH_UP;
-        msg.flags = HAVE;
-        msg.epoch = path(i).fo.epoch;
-        msg.up    = {(uint8_t)i, (uint8_t)rail, QPN + 1, PSN + 1, 0};
-        vqp_on_path_message(&m_vqp, &msg, m_now);
-    }
-
-    /* From DOWN to PROBE, on the rails that were decided: the peer does what it is asked */
-    void follow(unsigned i = 0) {
-        unsigned peer = path(i).fo.next_peer;
-
-        if (path(i).fo.next_rail != path(i).rail) {
-            vqp_path_set_rail(&m_vqp, &path(i));
-        }
-        rebuild(i);
-        hear_up_on(i, peer);
-        EXPECT_TRUE(event(VQP_EVENT_PATH_CONNECT, i));
-        connected(i);
-        EXPECT_EQ(VQP_PATH_PROBE, state(i));
-    }
-
-    /* From DOWN on: the probe fails */
-    void fail(unsigned i = 0) {
-        follow(i);
-        post_probe();
-        die(i, msn(0));
-    }
-
-    pair now(unsigned i = 0) { return {path(i).rail, path(i).peer_rail}; }
-
-    pair next(unsigned i = 0) { return {path(i).fo.next_rail, path(i).fo.next_peer}; }
-};
+class rails : public railskit {};
 
 TEST_F(rails, path_moves_after_three_failures) {
     open(4);
@@ -199,6 +139,76 @@ TEST_F(rails, end_that_can_not_move_is_counted_on) {
     EXPECT_EQ(pair(1, 0), next());
 }
 
+/* The only other pair, once more: the peer has one rail, and this side's other one had no
+ * queue pair left */
+TEST_F(rails, move_that_was_not_made_is_made_again) {
+    open(1);
+    m_vqp.peer_rails = 1;
+    die(0, msn(0));
+    fail();
+    for (unsigned n = 0; n < 3; ++n) {
+        EXPECT_EQ(pair(1, 0), next());
+        path().fo.next_rail = 0; /* the owner could not */
+        fail();
+    }
+    EXPECT_EQ(pair(1, 0), next());
+}
+
+/* ---- the port of this side is down, or its device is broken ---- */
+
+TEST_F(rails, only_path_takes_a_rail_whose_port_is_up) {
+    open(1);
+    die(0, msn(0));
+    m_good = 1u << 1;
+    follow();
+    EXPECT_EQ(pair(1, 0), now());
+    EXPECT_EQ(1u, m_stats.rail_moves);
+    EXPECT_EQ(1u, path().fo.next_rail);
+    EXPECT_EQ(1u, next_message().up.rail);
+}
+
+TEST_F(rails, path_waits_for_its_port_if_it_may_not_move) {
+    m_failover.num_rails = m_failover.decides = 0;
+    open(1);
+    die(0, msn(0));
+    EXPECT_EQ(0u, vqp_rails_choose(&m_vqp, &path(), 1u << 1, m_now));
+}
+
+TEST_F(rails, path_waits_for_its_port_while_another_one_works) {
+    open(2);
+    die(0, msn(0));
+    EXPECT_EQ(0u, vqp_rails_choose(&m_vqp, &path(), 1u << 1, m_now));
+    hear_down(LEAVING, 0, 1);
+    ASSERT_EQ(VQP_PATH_LEAVE, state(1));
+    EXPECT_EQ(0u, vqp_rails_choose(&m_vqp, &path(), 1u << 1, m_now));
+}
+
+/* The other path is about to come up on its own rail: but not for ever */
+TEST_F(rails, path_waits_for_its_port_while_another_one_may_come_up) {
+    open(2);
+    die(0, msn(0));
+    die(1, msn(0));
+    timer();
+    m_now += m_failover.outage / 4;
+    EXPECT_EQ(0u, vqp_rails_choose(&m_vqp, &path(), 1u << 1, m_now));
+    ++m_now;
+    EXPECT_EQ(1u, vqp_rails_choose(&m_vqp, &path(), 1u << 1, m_now));
+    EXPECT_EQ(0u, vqp_rails_choose(&m_vqp, &path(), 1u << 0, m_now));
+    EXPECT_EQ(0u, vqp_rails_choose(&m_vqp, &path(), 0, m_now));
+}
+
+TEST_F(rails, wish_for_a_rail_whose_port_is_down_is_not_followed) {
+    open(1);
+    die(0, msn(0));
+    fail();
+    ASSERT_EQ(pair(1, 1), next());
+    EXPECT_EQ(0u, vqp_rails_choose(&m_vqp, &path(), 1u << 0, m_now));
+    m_good = 1u << 0;
+    follow();
+    EXPECT_EQ(pair(0, 1), now());
+    EXPECT_EQ(pair(0, 1), next());
+}
+
 /* ---- the side that does not decide ---- */
 
 TEST_F(rails, other_side_does_what_it_is_asked) {
@@ -313,64 +323,6 @@ TEST_F(rails, last_path_without_an_answer_of_the_host_waits) {
         vqp_path_connected(&m_vqp, &path(1), VQP_ERR_UNREACHABLE);
         EXPECT_EQ(VQP_PATH_CONNECT, state(1));
     }
-}
-
-/* ---- atomics ---- */
-
-/* It was not executed on rail 0, where all atomics go to: it waits there */
-TEST_F(rails, path_goes_back_for_an_atomic_that_waits) {
-    int user = 0;
-
-    open(1);
-    ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &user));
-    EXPECT_EQ(1u, failkit::next().size());
-    die(0, msn(0));
-    fail();
-    follow();
-    EXPECT_EQ(pair(1, 1), now());
-    probe();
-    m_now += 10000;
-    EXPECT_EQ(0u, failkit::next().size());
-    EXPECT_EQ(0u, m_vqp.back_due);
-    timer();
-    EXPECT_EQ(LEAVING, next_message().flags);
-    EXPECT_EQ(m_now + m_failover.hold_max, m_vqp.back_due);
-
-    hear_down(LEAVING, path().fo.epoch);
-    (void)failkit::next();
-    EXPECT_EQ(LEAVING | DRAINED, next_message().flags & ~ANSWER);
-    hear_down(LEAVING | DRAINED, path().fo.epoch);
-    EXPECT_EQ(VQP_PATH_QUIESCE, state());
-    EXPECT_EQ(pair(0, 0), next());
-    quiesce();
-    flush_recvs();
-    EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT));
-    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
-    hear_down(DRAINED | HAVE, path().fo.epoch);
-    follow();
-    EXPECT_EQ(pair(0, 0), now());
-    probe();
-    std::vector<vqp_frag_t> frags = failkit::next();
-    ASSERT_EQ(1u, frags.size());
-    EXPECT_EQ(VQP_WR_FADD, frags[0].opcode);
-    EXPECT_EQ(m_lkeys[0], frags[0].sge[0].lkey);
-    m_now += 10000;
-    timer();
-    EXPECT_EQ(UINT64_MAX, m_vqp.back_due);
-}
-
-TEST_F(rails, puts_do_not_wait_for_the_rail_that_they_were_sent_to) {
-    open(1);
-    ASSERT_TRUE(rma_iov(VQP_KIND_PUT, {{USER_ADDR, 64, m_lkeys}}));
-    EXPECT_EQ(1u, failkit::next().size());
-    die(0, msn(0));
-    fail();
-    follow();
-    probe();
-    std::vector<vqp_frag_t> frags = failkit::next();
-    ASSERT_EQ(1u, frags.size());
-    EXPECT_EQ(m_rkeys[1], frags[0].rkey);
-    EXPECT_EQ(UINT64_MAX, m_vqp.back_due);
 }
 
 } /* namespace */

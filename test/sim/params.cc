@@ -60,7 +60,7 @@ const named_config scenarios[] = {
      "rings that grow and shrink again and again"},
     {"narrow", "paths,kills=2,narrows=30,fault_time=2000000000,think=5000000",
      "links that drop full packets only: path messages pass, and probes fail"},
-    {"rerail", "narrow,rerail=1,paths=4,narrows=60,rma=60,amo=60",
+    {"rerail", "narrow,rerail=1,port_fails=20,paths=4,narrows=60,rma=60,amo=60",
      "the same, and paths move to other rails"},
     {"outage", "paths,outage=3000000,ud_loss=70,kills=30",
      "paths that do not come back in time"},

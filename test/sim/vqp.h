@@ -146,6 +146,7 @@ private:
     unsigned count_connected(const vqp_wire_info_t &peer) const;
     bool has_failover() const;
     bool has_rails() const;
+    uint32_t good_rails();
     void on_send(const cqe &c);
     void on_recv(const cqe &c);
     void repost(const cqe &c);

@@ -85,11 +85,26 @@ void vqp::destroy(vqp_path_t &path)
     m_qps[path.index]->to_error();
 }
 
+/* A port is down now and then */
+uint32_t vqp::good_rails()
+{
+    uint32_t good = 0;
+
+    for (unsigned i = 0; i < RAILS; ++i) {
+        good |= (uint32_t)!(owner.w.may_disturb() &&
+                            owner.w.fault.chance(owner.w.base.port_fails)) << i;
+    }
+    return good;
+}
+
 void vqp::rebuild(vqp_path_t &path)
 {
     unsigned i = path.index;
+    uint32_t good = good_rails();
+    unsigned rail = vqp_rails_choose(&core, &path, good, owner.w.now);
 
-    if (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails)) {
+    if (!(good & (1u << rail)) ||
+        (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails))) {
         vqp_path_rebuilt(&core, &path, 0, 0);
         return;
     }
@@ -97,11 +112,11 @@ void vqp::rebuild(vqp_path_t &path)
     if (!m_covers[i].empty()) {
         owner.w.fail("slots", "a queue pair is destroyed under its frags");
     }
-    if ((path.fo.next_rail != path.rail) && /* else the port is down */
-        !(owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails))) {
+    if (rail != path.rail) {
         owner.w.trace("%s: path %u moves from rail %u to %u", name().c_str(), path.index,
-                      path.rail, path.fo.next_rail);
-        vqp_path_set_rail(&core, &path);
+                      path.rail, rail);
+        path.rail = (uint8_t)rail;
+        vqp_rails_on_moved(&core, &path);
     }
     m_qps[i].reset();
     set_depth(path, vqp_path_next_depth(&core, &path));
@@ -282,6 +297,9 @@ void vqp::on_timer()
     }
 
     m_timer = UINT64_MAX;
+    if (vqp_wants_rails(&core, owner.w.now)) {
+        core.good_rails = good_rails();
+    }
     vqp_on_time(&core, owner.w.now, owner.is_drained());
     if (!was_failed && (core.gap.failed != 0)) {
         check_gap();

@@ -12,7 +12,6 @@ protected:
     void start(options config)
     {
         config["FAILOVER"]   = "y";
-        config["RAIL_MOVES"] = "y";
         config["STATS_FILE"] = stats.name;
         config.emplace("TIMEOUT", "5ms");
         config.emplace("RETRY_COUNT", "1");
@@ -110,12 +109,66 @@ TEST_F(rails, only_path_moves_at_once_and_goes_back_for_atomics)
     expect_survived();
 }
 
+/* The port of the only path goes down at both sides, and comes back after the path has moved */
+TEST_F(rails, only_path_leaves_a_port_that_is_down)
+{
+    (void)counts(); /* its log is not the test's */
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start({{"NUM_PATHS", "1"}});
+    put(1);
+    ASSERT_EQ(0, vqp_fabric()->port("fab0", 1, 0));
+    put(2);
+    EXPECT_EQ(2u, moves("fab0", "fab1"));
+    ASSERT_EQ(0, vqp_fabric()->port("fab0", 1, 1));
+    for (unsigned i = 0; i < 50; ++i) {
+        put((uint8_t)i);
+    }
+    EXPECT_EQ(0u, moves("fab1", "fab0"));
+    expect_survived();
+}
+
+/* That of one path of two: it waits, and the other one has its frags */
+TEST_F(rails, path_waits_for_its_port_while_another_one_works)
+{
+    (void)counts(); /* its log is not the test's */
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start({{"NUM_PATHS", "2"}});
+    put(1);
+    ASSERT_EQ(0, vqp_fabric()->port("fab0", 1, 0));
+    for (unsigned i = 0; i < 50; ++i) {
+        put((uint8_t)i);
+    }
+    ASSERT_EQ(0, vqp_fabric()->port("fab0", 1, 1));
+    EXPECT_TRUE(until([&] { return ups() == 2; }));
+    put(2);
+    adds(100);
+    EXPECT_EQ(0u, moves("fab0", "fab1"));
+    expect_survived();
+}
+
+/* Its device fails for good at one side */
+TEST_F(rails, only_path_leaves_a_device_that_has_failed)
+{
+    (void)counts(); /* its log is not the test's */
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start({{"NUM_PATHS", "1"}});
+    put(1);
+    ASSERT_EQ(0, vqp_fabric()->device("fab0", 0));
+    put(2);
+    EXPECT_EQ(2u, moves("fab0", "fab1"));
+    expect_survived();
+    ASSERT_EQ(0, vqp_fabric()->device("fab0", 1));
+}
+
 /* The rails of one side: those of the other one stay */
 TEST_F(rails, of_one_side_alone)
 {
     (void)counts(); /* its log is not the test's */
     log_capture log(UCS_LOG_LEVEL_DIAG);
-    options config{{"FAILOVER", "y"}, {"RAIL_MOVES", "y"}, {"STATS_FILE", stats.name},
+    options config{{"FAILOVER", "y"}, {"STATS_FILE", stats.name},
                    {"NUM_PATHS", "1"}, {"TIMEOUT", "5ms"}, {"RETRY_COUNT", "1"}};
 
     a      = std::make_unique<node>("bond0", config);

@@ -262,7 +262,8 @@ static int vqp_elastic_add(vqp_t *vqp, int swaps)
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         index = (index + 1 == vqp->tx.paths.count) ? 0 : index + 1;
         path  = &vqp->tx.paths.list[index];
-        if ((!swaps || (vqp_elastic_find_short(vqp, path->rail, VQP_RAIL_NONE) != NULL)) &&
+        if ((!swaps || (vqp_elastic_find_short(vqp, path->fo.next_rail, VQP_RAIL_NONE) !=
+                         NULL)) &&
             vqp_path_add(vqp, path)) {
             vqp->elastic.path  = (uint8_t)index;
             vqp->elastic.swaps = (uint8_t)swaps;

@@ -336,7 +336,7 @@ static void vqp_path_go_up(vqp_t *vqp, vqp_path_t *path)
     path->fo.slow     = 0;
     path->fo.rehashed = 0;
     vqp->in_outage    = 0;
-    vqp_rails_on_up(path);
+    vqp_rails_on_up(vqp, path);
     vqp->acked_at     = 0;
     vqp_alive_init(vqp);
     vqp->silence.due = 0; /* run the timer now: the outage is over */

@@ -57,8 +57,9 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
     vqp->stats.path_adds += fo->unused;
     fo->added |= fo->unused;
     fo->unused = fo->no_qp = 0;
-    fo->qpn    = qpn;
-    fo->psn    = psn;
+    fo->qpn       = qpn;
+    fo->psn       = psn;
+    fo->next_rail = path->rail;
     vqp_path_begin_epoch(vqp, path);
     vqp_path_set_state(vqp, path, VQP_PATH_CONNECT);
     vqp_path_request(vqp, path);

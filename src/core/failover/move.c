@@ -2,6 +2,7 @@
 #include "core/failover/move.h"
 
 #include "core/data/control.h"
+#include "core/failover/rails.h"
 #include "core/failover/replay.h"
 
 void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path)
@@ -178,7 +179,7 @@ void vqp_paths_leave(vqp_t *vqp, vqp_batch_t *batch)
 
 void vqp_paths_need_rail(vqp_t *vqp)
 {
-    if (vqp->back_due == UINT64_MAX) {
+    if ((vqp->back_due == UINT64_MAX) || (vqp->back_due == VQP_BACK_SOON)) {
         vqp->back_due = 0;
         vqp_set_event(vqp, VQP_EVENT_TIMER);
     }
@@ -187,26 +188,20 @@ void vqp_paths_need_rail(vqp_t *vqp)
 void vqp_paths_go_back(vqp_t *vqp, uint64_t now)
 {
     vqp_path_t *path;
-    unsigned rail;
-    uint32_t i;
+    unsigned lacked;
+    int is_open, is_soon;
 
     if (now < vqp->back_due) {
         return;
     }
 
-    rail          = vqp_tx_lacked_rail(&vqp->tx);
-    vqp->back_due = (rail == VQP_RAIL_NONE) ? UINT64_MAX : now + vqp->failover.hold_max;
-    if ((rail == VQP_RAIL_NONE) || (vqp->state != VQP_STATE_LIVE)) {
-        return;
-    }
-
-    for (i = 0; i < vqp->tx.paths.count; ++i) {
-        path = &vqp->tx.paths.list[i];
-        if ((path->fo.state == VQP_PATH_UP) && (path->fo.base_peer == rail) &&
-            (path->peer_rail != rail)) {
-            vqp_cover(RAILS_BACK);
-            vqp_path_request_move(vqp, path);
-            return;
-        }
+    lacked        = vqp_tx_lacked_rail(&vqp->tx);
+    path          = vqp_rails_find_away(vqp, lacked, &is_open);
+    is_soon       = vqp->back_due == VQP_BACK_SOON;
+    vqp->back_due = is_open ? now + vqp->failover.hold_max : UINT64_MAX;
+    if ((path != NULL) && (vqp->state == VQP_STATE_LIVE) &&
+        (!is_soon || (lacked != VQP_RAIL_NONE))) {
+        vqp_cover(RAILS_BACK);
+        vqp_path_request_move(vqp, path);
     }
 }

@@ -3,7 +3,8 @@
 
 #include "core/cover.h"
 
-#define VQP_RAILS_FAILS_MAX 254 /* the count stays there */
+#define VQP_RAILS_FAILS_MAX (255 - 255 % VQP_RAILS_FAILS) /* from there it counts to the
+                                                            next multiple, again and again */
 
 /* A pair of rails, of a path */
 typedef struct vqp_rails_pair {
@@ -29,7 +30,10 @@ void vqp_rails_init(vqp_t *vqp)
 
 static void vqp_rails_count(vqp_path_t *path)
 {
-    path->fo.fails = (uint8_t)vqp_min(path->fo.fails + 1, VQP_RAILS_FAILS_MAX);
+    if (path->fo.fails == VQP_RAILS_FAILS_MAX) {
+        path->fo.fails -= VQP_RAILS_FAILS;
+    }
+    ++path->fo.fails;
 }
 
 void vqp_rails_on_down(vqp_t *vqp, vqp_path_t *path)
@@ -49,9 +53,12 @@ void vqp_rails_on_down(vqp_t *vqp, vqp_path_t *path)
     }
 }
 
-void vqp_rails_on_up(vqp_path_t *path)
+void vqp_rails_on_up(vqp_t *vqp, vqp_path_t *path)
 {
     path->fo.fails = path->fo.peer_fails = 0;
+    if ((vqp->failover.num_rails > 1) && (vqp->back_due == UINT64_MAX)) {
+        vqp->back_due = VQP_BACK_SOON;
+    }
 }
 
 void vqp_rails_on_fails(vqp_path_t *path, const vqp_wire_path_down_t *down)
@@ -83,8 +90,9 @@ vqp_rails_pair(const vqp_t *vqp, const vqp_path_t *path, unsigned turn)
     };
 }
 
-/* Is there another path that is, or will be, on the rail of this side, or of the peer? */
-static int vqp_rails_has_other(const vqp_t *vqp, const vqp_path_t *path, int is_own)
+/* Is there another path that is, or will be, on this rail of this side, or of the peer? */
+static int vqp_rails_has_other(const vqp_t *vqp, const vqp_path_t *path, int is_own,
+                               unsigned rail)
 {
     const vqp_path_t *other;
     uint32_t i;
@@ -92,8 +100,7 @@ static int vqp_rails_has_other(const vqp_t *vqp, const vqp_path_t *path, int is_
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         other = &vqp->tx.paths.list[i];
         if ((other != path) && !vqp_path_is_off(other) &&
-            (is_own ? (other->fo.next_rail == path->rail) :
-                      (other->fo.next_peer == path->peer_rail))) {
+            ((is_own ? other->fo.next_rail : other->fo.next_peer) == rail)) {
             return 1;
         }
     }
@@ -101,20 +108,24 @@ static int vqp_rails_has_other(const vqp_t *vqp, const vqp_path_t *path, int is_
     return 0;
 }
 
-static int vqp_rails_may_leave(const vqp_t *vqp, const vqp_path_t *path, int is_up,
+static int vqp_rails_may_leave(const vqp_t *vqp, const vqp_path_t *path, int works,
                                vqp_rails_pair_t pair)
 {
-    return !is_up ||
-           (((pair.own == path->rail) || vqp_rails_has_other(vqp, path, 1)) &&
-            ((pair.peer == path->peer_rail) || vqp_rails_has_other(vqp, path, 0)));
+    return !works ||
+           (((pair.own == path->rail) || vqp_rails_has_other(vqp, path, 1, path->rail)) &&
+            ((pair.peer == path->peer_rail) || vqp_rails_has_other(vqp, path, 0, path->peer_rail)));
 }
 
-static int vqp_rails_is_any_up(const vqp_t *vqp)
+/* Does a path but @a except work? In LEAVE it does, too */
+static int vqp_rails_any_works(const vqp_t *vqp, const vqp_path_t *except)
 {
+    const vqp_path_t *path;
     uint32_t i;
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
-        if (vqp->tx.paths.list[i].fo.state == VQP_PATH_UP) {
+        path = &vqp->tx.paths.list[i];
+        if ((path != except) &&
+            ((path->fo.state == VQP_PATH_UP) || (path->fo.state == VQP_PATH_LEAVE))) {
             return 1;
         }
     }
@@ -122,34 +133,34 @@ static int vqp_rails_is_any_up(const vqp_t *vqp)
     return 0;
 }
 
-/* The next pair of rails that the path may move to. @return Its number; that of the last one
- * if there is none */
-static unsigned vqp_rails_next(const vqp_t *vqp, const vqp_path_t *path)
+/* The next pair of rails that the path may move to. That of the last move comes last: it
+ * may not have been made. @return Its number; -1 if there is none */
+static int vqp_rails_next(const vqp_t *vqp, const vqp_path_t *path)
 {
     unsigned count = vqp->failover.num_rails * vqp->peer_rails;
-    int is_up      = vqp_rails_is_any_up(vqp);
+    int works      = vqp_rails_any_works(vqp, path);
     vqp_rails_pair_t pair;
     unsigned turn, i;
 
-    for (i = 1; i < count; ++i) {
+    for (i = 1; i <= count; ++i) {
         turn = (path->fo.turn + i) % count;
         pair = vqp_rails_pair(vqp, path, turn);
         if (((pair.own != path->rail) || (pair.peer != path->peer_rail)) &&
-            vqp_rails_may_leave(vqp, path, is_up, pair)) {
-            return turn;
+            vqp_rails_may_leave(vqp, path, works, pair)) {
+            return (int)turn;
         }
     }
 
-    return path->fo.turn;
+    return -1;
 }
 
 void vqp_rails_decide(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_failover_t *fo = &path->fo;
-    unsigned limit     = vqp_rails_is_any_up(vqp) ? VQP_RAILS_FAILS : 1;
+    unsigned limit     = vqp_rails_any_works(vqp, path) ? VQP_RAILS_FAILS : 1;
     unsigned fails     = vqp_max(fo->fails, fo->peer_fails);
     vqp_rails_pair_t pair;
-    unsigned turn;
+    int turn;
 
     if (!vqp->failover.decides || fo->unused || (path->peer_rail == VQP_RAIL_NONE) ||
         (fails < limit)) {
@@ -157,13 +168,13 @@ void vqp_rails_decide(vqp_t *vqp, vqp_path_t *path)
     }
 
     turn = vqp_rails_next(vqp, path);
-    if (turn == fo->turn) {
+    if (turn < 0) {
         vqp_cover_if(vqp->failover.num_rails * vqp->peer_rails > 1, RAILS_LAST);
         return;
     }
 
     vqp_cover(RAILS_MOVES);
-    pair          = vqp_rails_pair(vqp, path, turn);
+    pair          = vqp_rails_pair(vqp, path, (unsigned)turn);
     fo->turn      = (uint8_t)turn;
     fo->next_rail = (uint8_t)pair.own;
     fo->next_peer = (uint8_t)pair.peer;
@@ -182,7 +193,7 @@ int vqp_rails_on_unreachable(const vqp_t *vqp, vqp_path_t *path)
         return 0;
     }
 
-    return !vqp->failover.decides || (vqp_rails_next(vqp, path) != path->fo.turn);
+    return !vqp->failover.decides || (vqp_rails_next(vqp, path) >= 0);
 }
 
 /* ---- both sides ---- */
@@ -210,6 +221,7 @@ int vqp_rails_on_up_message(vqp_t *vqp, vqp_path_t *path, const vqp_wire_path_up
 
     if ((path->peer_rail == rail) || (rail >= vqp->peer_rails) ||
         (!is_first && (vqp->failover.num_rails == 0))) {
+        path->fo.next_peer = path->peer_rail;
         return path->peer_rail == rail;
     }
 
@@ -227,9 +239,107 @@ int vqp_rails_on_up_message(vqp_t *vqp, vqp_path_t *path, const vqp_wire_path_up
     return 1;
 }
 
-void vqp_path_set_rail(vqp_t *vqp, vqp_path_t *path)
+/* ---- this side ---- */
+
+/* Has a path a rail, or the wish for one, on which it can come up? */
+static int vqp_rails_any_good(const vqp_t *vqp, uint32_t good)
+{
+    const vqp_path_t *path;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if (!vqp_path_is_off(path) && (good & (1u << path->fo.next_rail))) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+unsigned vqp_rails_choose(const vqp_t *vqp, const vqp_path_t *path, uint32_t good,
+                          uint64_t now)
+{
+    unsigned num = vqp->failover.num_rails;
+    unsigned rail, i;
+    int is_long;
+
+    if (good & (1u << path->fo.next_rail)) {
+        return path->fo.next_rail;
+    }
+    if ((good & (1u << path->rail)) || vqp_rails_any_works(vqp, NULL)) {
+        return path->rail;
+    }
+
+    is_long = (vqp->all_down != 0) && (now - vqp->all_down > vqp->failover.outage / 4);
+    if (!is_long && vqp_rails_any_good(vqp, good)) {
+        return path->rail;
+    }
+
+    for (i = 1; i < num; ++i) {
+        rail = (path->rail + i) % num;
+        if (good & (1u << rail)) {
+            vqp_cover(RAILS_STRANDED);
+            return rail;
+        }
+    }
+
+    return path->rail;
+}
+
+void vqp_rails_on_moved(vqp_t *vqp, vqp_path_t *path)
 {
     ++vqp->stats.rail_moves;
-    path->rail     = path->fo.next_rail;
     path->fo.fails = 0;
+}
+
+/* ---- back ---- */
+
+static int vqp_rails_is_alone(const vqp_t *vqp, const vqp_path_t *path)
+{
+    const vqp_path_t *other;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        other = &vqp->tx.paths.list[i];
+        if ((other != path) && !vqp_path_is_off(other)) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+/* Has the path left a rail of this side to which no other one goes? With no other path it is
+ * better where it works */
+static int vqp_rails_is_missed(const vqp_t *vqp, const vqp_path_t *path)
+{
+    return (path->rail != path->fo.base_rail) && !vqp_rails_is_alone(vqp, path) &&
+           !vqp_rails_has_other(vqp, path, 1, path->fo.base_rail);
+}
+
+vqp_path_t *vqp_rails_find_away(vqp_t *vqp, unsigned lacked, int *is_open)
+{
+    vqp_path_t *path;
+    uint32_t i;
+
+    *is_open = lacked != VQP_RAIL_NONE;
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if (path->fo.state != VQP_PATH_UP) {
+            continue;
+        }
+        if ((path->fo.base_peer == lacked) && (path->peer_rail != lacked)) {
+            return path;
+        }
+        if (vqp_rails_is_missed(vqp, path)) {
+            *is_open = 1;
+            if ((vqp->good_rails & (1u << path->fo.base_rail)) &&
+                vqp_rails_any_works(vqp, path)) {
+                return path;
+            }
+        }
+    }
+
+    return NULL;
 }

@@ -8,11 +8,18 @@
  * it asks the peer to take a certain rail, too. It tries all pairs of rails in turn. An end
  * whose rail can not be used stays where it is.
  *
- * A path moves after VQP_RAILS_FAILS failures in a row; after the first one if no path is UP.
- * While one is UP, the last path of a rail, of either side, stays there. So that it comes back
- * with its rail, and so that atomics do, which need a certain rail of the peer. If atomics
- * lack a rail nevertheless, a path that began there goes back, by a move (move.h). So does a
- * path that works and is moved for another reason, or dropped.
+ * A path moves after VQP_RAILS_FAILS failures in a row; after the first one if no path works.
+ * While one does, the last path of a rail, of either side, stays there. So that it comes back
+ * with its rail, and so that atomics do, which need a certain rail of the peer.
+ *
+ * A path whose own rail can have no queue pairs (the port is down, the device is broken) waits
+ * for it. If no path works, and all of this side wait like that, or the outage lasts for long,
+ * it takes another rail of this side. The peer learns it from PATH_UP.
+ *
+ * A path goes back to the rails that it began on by a move (move.h): if atomics lack that rail
+ * of the peer, or if no path is left on that rail of this side and another path works. So
+ * paths do not stay together on one rail. A path that works also goes back if it is moved for
+ * another reason, or dropped.
  */
 #ifndef VQP_CORE_FAILOVER_RAILS_H
 #define VQP_CORE_FAILOVER_RAILS_H
@@ -22,6 +29,12 @@
 
 /* Failures in a row after which a path moves */
 #define VQP_RAILS_FAILS 3
+
+/** Is an end of the path on another rail than at first? */
+static inline int vqp_rails_is_away(const vqp_path_t *path)
+{
+    return (path->rail != path->fo.base_rail) || (path->peer_rail != path->fo.base_peer);
+}
 
 /** The paths have the rails that they begin on. */
 void vqp_rails_init(vqp_t *vqp);
@@ -33,7 +46,7 @@ void vqp_rails_on_down(vqp_t *vqp, vqp_path_t *path);
 void vqp_rails_decide(vqp_t *vqp, vqp_path_t *path);
 
 /** The path is UP. */
-void vqp_rails_on_up(vqp_path_t *path);
+void vqp_rails_on_up(vqp_t *vqp, vqp_path_t *path);
 
 /** The peer's PATH_DOWN, of the path's epoch: its failures in a row. */
 void vqp_rails_on_fails(vqp_path_t *path, const vqp_wire_path_down_t *down);
@@ -52,7 +65,27 @@ int vqp_rails_on_up_message(vqp_t *vqp, vqp_path_t *path, const vqp_wire_path_up
  *  another rail. */
 int vqp_rails_on_unreachable(const vqp_t *vqp, vqp_path_t *path);
 
-/** The owner moves its end of the path, which is DOWN, to fo.next_rail. */
-void vqp_path_set_rail(vqp_t *vqp, vqp_path_t *path);
+/**
+ * The rail of this side that the next queue pair of the path, which is DOWN, is to be on.
+ *
+ * @param [in] good  Bits: rails on which the owner can connect queue pairs.
+ * @param [in] now   ns.
+ */
+unsigned vqp_rails_choose(const vqp_t *vqp, const vqp_path_t *path, uint32_t good,
+                          uint64_t now);
+
+/** The owner has made the queue pair on another rail than that before, path->rail. Before
+ *  vqp_path_rebuilt(). */
+void vqp_rails_on_moved(vqp_t *vqp, vqp_path_t *path);
+
+/**
+ * The path that is to go back to the rails that it began on.
+ *
+ * @param [in]  lacked   Rail of the peer that atomics lack, or VQP_RAIL_NONE.
+ * @param [out] is_open  1 if there may be one later.
+ *
+ * @return NULL if there is none now.
+ */
+vqp_path_t *vqp_rails_find_away(vqp_t *vqp, unsigned lacked, int *is_open);
 
 #endif
