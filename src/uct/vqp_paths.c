@@ -110,7 +110,6 @@ static int uct_vqp_rebuild_on(uct_vqp_t *vqp, vqp_path_t *path, unsigned rail)
     unsigned old = path->rail;
     ucs_status_t status;
 
-    uct_vqp_drop_qp(vqp, path->index); /* it is one of the old rail */
     path->rail = (uint8_t)rail;
     status     = uct_vqp_renew_qp(vqp, path->index,
                                   vqp_path_next_depth(&vqp->core, path) + 1u,
