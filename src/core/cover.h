@@ -126,7 +126,8 @@
     _(RAILS_ASKED, "the peer decides on which rail the end of a path is") \
     _(RAILS_PEER_MOVES, "the peer has moved its end of a path to another rail") \
     _(RAILS_STRANDED, "a path takes a rail whose port is up: no path works") \
-    _(RAILS_BACK, "a path goes back to its first rails") \
+    _(RAILS_MISSED, "a path goes back to a rail that no path uses") \
+    _(RAILS_BACK, "a path goes back to its first rails: atomics lack one") \
     _(PATH_OUTAGE, "no path came back in time") \
     _(ALIVE_PROGRESS, "a ping is not needed: the peer has sent or confirmed something") \
     _(ALIVE_ANSWERS, "a peer that is silent on all paths answers a ping") \

@@ -69,6 +69,8 @@ void vqp_connect(vqp_t *vqp, const vqp_config_t *config)
     vqp_silence_init(vqp);
     vqp_alive_init(vqp);
     vqp_elastic_init(vqp);
+    vqp->back_due   = UINT64_MAX;
+    vqp->missed.due = UINT64_MAX;
     if (vqp->failover.is_on) {
         vqp_path_init(vqp, config);
     }

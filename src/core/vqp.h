@@ -217,7 +217,7 @@ uint64_t vqp_next_timeout(const vqp_t *vqp);
 /** Does vqp_on_time() look at good_rails? */
 static inline int vqp_wants_rails(const vqp_t *vqp, uint64_t now)
 {
-    return now >= vqp->back_due;
+    return (now >= vqp->missed.due) && (vqp->missed.due != VQP_RAILS_SOON);
 }
 
 /**

@@ -97,7 +97,7 @@ typedef struct vqp_failover_config {
                              one more pays; 0: none is added for that */
 } vqp_failover_config_t;
 
-#define VQP_BACK_SOON     1 /* back_due: a path is UP, begin to look */
+#define VQP_RAILS_SOON    1 /* missed.due: paths have changed, begin to look */
 #define VQP_RING_LAST     2 /* numbers of rings: 0 to 2 */
 #define VQP_RING_NONE     UINT8_MAX
 #define VQP_RING_KEYS_MAX 4 /* rails */
@@ -207,8 +207,12 @@ typedef struct vqp {
     uint8_t      min_paths;    /* that are to be in use */
     uint16_t     depth;        /* of a path that is not short */
     uint64_t     slow_next;    /* ns: no path is moved before, see slow.h */
-    uint64_t     back_due;     /* ns: next look for a path that is to go back to its first
-                                  rails, see move.h; UINT64_MAX: none */
+    uint64_t     back_due;     /* ns: atomics lack a rail: time at which a path goes back to
+                                  it, see move.h; UINT64_MAX: none */
+    struct {
+        uint64_t due;          /* ns: next look; VQP_RAILS_SOON; UINT64_MAX: none */
+        uint64_t wait;         /* ns: until the one after it */
+    } missed;                  /* a rail of this side that no path uses, see rails.h */
     uint32_t     good_rails;   /* bits: rails of this side on which queue pairs can be
                                   connected. The owner sets it when vqp_wants_rails() */
     struct {

@@ -337,7 +337,9 @@ uct_vqp_run_timer(uct_vqp_t *vqp, uint64_t now, int is_drained)
     int was_failed = vqp_is_failed(&vqp->core);
 
     if (vqp_wants_rails(&vqp->core, now)) {
+        UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
         vqp->core.good_rails = uct_vqp_iface_good_rails(vqp->iface);
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
     }
     vqp_on_time(&vqp->core, now, is_drained);
     if (!was_failed) {

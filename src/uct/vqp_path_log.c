@@ -72,8 +72,8 @@ static void uct_vqp_diag_path(uct_vqp_t *vqp, const vqp_path_t *path, int is_fau
                  "other paths for %.1f ms (UCX_VQP_SLOW_PATH)",
                  (double)path->fo.slow * 1e-6);
     } else if (is_move && (path->fo.mover == VQP_MOVER_PEER)) {
-        snprintf(change, sizeof(change),
-                 "moved to another flow label: the peer asks for it");
+        snprintf(change, sizeof(change), "moved to %s: the peer asks for it",
+                 vqp_rails_is_away(path) ? "its first rails" : "another flow label");
     } else if (path->fo.why_silent != 0) {
         snprintf(change, sizeof(change),
                  "down: no completion in %.1f ms in which other paths had some "

@@ -15,7 +15,8 @@ void uct_vqp_handle_path_event(uct_vqp_t *vqp, vqp_event_t event);
 /** Pass the path messages that have come to the core. The worker's thread. */
 void uct_vqp_handle_path_messages(uct_vqp_t *vqp);
 
-/** Bits: rails on which queue pairs can be connected. The worker's thread. */
+/** Bits: rails on which queue pairs can be connected. The worker's thread, under the
+ *  async block. */
 uint32_t uct_vqp_iface_good_rails(uct_vqp_iface_t *iface);
 
 /** Handle VQP_EVENT_PING: ping the peer. The worker's thread. */

@@ -430,8 +430,9 @@ uct_vqp_iface_due(uct_vqp_iface_t *iface, unsigned count)
         todo &= ~(uint32_t)UCT_VQP_TODO_TIMERS;
     }
 
-    if ((count > 0) && (iface->deferred == NULL)) {
-        todo &= ~(uint32_t)UCT_VQP_TODO_RATE;
+    if ((count > 0) && (iface->deferred == NULL) && (todo & UCT_VQP_TODO_RATE)) {
+        iface->looked = ucs_max(iface->looked, iface->rated); /* nobody reads the clock */
+        todo         &= ~(uint32_t)UCT_VQP_TODO_RATE;
     }
 
     return todo;

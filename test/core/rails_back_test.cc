@@ -20,6 +20,18 @@ protected:
         timer();
     }
 
+    /* Path 0 is in LEAVE, and goes down */
+    void leave() {
+        hear_down(LEAVING, path(0).fo.epoch, 0);
+        (void)failkit::next();
+        hear_down(LEAVING | DRAINED, path(0).fo.epoch, 0);
+        quiesce(0);
+        flush_recvs(0);
+        EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT, 0));
+        vqp_path_counted(&m_vqp, &path(0), VQP_SOURCE_MSN, 0);
+        hear_down(DRAINED | HAVE, path(0).fo.epoch, 0);
+    }
+
     /* Does path 0 leave its rails? */
     bool goes_back(uint64_t after) {
         m_now += after;
@@ -43,17 +55,65 @@ TEST_F(rails_back, path_goes_back_to_a_rail_that_has_none) {
 TEST_F(rails_back, path_stays_where_it_went_back_to) {
     gather();
     ASSERT_TRUE(goes_back(m_failover.hold_max));
-    hear_down(LEAVING, path(0).fo.epoch, 0);
-    (void)failkit::next();
-    hear_down(LEAVING | DRAINED, path(0).fo.epoch, 0);
-    quiesce(0);
-    flush_recvs(0);
-    EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT, 0));
-    vqp_path_counted(&m_vqp, &path(0), VQP_SOURCE_MSN, 0);
-    hear_down(DRAINED | HAVE, path(0).fo.epoch, 0);
+    leave();
     for (unsigned n = 0; n < 5; ++n) {
         fail(0);
         EXPECT_EQ(pair(0, 0), next(0));
+    }
+}
+
+/* If both did it at the same time, there might be no path left */
+TEST_F(rails_back, side_that_does_not_decide_looks_later) {
+    m_failover.decides = 0;
+    open(2);
+    path(0).rail = path(0).fo.next_rail = 1; /* it was asked to, or had no port */
+    drain(0);
+    hear_down(DRAINED | HAVE, 0, 0);
+    follow(0);
+    probe(0);
+    m_vqp.good_rails = ~0u;
+    timer();
+    EXPECT_FALSE(goes_back(m_failover.hold_max * 3 / 2 - 1));
+    EXPECT_TRUE(goes_back(1));
+}
+
+TEST_F(rails_back, path_stays_while_the_other_one_is_about_to_leave) {
+    gather();
+    vqp_path_request_move(&m_vqp, &path(1));
+    EXPECT_FALSE(goes_back(m_failover.hold_max));
+}
+
+/* A path of rail 0 goes from there to rail 1, and the last one of rail 0 is dropped */
+TEST_F(rails_back, path_goes_back_when_the_last_one_of_its_rail_is_dropped) {
+    open(4);
+    die(0, msn(0));
+    fail(0);
+    fail(0);
+    fail(0);
+    follow(0);
+    probe(0);
+    ASSERT_EQ(pair(1, 1), now(0));
+    timer();
+    ASSERT_EQ(UINT64_MAX, m_vqp.missed.due);
+    m_vqp.good_rails = ~0u;
+    die(2, msn(0));
+    path(2).fo.unused = 1;
+    vqp_rails_on_change(&m_vqp);
+    timer();
+    EXPECT_TRUE(goes_back(m_failover.hold_max));
+}
+
+/* Its first rail has no queue pair for it: it comes up where it was */
+TEST_F(rails_back, attempts_become_rare) {
+    gather();
+    m_good = 1u << 1;
+    for (uint64_t waits : {1, 1, 2, 4, 8}) {
+        EXPECT_FALSE(goes_back(waits * m_failover.hold_max - 1));
+        ASSERT_TRUE(goes_back(1));
+        leave();
+        follow(0);
+        probe(0);
+        EXPECT_EQ(1u, path(0).rail);
     }
 }
 
@@ -72,6 +132,7 @@ TEST_F(rails_back, path_stays_while_no_other_one_works) {
     EXPECT_FALSE(goes_back(m_failover.hold_max));
     follow(1);
     probe(1);
+    timer();
     EXPECT_TRUE(goes_back(m_failover.hold_max));
 }
 
@@ -85,7 +146,7 @@ TEST_F(rails_back, path_stays_if_another_one_is_on_its_first_rail) {
     probe(1);
     ASSERT_EQ(pair(0, 0), now(1));
     timer();
-    EXPECT_EQ(UINT64_MAX, m_vqp.back_due);
+    EXPECT_EQ(UINT64_MAX, m_vqp.missed.due);
 }
 
 TEST_F(rails_back, only_path_stays) {
@@ -96,7 +157,7 @@ TEST_F(rails_back, only_path_stays) {
     probe();
     ASSERT_EQ(pair(1, 1), now());
     timer();
-    EXPECT_EQ(UINT64_MAX, m_vqp.back_due);
+    EXPECT_EQ(UINT64_MAX, m_vqp.missed.due);
 }
 
 /* ---- atomics ---- */

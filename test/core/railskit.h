@@ -7,6 +7,7 @@
 #include "failkit.h"
 
 extern "C" {
+#include "core/failover/move.h"
 #include "core/failover/rails.h"
 }
 

@@ -108,6 +108,24 @@ TEST_F(rate, the_gap_before_an_interval_counts) {
     EXPECT_EQ(4000u, vqp_rate_cost(&m_rate, NOW + 32000));
 }
 
+/* After a pause of a second the path is not unknown for four */
+TEST_F(rate, a_long_pause_is_forgotten_soon) {
+    uint64_t end = NOW + 1000000000;
+
+    vqp_rate_begin(&m_rate, NOW);
+    confirmed(UNIT, UNIT, 0, end, 1000000000);
+    for (uint64_t last = end + 2 * VQP_RATE_LONG; end < last;) {
+        EXPECT_EQ(0u, vqp_rate_cost(&m_rate, end));
+        end += 10000;
+        confirmed(2 * UNIT, UNIT, 0, end, 10);
+        if (vqp_rate_cost(&m_rate, end) != 0) {
+            break;
+        }
+    }
+    EXPECT_EQ(5000u, vqp_rate_cost(&m_rate, end));
+    EXPECT_LE(end, NOW + 1000000000 + VQP_RATE_LONG + 10000);
+}
+
 /* A poll that was long before the path got its first frag */
 TEST_F(rate, a_gap_before_the_first_frag_does_not_count) {
     vqp_rate_begin(&m_rate, NOW);

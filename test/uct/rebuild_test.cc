@@ -22,7 +22,7 @@ protected:
         }
         use_all();
         set_port(0);
-        run_for(20e-3); /* they are given up */
+        run_for(0.5); /* they are given up, as the peer says: then each side goes on alone */
     }
 
     void TearDown() override

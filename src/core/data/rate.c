@@ -51,11 +51,23 @@ static int vqp_rate_sample(vqp_rate_t *rate, int is_busy, uint64_t seen,
     return 1;
 }
 
+static uint32_t vqp_rate_gap(uint64_t looked, uint64_t now)
+{
+    return (uint32_t)vqp_min(now - looked, (uint64_t)UINT32_MAX);
+}
+
+/* The interval ends, and the next one begins no more exactly */
+static void vqp_rate_restart(vqp_rate_t *rate, uint64_t looked, uint64_t now)
+{
+    vqp_rate_begin(rate, now);
+    rate->gap = vqp_rate_gap(looked, now);
+}
+
 /* Is the time between polls short, compared with the interval? Of a path that has run
  * empty, the empty polls say what is known */
 static int vqp_rate_is_exact(const vqp_rate_t *rate, int is_busy, uint64_t now)
 {
-    if (!is_busy || (VQP_RATE_GAPS * rate->gap <= now - rate->start)) {
+    if (!is_busy || (VQP_RATE_GAPS * (uint64_t)rate->gap <= now - rate->start)) {
         return 1;
     }
 
@@ -66,20 +78,22 @@ static int vqp_rate_is_exact(const vqp_rate_t *rate, int is_busy, uint64_t now)
 int vqp_rate_confirmed(vqp_rate_t *rate, uint64_t bytes, uint64_t left,
                        uint64_t seen, uint64_t looked, uint64_t now)
 {
-    uint64_t sum = rate->bytes + bytes;
-    int is_new   = 0;
+    int is_new = 0;
 
     if (rate->start == 0) {
         return 0;
     }
 
-    rate->bytes = (uint32_t)vqp_min(sum, (uint64_t)UINT32_MAX);
-    rate->gap   = vqp_max(rate->gap, now - vqp_max(looked, rate->start));
-    if ((rate->bytes >= VQP_RATE_SAMPLE) && vqp_rate_is_exact(rate, left > 0, now)) {
-        vqp_rate_follow(rate, left > 0, seen, now);
-        is_new = vqp_rate_sample(rate, left > 0, seen, now);
-        vqp_rate_begin(rate, now);
-        rate->gap = now - looked;
+    rate->bytes += bytes;
+    rate->gap    = vqp_max(rate->gap, vqp_rate_gap(vqp_max(looked, rate->start), now));
+    if (rate->bytes >= VQP_RATE_SAMPLE) {
+        if (vqp_rate_is_exact(rate, left > 0, now)) {
+            vqp_rate_follow(rate, left > 0, seen, now);
+            is_new = vqp_rate_sample(rate, left > 0, seen, now);
+            vqp_rate_restart(rate, looked, now);
+        } else if (now - rate->start >= VQP_RATE_LONG) {
+            vqp_rate_restart(rate, looked, now); /* it says nothing */
+        }
     }
 
     if (left == 0) {

@@ -7,7 +7,7 @@
  * Confirmations are seen when somebody polls, not when they come. So only an
  * interval at whose end the path was still busy shows how long its bytes took, and
  * only if it is several times as long as the process was away from its polls. It
- * goes on until it is.
+ * goes on until it is, or until it has become too long.
  * Of a path that has run empty in between, the interval is an upper bound, and
  * the time until the last empty poll a lower bound. The lower bound counts as
  * long as nothing better is known.
@@ -23,13 +23,15 @@
 #define VQP_RATE_LATE       1000000    /* ns: a path that is expected to finish
                                           earlier is not late before this */
 #define VQP_RATE_GAPS       4          /* that an interval lasts, at least */
+#define VQP_RATE_LONG       (VQP_RATE_FORGET / 2) /* ns: an interval that is not exact
+                                                     ends without a measurement */
 #define VQP_RATE_INV_SHIFT  28         /* the inverse is per 2^28 ns */
 
 typedef struct vqp_rate {
     uint64_t start;   /* of the interval that is measured; 0: none is */
     uint64_t last;    /* end of the last one that was measured */
-    uint64_t gap;     /* ns: longest time in which nobody looked, before it or in it */
-    uint32_t bytes;   /* confirmed since start */
+    uint64_t bytes;   /* confirmed since start */
+    uint32_t gap;     /* ns: longest time in which nobody looked, before it or in it */
     uint32_t cost;    /* ns per unit; 0: not known */
     uint32_t inverse; /* units per 2^28 ns */
     uint32_t recent;  /* ns per unit, of all intervals: see vqp_rate_recent() */

@@ -86,6 +86,7 @@ void vqp_path_agree(vqp_t *vqp, vqp_path_t *path)
         if (fo->peer_is_up) {
             vqp_path_post(vqp, path, VQP_PATH_TODO_REBUILD);
         } else if (fo->unused) {
+            vqp_rails_on_change(vqp);
             vqp_path_post(vqp, path, VQP_PATH_TODO_DESTROY);
         }
     }

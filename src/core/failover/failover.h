@@ -194,7 +194,7 @@ static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
 }
 
 /** When vqp_on_path_timer() wants to be called, by vqp_on_time(); UINT64_MAX if all paths
- *  are UP, and nothing is in flight. */
+ *  are UP on their first rails, and nothing is in flight. */
 uint64_t vqp_path_next_timeout(const vqp_t *vqp);
 
 /** The part of vqp_on_time() that concerns paths. */

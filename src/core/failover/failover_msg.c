@@ -272,7 +272,8 @@ static uint64_t vqp_path_outage_end(const vqp_t *vqp)
 uint64_t vqp_path_next_timeout(const vqp_t *vqp)
 {
     uint64_t next = vqp_min(vqp_min(vqp->silence.due, vqp->alive.due),
-                            vqp_min(vqp->elastic.due, vqp->back_due));
+                            vqp_min(vqp->elastic.due,
+                                    vqp_min(vqp->back_due, vqp->missed.due)));
     const vqp_path_t *path;
     uint32_t i;
 
@@ -405,6 +406,7 @@ void vqp_on_path_timer(vqp_t *vqp, uint64_t now, int is_drained)
     vqp_silence_look(vqp, now, is_drained);
     vqp_elastic_look(vqp, now, is_drained);
     vqp_paths_go_back(vqp, now);
+    vqp_paths_look_for_missed(vqp, now);
     vqp_path_count_outage(vqp, now);
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         if (!vqp_path_is_settled(&vqp->tx.paths.list[i])) {

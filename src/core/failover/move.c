@@ -5,6 +5,8 @@
 #include "core/failover/rails.h"
 #include "core/failover/replay.h"
 
+#define VQP_MISSED_WAIT_MAX 64 /* times failover.hold_max, between two attempts to go back */
+
 void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_cover(PATH_REQUESTS_MOVE);
@@ -179,7 +181,7 @@ void vqp_paths_leave(vqp_t *vqp, vqp_batch_t *batch)
 
 void vqp_paths_need_rail(vqp_t *vqp)
 {
-    if ((vqp->back_due == UINT64_MAX) || (vqp->back_due == VQP_BACK_SOON)) {
+    if (vqp->back_due == UINT64_MAX) {
         vqp->back_due = 0;
         vqp_set_event(vqp, VQP_EVENT_TIMER);
     }
@@ -188,20 +190,50 @@ void vqp_paths_need_rail(vqp_t *vqp)
 void vqp_paths_go_back(vqp_t *vqp, uint64_t now)
 {
     vqp_path_t *path;
-    unsigned lacked;
-    int is_open, is_soon;
+    unsigned rail;
+    uint32_t i;
 
     if (now < vqp->back_due) {
         return;
     }
 
-    lacked        = vqp_tx_lacked_rail(&vqp->tx);
-    path          = vqp_rails_find_away(vqp, lacked, &is_open);
-    is_soon       = vqp->back_due == VQP_BACK_SOON;
-    vqp->back_due = is_open ? now + vqp->failover.hold_max : UINT64_MAX;
-    if ((path != NULL) && (vqp->state == VQP_STATE_LIVE) &&
-        (!is_soon || (lacked != VQP_RAIL_NONE))) {
-        vqp_cover(RAILS_BACK);
+    rail          = vqp_tx_lacked_rail(&vqp->tx);
+    vqp->back_due = (rail == VQP_RAIL_NONE) ? UINT64_MAX : now + vqp->failover.hold_max;
+    if ((rail == VQP_RAIL_NONE) || (vqp->state != VQP_STATE_LIVE)) {
+        return;
+    }
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        path = &vqp->tx.paths.list[i];
+        if ((path->fo.state == VQP_PATH_UP) && (path->fo.base_peer == rail) &&
+            (path->peer_rail != rail)) {
+            vqp_cover(RAILS_BACK);
+            vqp_path_request_move(vqp, path);
+            return;
+        }
+    }
+}
+
+void vqp_paths_look_for_missed(vqp_t *vqp, uint64_t now)
+{
+    int is_first = vqp->missed.due == VQP_RAILS_SOON;
+    uint64_t wait;
+    vqp_path_t *path;
+    int is_open;
+
+    if (now < vqp->missed.due) {
+        return;
+    }
+
+    path = vqp_rails_find_missed(vqp, &is_open);
+    wait = vqp->missed.wait;
+    if (is_first) { /* both sides may look at the same time: not in the same half of it */
+        wait += vqp->failover.decides ? 0 : wait / 2;
+    } else if ((path != NULL) && (vqp->state == VQP_STATE_LIVE)) {
+        vqp_cover(RAILS_MISSED);
+        vqp->missed.wait = vqp_min(2 * wait, VQP_MISSED_WAIT_MAX * vqp->failover.hold_max);
         vqp_path_request_move(vqp, path);
     }
+
+    vqp->missed.due = is_open ? now + wait : UINT64_MAX;
 }

@@ -55,8 +55,12 @@ void vqp_paths_leave(vqp_t *vqp, vqp_batch_t *batch);
 /** Atomics lack a rail of the peer: vqp_paths_go_back() is due. */
 void vqp_paths_need_rail(vqp_t *vqp);
 
-/** Request that a path goes back to the rails that it began on, if one is to (rails.h). Each
- *  time when the timer runs. */
+/** Request that a path goes back to the rails that it was on first (rails.h), if atomics lack
+ *  this rail of the peer. Each time when the timer runs. */
 void vqp_paths_go_back(vqp_t *vqp, uint64_t now);
+
+/** Request that a path goes back to a rail of this side that no path uses, if one is to
+ *  (rails.h). Each time when the timer runs. */
+void vqp_paths_look_for_missed(vqp_t *vqp, uint64_t now);
 
 #endif

@@ -17,7 +17,7 @@ void vqp_rails_init(vqp_t *vqp)
     vqp_path_t *path;
     uint32_t i;
 
-    vqp->back_due = UINT64_MAX;
+    vqp->missed.wait = vqp->failover.hold_max;
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path               = &vqp->tx.paths.list[i];
         path->fo.base_rail = path->fo.next_rail = path->rail;
@@ -56,8 +56,16 @@ void vqp_rails_on_down(vqp_t *vqp, vqp_path_t *path)
 void vqp_rails_on_up(vqp_t *vqp, vqp_path_t *path)
 {
     path->fo.fails = path->fo.peer_fails = 0;
-    if ((vqp->failover.num_rails > 1) && (vqp->back_due == UINT64_MAX)) {
-        vqp->back_due = VQP_BACK_SOON;
+    if (!vqp_rails_is_away(path)) {
+        vqp->missed.wait = vqp->failover.hold_max;
+    }
+    vqp_rails_on_change(vqp);
+}
+
+void vqp_rails_on_change(vqp_t *vqp)
+{
+    if ((vqp->failover.num_rails > 1) && (vqp->missed.due == UINT64_MAX)) {
+        vqp->missed.due = VQP_RAILS_SOON;
     }
 }
 
@@ -318,26 +326,38 @@ static int vqp_rails_is_missed(const vqp_t *vqp, const vqp_path_t *path)
            !vqp_rails_has_other(vqp, path, 1, path->fo.base_rail);
 }
 
-vqp_path_t *vqp_rails_find_away(vqp_t *vqp, unsigned lacked, int *is_open)
+/* Does another path carry frags, and is to go on doing so? */
+static int vqp_rails_has_partner(const vqp_t *vqp, const vqp_path_t *path)
+{
+    const vqp_path_t *other;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        other = &vqp->tx.paths.list[i];
+        if ((other != path) && (other->fo.state == VQP_PATH_UP) && !other->fo.unused &&
+            (other->fo.mover != VQP_MOVER_REQUEST)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+vqp_path_t *vqp_rails_find_missed(const vqp_t *vqp, int *is_open)
 {
     vqp_path_t *path;
     uint32_t i;
 
-    *is_open = lacked != VQP_RAIL_NONE;
+    *is_open = 0;
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = &vqp->tx.paths.list[i];
-        if (path->fo.state != VQP_PATH_UP) {
+        if ((path->fo.state != VQP_PATH_UP) || path->fo.unused || /* it is to be dropped */
+            !vqp_rails_is_missed(vqp, path) || !vqp_rails_has_partner(vqp, path)) {
             continue;
         }
-        if ((path->fo.base_peer == lacked) && (path->peer_rail != lacked)) {
-            return path;
-        }
-        if (vqp_rails_is_missed(vqp, path)) {
-            *is_open = 1;
-            if ((vqp->good_rails & (1u << path->fo.base_rail)) &&
-                vqp_rails_any_works(vqp, path)) {
-                return path;
-            }
+        *is_open = 1;
+        if (vqp->good_rails & (1u << path->fo.base_rail)) {
+            return path; /* again, if the request was lost */
         }
     }
 

@@ -45,6 +45,9 @@ void vqp_rails_on_down(vqp_t *vqp, vqp_path_t *path);
 /** The path enters DRAINED: decide whether it moves, if this side decides. */
 void vqp_rails_decide(vqp_t *vqp, vqp_path_t *path);
 
+/** The paths in use are others: a path may be to go back. */
+void vqp_rails_on_change(vqp_t *vqp);
+
 /** The path is UP. */
 void vqp_rails_on_up(vqp_t *vqp, vqp_path_t *path);
 
@@ -78,14 +81,8 @@ unsigned vqp_rails_choose(const vqp_t *vqp, const vqp_path_t *path, uint32_t goo
  *  vqp_path_rebuilt(). */
 void vqp_rails_on_moved(vqp_t *vqp, vqp_path_t *path);
 
-/**
- * The path that is to go back to the rails that it began on.
- *
- * @param [in]  lacked   Rail of the peer that atomics lack, or VQP_RAIL_NONE.
- * @param [out] is_open  1 if there may be one later.
- *
- * @return NULL if there is none now.
- */
-vqp_path_t *vqp_rails_find_away(vqp_t *vqp, unsigned lacked, int *is_open);
+/** The path that is to go back to a rail of this side that no path uses. @return NULL if there
+ *  is none now; @a is_open: later there may be one. */
+vqp_path_t *vqp_rails_find_missed(const vqp_t *vqp, int *is_open);
 
 #endif
