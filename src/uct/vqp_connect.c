@@ -339,7 +339,7 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     config.num_paths      = num_paths;
     config.num_connected  = num_connected;
     config.min_paths      = set->min_paths;
-    config.depth          = set->send_depth - 1; /* drain nop */
+    config.depth          = set->send_depth - uct_vqp_spare_slots(set);
     config.peer_rails     = peer->num_rails;
     config.peer_first_fsn = peer->first_fsn;
     config.recv_batch     = set->rx_batch;

@@ -125,7 +125,15 @@ typedef struct uct_vqp_settings {
 } uct_vqp_settings_t;
 
 /** Entries for the frags in flight on a path with that send queue, a power of two. */
-uint32_t uct_vqp_inflight(const uct_vqp_settings_t *set, uint32_t send_depth);
+uint32_t uct_vqp_inflight(uint32_t send_depth);
+
+/** Slots of a send queue that the frags of a path do not take: the drain nop has one. With
+ *  failover the place of another one is for the probe of its next queue pair, beside the
+ *  frags that wait for their replay. */
+static inline uint32_t uct_vqp_spare_slots(const uct_vqp_settings_t *set)
+{
+    return 1u + set->failover;
+}
 
 /**
  * Check the configuration. Each error is logged and names its option.

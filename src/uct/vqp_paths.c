@@ -112,7 +112,8 @@ static int uct_vqp_rebuild_on(uct_vqp_t *vqp, vqp_path_t *path, unsigned rail)
 
     path->rail = (uint8_t)rail;
     status     = uct_vqp_renew_qp(vqp, path->index,
-                                  vqp_path_next_depth(&vqp->core, path) + 1u,
+                                  vqp_path_next_depth(&vqp->core, path) +
+                                  uct_vqp_spare_slots(&vqp->iface->set),
                                   VQP_IB_LOG_DIAG);
     if (status != UCS_OK) {
         path->rail = (uint8_t)old;

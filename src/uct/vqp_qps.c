@@ -44,7 +44,7 @@ uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
     uct_vqp_rail_t *rail      = &iface->rails[path->rail];
     vqp_ib_path_t *ib         = &vqp->ib_paths[index];
     vqp_ib_qp_params_t params = {
-        .send_depth   = path->depth + 1u, /* drain nop */
+        .send_depth   = path->depth + uct_vqp_spare_slots(&iface->set),
         .recv_depth   = iface->set.recv_depth,
         .max_inline   = (uint32_t)iface->inline_max,
         .min_inline   = (uint32_t)iface->inline_max, /* the trial queue pair had it */
@@ -137,7 +137,7 @@ static ucs_status_t uct_vqp_alloc_inflight(uct_vqp_t *vqp, unsigned index, uint3
 {
     vqp_path_t *path    = &vqp->paths[index];
     vqp_inflight_t *old = path->inflight;
-    uint32_t entries    = uct_vqp_inflight(&vqp->iface->set, depth);
+    uint32_t entries    = uct_vqp_inflight(depth);
     vqp_inflight_t *inflight;
 
     if ((old != NULL) && (entries <= path->mask + 1u)) {
@@ -203,6 +203,6 @@ ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, uint32_t depth,
         return status;
     }
 
-    vqp->paths[index].depth = (uint16_t)(depth - 1); /* drain nop */
+    vqp->paths[index].depth = (uint16_t)(depth - uct_vqp_spare_slots(&vqp->iface->set));
     return uct_vqp_init_qp(vqp, index, level);
 }

@@ -146,10 +146,9 @@ static uint32_t uct_vqp_first_depth(const uct_vqp_settings_t *set,
     return may_swap ? ucs_min(set->send_depth, UCT_VQP_FIRST_DEPTH) : set->send_depth;
 }
 
-uint32_t uct_vqp_inflight(const uct_vqp_settings_t *set, uint32_t send_depth)
+uint32_t uct_vqp_inflight(uint32_t send_depth)
 {
-    /* What waits for a replay, and what is replayed, may meet on one path */
-    return (uint32_t)ucs_roundup_pow2(send_depth) << set->failover;
+    return (uint32_t)ucs_roundup_pow2(send_depth);
 }
 
 /* Delayed credit must be recognized as old, see VQP_RING_WINDOW_MAX */
@@ -240,7 +239,7 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->exact      = config->failover != UCS_YES;
     set->rail_moves = set->failover && config->rail_moves;
     set->first_depth = uct_vqp_first_depth(set, config, num_rails);
-    set->inflight   = uct_vqp_inflight(set, set->send_depth);
+    set->inflight   = uct_vqp_inflight(set->send_depth);
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
     set->poll_max   = config->poll_max;
     set->seg_size   = (uint32_t)config->seg_size;

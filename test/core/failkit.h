@@ -30,7 +30,7 @@ protected:
     uint32_t m_ring_max      = 0; /* 0: rings do not change */
 
     failkit() {
-        m_depth                = 30; /* 64 entries: two epochs */
+        m_depth                = 30; /* 32 entries: none to spare */
         m_failover.is_on       = 1;
         m_failover.retry_first = 10;
         m_failover.retry_max   = 35;

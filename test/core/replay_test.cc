@@ -634,6 +634,74 @@ TEST_F(replay, a_path_that_dies_again_and_again_loses_nothing) {
     EXPECT_EQ(0u, path().rma);
 }
 
+/* All that the table holds waits, and each epoch adds a probe and a nop that drains */
+TEST_F(replay, needs_no_places_but_those_of_the_queue) {
+    open(1);
+    auto was = puts(0, m_depth - 2u, u);
+    for (unsigned i = 0; i < 2; ++i) {
+        want_credit();
+        auto credit = next();
+        ASSERT_EQ(1u, credit.size());
+        was.push_back(credit[0]);
+    }
+    ASSERT_EQ(m_depth, vqp_path_outstanding(&path()));
+    ASSERT_EQ(m_depth + 1u, path().mask);
+    die(0, msn(0));
+    for (unsigned i = 0; i < 70; ++i) {
+        revive();
+        auto some = next();
+        ASSERT_EQ(m_depth - 2u, some.size());
+        vqp_path_down(&m_vqp, &path(), VQP_ERR_TIMEOUT);
+        (void)vqp_path_on_post_error(&m_vqp, &path(), some.back().slot);
+        vqp_path_at(&path(), some.back().slot)->flags = 0; /* not refused for good */
+        quiesce();
+        auto nop = next();
+        ASSERT_EQ(1u, nop.size());
+        ASSERT_EQ(VQP_KIND_NOP, nop[0].kind);
+        ASSERT_LE((uint16_t)(path().tail - path().fo.replay), path().mask + 1) << i;
+        flush_sends();
+        flush_recvs();
+        EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT));
+        vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+        hear_down(DRAINED | HAVE, path().fo.epoch, 0, msn(1)); /* the probe */
+        ASSERT_EQ(VQP_PATH_DOWN, state());
+    }
+    revive();
+    auto is = next();
+    confirm_all(0);
+    auto rest = next();
+    is.insert(is.end(), rest.begin(), rest.end());
+    EXPECT_EQ(ops(was), ops(is));
+    confirm_all(0);
+    EXPECT_EQ(m_depth - 2u, done().size());
+}
+
+/* Results come to cells, one for each place in the table, while others wait in it */
+TEST_F(replay, of_atomics_on_the_path_itself_has_a_result_for_each) {
+    uint64_t results[28];
+
+    open(1);
+    ASSERT_EQ(28, m_depth - 2);
+    only(0, [&] {
+        for (uint64_t &result : results) {
+            result = 0;
+            fadd(&result, &u[0], VQP_OP_SIGNAL, 0);
+        }
+    });
+    die(0, msn(0));
+    revive();
+    auto is = next();
+    ASSERT_EQ(28u, is.size());
+    for (unsigned i = 0; i < 28; ++i) {
+        *(uint64_t*)is[i].sge[0].addr = 100 + i;
+    }
+    confirm_all(0);
+    EXPECT_EQ(28u, done().size());
+    for (unsigned i = 0; i < 28; ++i) {
+        EXPECT_EQ(100 + i, results[i]);
+    }
+}
+
 /* Each probe takes a slot beside those of the frags that wait. */
 TEST_F(replay, probes_that_fail_leave_what_waits_for_them) {
     open(1);

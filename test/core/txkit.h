@@ -44,9 +44,9 @@ protected:
     }
 
     void prepare(unsigned num_paths) {
-        unsigned entries = 64;
+        unsigned entries = 1;
 
-        while (entries <= m_depth) {
+        while (entries < m_depth + 2u) { /* see vqp_replay_pack() */
             entries *= 2;
         }
 

@@ -33,6 +33,12 @@ std::vector<uint16_t> vqp::in_flight(vqp_path_t &path)
     return slots;
 }
 
+/* From the oldest frag that waits, or is in flight, to the newest one */
+static unsigned places_of(const vqp_path_t &path)
+{
+    return (uint16_t)(path.tail - (vqp_path_has_replay(&path) ? path.fo.replay : path.head));
+}
+
 /* Bytes, READs and frags in flight, path by path */
 void vqp::audit_paths()
 {
@@ -41,6 +47,9 @@ void vqp::audit_paths()
         uint64_t bytes   = 0;
         unsigned reads = 0, rma = 0;
 
+        if (places_of(path) > path.mask + 1u) {
+            broke("table of frags in flight", places_of(path), path.mask + 1u);
+        }
         if (path.fo.state != VQP_PATH_UP) {
             continue; /* what it has is on its way to another one */
         }

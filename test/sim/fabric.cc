@@ -99,7 +99,8 @@ void qp::check_frag(const vqp_frag_t &frag)
     if ((frag.slot != m_next_slot++) && (state != ERROR)) {
         m_world.fail("slots", "slots of a path are not consecutive");
     }
-    if (vqp_path_outstanding(&path) > path.depth + tx.failed) {
+    if (vqp_path_outstanding(&path) >
+        path.depth + (tx.failed || (path.fo.state == VQP_PATH_QUIESCE))) { /* drain nop */
         m_world.fail("slots", "send queue overrun");
     }
     if (vqp_tx_fsns_out(&tx) > tx.cfg.fsn_window) {

@@ -96,12 +96,12 @@ unsigned vqp::count_connected(const vqp_wire_info_t &peer) const
     return std::min(info.num_paths, peer.num_paths);
 }
 
-/* What waits for a replay, and what is replayed, may meet on one path */
+/* As few as failover allows: a drain nop and a probe beside the frags */
 static uint32_t entries_of(uint64_t depth)
 {
     uint32_t entries = 1;
 
-    while (entries <= 2 * depth) {
+    while (entries < depth + 2) {
         entries *= 2;
     }
     return entries;

@@ -199,9 +199,9 @@ typedef struct vqp_path {
     uint32_t         ring_signaled; /* ring position of the last AM that was
                                      signaled to free the mirror */
     uint16_t         mask;        /* entries of inflight - 1, at least depth; with
-                                     failover twice that */
+                                     failover one more: see replay.h */
     uint16_t         depth;       /* slots of the send queue, less the one that
-                                     the drain nop takes */
+                                     the drain nop takes, or less two */
     uint16_t         head;        /* oldest unconfirmed */
     uint16_t         tail;        /* next to be posted */
     uint16_t         signaled;    /* slot behind the newest signaled frag */

@@ -236,7 +236,9 @@ static inline vqp_op_t *vqp_tx_op_of(vqp_tx_t *tx, uint16_t id)
     return &ops[id & ~VQP_OP_AM];
 }
 
-/** Where the atomic in @a slot of the path gets its result, before its op does. */
+/** Where the atomic in @a slot of the path gets its result, before its op does. A cell for
+ *  each place in the table of frags: a frag that waits for its replay has a place too, so
+ *  those in flight are never in its cell, nor in each other's. */
 static inline uint64_t *
 vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_path_t *path, uint16_t slot)
 {

@@ -352,6 +352,7 @@ static void vqp_path_probe(vqp_t *vqp, vqp_batch_t *batch, vqp_path_t *path)
     if (path->fo.has_probe && (vqp_path_outstanding(path) == 0)) {
         vqp_path_go_up(vqp, path);
     } else if (!path->fo.has_probe && !vqp_batch_is_full(batch)) {
+        vqp_replay_pack(path);
         vqp_tx_emit_probe(&vqp->tx, batch, path);
         path->fo.has_probe = 1;
     }

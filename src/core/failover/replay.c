@@ -73,6 +73,25 @@ void vqp_replay_move(vqp_path_t *path, vqp_inflight_t *inflight, uint32_t entrie
     path->mask     = mask;
 }
 
+void vqp_replay_pack(vqp_path_t *path)
+{
+    uint16_t to = path->tail;
+    uint16_t slot;
+
+    if (!vqp_path_has_replay(path)) {
+        return; /* a path of the handshake may have been used before its probe */
+    }
+
+    vqp_assert(vqp_path_outstanding(path) == 0);
+    for (slot = path->fo.replay_end; slot != path->fo.replay; ) {
+        if (vqp_path_at(path, --slot)->kind != VQP_KIND_DONE) {
+            *vqp_path_at(path, --to) = *vqp_path_at(path, slot);
+        }
+    }
+    path->fo.replay     = to;
+    path->fo.replay_end = path->tail;
+}
+
 /* ---- target ---- */
 
 /* The rail of the peer that the atomics which wait at @a path need: the path was on it. It
@@ -226,9 +245,7 @@ static int vqp_replay_has_room(const vqp_tx_t *tx, const vqp_path_t *to)
 {
     return (vqp_path_outstanding(to) + VQP_CONTROL_RESERVE < to->depth) &&
            ((to->bytes < tx->limits.path_cap) ||
-            (vqp_path_outstanding(to) == 0)) &&
-           (!vqp_path_has_replay(to) ||
-            ((uint16_t)(to->tail - to->fo.replay) < to->mask)); /* one for a nop */
+            (vqp_path_outstanding(to) == 0));
 }
 
 /* Replay one frag. Returns 1 if it was a credit update. */
@@ -247,6 +264,7 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     vqp_frag_t *frag;
 
     place->kind = VQP_KIND_DONE;
+    vqp_assert((to != path) || ((uint16_t)(to->tail - to->fo.replay) <= to->mask));
     frag = is_empty ?
            vqp_tx_emit_empty(tx, batch, to, op, (vqp_kind_t)entry.kind, 1) :
            vqp_tx_emit(tx, batch, to, op, (vqp_kind_t)entry.kind, offset,

@@ -69,6 +69,17 @@ void vqp_replay_make_nop(vqp_inflight_t *entry, unsigned flags);
  */
 void vqp_replay_move(vqp_path_t *path, vqp_inflight_t *inflight, uint32_t entries);
 
+/**
+ * A new queue pair of the path is about to be used. Move the frags that wait right before
+ * its first slot, and leave out those that have ended.
+ *
+ * So a path needs places for the depth of its queue and two more. At most depth frags wait.
+ * The queue pair's first frag, a probe, takes one more place. A frag that the path replays
+ * itself takes one at the tail, for the one that it has left. The last place is for the nop
+ * that drains the path when it fails.
+ */
+void vqp_replay_pack(vqp_path_t *path);
+
 /** The vqp fails: the frags of the path that wait for their replay end with @a status. */
 void vqp_replay_abandon(vqp_tx_t *tx, vqp_path_t *path, vqp_status_t status);
 

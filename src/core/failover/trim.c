@@ -255,11 +255,6 @@ unsigned vqp_tx_trim(vqp_tx_t *tx, vqp_path_t *path,
     vqp_cover_if(count > 0, TRIM_EXECUTED);
     path->head          = path->signaled = path->tail;
     path->fo.replay_end = path->tail;
-    /* Skip slots that have ended: probes that fail must not fill the array */
-    while (vqp_path_has_replay(path) &&
-           (vqp_path_at(path, path->fo.replay)->kind == VQP_KIND_DONE)) {
-        ++path->fo.replay;
-    }
     if (path->fo.target == path->index) {
         path->fo.target = VQP_PATH_NONE;
     }
