@@ -148,6 +148,7 @@ static vqp_status_t vqp_ib_probe_post(vqp_ib_probe_t *probe, vqp_wr_t opcode)
     };
 
     vqp_path_at(path, path->tail)->length = probe->length;
+    path->stats.bytes += probe->length; /* see vqp_path_count_wrs() */
     if (vqp_ib_post_frag(&probe->from, &frag) != VQP_OK) {
         return VQP_ERR_IO;
     }

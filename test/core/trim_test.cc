@@ -104,6 +104,14 @@ TEST_F(trim, packets_that_were_confirmed_are_in_the_count) {
     EXPECT_EQ(users_t {&u[1]}, done());
 }
 
+/* Few bytes are taken to be frags of one packet without a look at each */
+TEST_F(trim, one_byte_more_than_a_packet_is_two) {
+    open(1);
+    post(VQP_KIND_PUT, 4097, &u[0]);
+    die(0, psn(2));
+    EXPECT_EQ(users_t {&u[0]}, done());
+}
+
 TEST_F(trim, a_get_takes_a_psn_for_each_packet_of_its_answer) {
     open(1);
     post(VQP_KIND_GET, 10000, &u[0]);

@@ -13,9 +13,8 @@
 
 /* ---- the budget of a path ---- */
 
-/* The packets of the frags from path->fo.wrs_seen on. With failover this is work for each
- * frag: no branch, and nothing is stored in the loop */
-static void vqp_path_count_packets(vqp_path_t *path)
+/* The packets of the frags from path->fo.wrs_seen on */
+static void __attribute__((noinline)) vqp_path_count_packets(vqp_path_t *path)
 {
     const vqp_inflight_t *inflight = path->inflight;
     uint32_t packets               = 0;
@@ -31,12 +30,17 @@ static void vqp_path_count_packets(vqp_path_t *path)
 
 static inline void vqp_path_count(vqp_path_t *path)
 {
-    if (path->mtu_shift != 0) {
+    uint32_t bytes = (uint32_t)path->stats.bytes - path->fo.bytes_seen;
+
+    /* If all data since the last time fits a packet, each frag has one. Those without data
+     * of an op have one at most */
+    if ((path->mtu_shift != 0) && (bytes > (1u << path->mtu_shift))) {
         vqp_path_count_packets(path);
     }
 
-    path->fo.wrs     += (uint16_t)(path->tail - path->fo.wrs_seen);
-    path->fo.wrs_seen = path->tail;
+    path->fo.wrs       += (uint16_t)(path->tail - path->fo.wrs_seen);
+    path->fo.wrs_seen   = path->tail;
+    path->fo.bytes_seen = (uint32_t)path->stats.bytes;
 }
 
 void vqp_path_count_wrs(vqp_path_t *path)

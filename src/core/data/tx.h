@@ -446,7 +446,8 @@ static inline uint32_t vqp_more_packets(uint32_t length, unsigned shift)
 }
 
 /** Bring the work requests and packets of this epoch up to date, before
- *  slots are taken again: path->fo.wrs, path->fo.packets. */
+ *  slots are taken again: path->fo.wrs, path->fo.packets. stats.bytes must have grown by
+ *  the data of the frags. */
 void vqp_path_count_wrs(vqp_path_t *path);
 
 /** Frags posted and not confirmed, over all paths. */

@@ -10,11 +10,12 @@ static void vqp_path_begin_epoch(vqp_t *vqp, vqp_path_t *path)
     vqp_failover_t *fo = &path->fo;
 
     ++fo->epoch;
-    fo->wrs       = fo->packets = 0;
-    fo->wrs_seen  = path->tail;
-    fo->imms_sent = path->stats.imms;
-    fo->imms_came = path->stats.rx_cqes;
-    fo->peer_has  = 0;
+    fo->wrs        = fo->packets = 0;
+    fo->wrs_seen   = path->tail;
+    fo->bytes_seen = (uint32_t)path->stats.bytes;
+    fo->imms_sent  = path->stats.imms;
+    fo->imms_came  = path->stats.rx_cqes;
+    fo->peer_has   = 0;
     path->ring_signaled = vqp->tx.fc.ring_local;
 }
 
