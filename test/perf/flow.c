@@ -13,29 +13,18 @@
  * Prints CSV without a head line: TEST,CONFIG,SIZE,value,unit,
  */
 #include "side.h"
-
-#include <ucp/api/ucp.h>
+#include "ucp.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 enum { MAX_WINDOW = 1024, MAX_TIMES = 1000, TAG = 7 };
 
-typedef struct end {
-    ucp_context_h context;
-    ucp_worker_h  worker;
-    ucp_ep_h      ep;
-    ucp_mem_h     memh;
-    ucp_rkey_h    rkey; /* of the other end's memory */
-    char          *data;
-} end_t;
-
 typedef struct flow {
-    end_t      a, b;
+    perf_ucp_t a, b;
     size_t     max_size;
     int        nap;
     const char *name;
@@ -122,7 +111,7 @@ static void wait_for(flow_t *flow, ucs_status_ptr_t request)
     finish(request);
 }
 
-static ucs_status_ptr_t put(end_t *from, end_t *to, size_t size)
+static ucs_status_ptr_t put(perf_ucp_t *from, perf_ucp_t *to, size_t size)
 {
     ucp_request_param_t param = {0};
 
@@ -130,7 +119,7 @@ static ucs_status_ptr_t put(end_t *from, end_t *to, size_t size)
                        from->rkey, &param);
 }
 
-static ucs_status_ptr_t get(end_t *from, end_t *to, size_t size)
+static ucs_status_ptr_t get(perf_ucp_t *from, perf_ucp_t *to, size_t size)
 {
     ucp_request_param_t param = {0};
 
@@ -138,14 +127,14 @@ static ucs_status_ptr_t get(end_t *from, end_t *to, size_t size)
                        from->rkey, &param);
 }
 
-static ucs_status_ptr_t tag_send(end_t *from, size_t size)
+static ucs_status_ptr_t tag_send(perf_ucp_t *from, size_t size)
 {
     ucp_request_param_t param = {0};
 
     return ucp_tag_send_nbx(from->ep, from->data, size, TAG, &param);
 }
 
-static ucs_status_ptr_t tag_receive(end_t *to, size_t size)
+static ucs_status_ptr_t tag_receive(perf_ucp_t *to, size_t size)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
 
@@ -153,7 +142,7 @@ static ucs_status_ptr_t tag_receive(end_t *to, size_t size)
                             &param);
 }
 
-static void flush(flow_t *flow, end_t *end)
+static void flush(flow_t *flow, perf_ucp_t *end)
 {
     ucp_request_param_t param = {0};
 
@@ -303,67 +292,6 @@ static const test_t tests[] = {
     {"get_bw", get_bw, "MB/s"},  {"tag_bw", tag_bw, "MB/s"}
 };
 
-/* ---- ends ---- */
-
-static void end_open(flow_t *flow, end_t *end, unsigned device)
-{
-    ucp_params_t params               = {0};
-    ucp_worker_params_t worker_params = {0};
-    ucp_mem_map_params_t map          = {0};
-    ucp_config_t *config;
-    char name[64];
-
-    snprintf(name, sizeof(name), "%s:1", perf_device(device));
-    check(ucp_config_read(NULL, NULL, &config), "configuration");
-    check(ucp_config_modify(config, "NET_DEVICES", name), name);
-    params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
-    check(ucp_init(&params, config, &end->context), "context");
-    ucp_config_release(config);
-    check(ucp_worker_create(end->context, &worker_params, &end->worker),
-          "worker");
-
-    end->data = mmap(NULL, flow->max_size, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    perf_check(end->data != MAP_FAILED, "no memory");
-    map.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-                     UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-    map.address    = end->data;
-    map.length     = flow->max_size;
-    check(ucp_mem_map(end->context, &map, &end->memh), "memory");
-}
-
-static void end_connect(end_t *end, end_t *peer)
-{
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-    ucp_address_t *address;
-    size_t length;
-    void *key;
-
-    check(ucp_worker_get_address(peer->worker, &address, &length), "address");
-    params.address = address;
-    check(ucp_ep_create(end->worker, &params, &end->ep), "endpoint");
-    ucp_worker_release_address(peer->worker, address);
-    check(ucp_rkey_pack(peer->context, peer->memh, &key, &length), "key");
-    check(ucp_ep_rkey_unpack(end->ep, key, &end->rkey), "key");
-    ucp_rkey_buffer_release(key);
-}
-
-static void end_close(flow_t *flow, end_t *end)
-{
-    ucp_request_param_t param = {0};
-
-    ucp_rkey_destroy(end->rkey);
-    wait_for(flow, ucp_ep_close_nbx(end->ep, &param));
-}
-
-static void end_cleanup(end_t *end)
-{
-    check(ucp_mem_unmap(end->context, end->memh), "unmap");
-    ucp_worker_destroy(end->worker);
-    ucp_cleanup(end->context);
-}
-
 /* ---- the program ---- */
 
 static int in_list(const char *list, const char *name)
@@ -400,6 +328,14 @@ static void run(flow_t *flow, const char *names, const char *sizes)
             fflush(stdout);
         }
     }
+}
+
+static void open_end(flow_t *flow, perf_ucp_t *end, unsigned device)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s:1", perf_device(device));
+    perf_ucp_open(end, name, flow->max_size);
 }
 
 int main(int argc, char **argv)
@@ -441,14 +377,12 @@ int main(int argc, char **argv)
     perf_check((flow.window > 0) && (flow.window <= MAX_WINDOW), "--window: 1 to %d",
                MAX_WINDOW);
 
-    end_open(&flow, &flow.a, 0);
-    end_open(&flow, &flow.b, 1);
-    end_connect(&flow.a, &flow.b);
-    end_connect(&flow.b, &flow.a);
+    open_end(&flow, &flow.a, 0);
+    open_end(&flow, &flow.b, 1);
+    perf_ucp_connect(&flow.a, &flow.b, UCP_ERR_HANDLING_MODE_NONE);
     run(&flow, names, sizes);
-    end_close(&flow, &flow.a);
-    end_close(&flow, &flow.b);
-    end_cleanup(&flow.a);
-    end_cleanup(&flow.b);
+    perf_ucp_disconnect(&flow.a, &flow.b, 0);
+    perf_ucp_close(&flow.a);
+    perf_ucp_close(&flow.b);
     return 0;
 }
