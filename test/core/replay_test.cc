@@ -574,9 +574,9 @@ TEST_F(replay, the_frags_of_a_path_never_go_to_two) {
  * there */
 TEST_F(replay, a_target_that_dies_gives_back_what_it_has_not_executed) {
     open(3);
-    vqp_set_path_up(&m_vqp, 2, 0);
     auto first = puts(0, 20, u);
     auto own   = puts(1, 15);
+    vqp_set_path_up(&m_vqp, 2, 0);
     die(0, msn(0));
     auto some = next();
     ASSERT_EQ(13u, on_path(some, 1));

@@ -193,12 +193,28 @@ TEST_F(left, waits_for_a_full_one_that_finishes_sooner) {
     cost(2, 10000);
     cost(3, 10000);
     m_paths[0].bytes = CAP;
+    vqp_rate_begin(&m_paths[0].rate, m_now);
     EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
     EXPECT_TRUE(m_deferred);
     EXPECT_GE(choose(VQP_SCHED_LEFT, 100 * FRAG), 1); /* not for so much */
     EXPECT_FALSE(m_deferred);
     m_paths[0].up = 0;
     EXPECT_GE(choose(VQP_SCHED_LEFT), 1);
+}
+
+/* Short frags fill the send queue, and few bytes are in flight */
+TEST_F(left, waits_for_one_whose_send_queue_is_full) {
+    cost(0, 1000);
+    cost(1, 10000);
+    cost(2, 10000);
+    cost(3, 10000);
+    m_paths[0].tail  = m_paths[0].depth;
+    m_paths[0].bytes = FRAG;
+    EXPECT_GE(choose(VQP_SCHED_LEFT), 1); /* nobody would see that it has stopped */
+    EXPECT_FALSE(m_deferred);
+    vqp_rate_begin(&m_paths[0].rate, m_now);
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    EXPECT_TRUE(m_deferred);
 }
 
 TEST_F(left, is_not_deferred_where_no_path_has_room) {
@@ -249,6 +265,9 @@ TEST_F(left, waits_although_a_full_one_alone_would_need_longer) {
     cost(2, 1000);
     cost(3, 10000);
     m_paths[0].bytes = m_paths[1].bytes = m_paths[2].bytes = CAP;
+    for (unsigned i : {0, 1, 2}) {
+        vqp_rate_begin(&m_paths[i].rate, m_now);
+    }
     /* 24 frags at 3.1 for 1000 ns: 7700 ns, the slow one would take 10000 */
     EXPECT_EQ(-1, choose(VQP_SCHED_LEFT, 12 * FRAG));
     EXPECT_EQ(3, choose(VQP_SCHED_LEFT, 20 * FRAG));
@@ -284,6 +303,14 @@ TEST_F(left, a_path_without_a_rate_counts_as_the_best) {
     EXPECT_EQ(3, choose(VQP_SCHED_LEFT));
     m_paths[3].bytes = CAP; /* full, with an unknown rate */
     EXPECT_GE(choose(VQP_SCHED_LEFT), 0);
+}
+
+TEST_F(left, without_any_rate_takes_the_one_with_the_least_bytes) {
+    m_paths[0].bytes = 2;
+    m_paths[1].bytes = 1;
+    m_paths[2].bytes = 3;
+    m_paths[3].bytes = 2;
+    EXPECT_EQ(1, choose(VQP_SCHED_LEFT));
 }
 
 TEST_F(left, does_not_wait_for_an_excluded_path) {

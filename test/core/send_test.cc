@@ -367,11 +367,11 @@ protected:
         return vqp_tx_am_begin(&m_tx, 8, 0, &am) &&
                !(am.op->flags & VQP_OP_FENCE) &&
                (vqp_tx_fast_path(&m_tx, &m_tx.am,
-                                 m_tx.slow & ~VQP_TX_FENCE_RMA) != nullptr);
+                                 m_tx.slow & ~VQP_TX_FENCE_RMA, 8) != nullptr);
     }
 
     bool put_open() {
-        return vqp_tx_fast_path(&m_tx, &m_tx.rma, m_tx.slow) != nullptr;
+        return vqp_tx_fast_path(&m_tx, &m_tx.rma, m_tx.slow, 8) != nullptr;
     }
 
     template <vqp_kind_t KIND>
@@ -439,6 +439,31 @@ TEST_F(fast_path, is_allowed_to_left_while_paths_are_symmetric_and_idle_enough) 
     EXPECT_TRUE(dispatch().empty());
     EXPECT_TRUE(put_open());
     EXPECT_TRUE(am_open());
+}
+
+/* Paths that have taken frags of the fast path only have no measured rate */
+TEST_F(fast_path, is_not_allowed_to_fill_the_slower_of_two_paths) {
+    unsigned on_slow = 0;
+
+    m_cfg.sched     = VQP_SCHED_LEFT;
+    m_cfg.path_cap  = 4 * VQP_RATE_SAMPLE;
+    m_cfg.min_shift = 12;
+    start(2);
+    m_tx.clock.now = 1000000000;
+    for (unsigned i = 0; i < 20; ++i) {
+        if (send<VQP_KIND_PUT>(2048) == VQP_SEND_FRAG) {
+            on_slow += m_frag.path == &m_paths[0];
+            if (m_frag.path == &m_paths[1]) {
+                retire(m_frag);
+            }
+        } else {
+            for (const vqp_frag_t &frag : dispatch()) {
+                ASSERT_EQ(&m_paths[1], frag.path);
+                retire(frag);
+            }
+        }
+    }
+    EXPECT_EQ(VQP_SEND_AHEAD / 2048 + 2, on_slow);
 }
 
 TEST_F(fast_path, is_not_allowed_before_what_dispatch_has_to_do_first) {

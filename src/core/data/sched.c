@@ -24,7 +24,7 @@ static vqp_path_t *vqp_sched_rr(vqp_path_t *paths, uint32_t num_paths,
     return NULL;
 }
 
-/* The lowest cost that is known, or 1 */
+/* The lowest cost that is known, or 1 ns per byte: any that tells bytes apart */
 static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
                                     uint64_t now)
 {
@@ -38,7 +38,7 @@ static uint32_t vqp_sched_best_cost(const vqp_path_t *paths, uint32_t num_paths,
         }
     }
 
-    return (best == UINT32_MAX) ? 1 : best;
+    return (best == UINT32_MAX) ? 1u << VQP_RATE_UNIT_SHIFT : best;
 }
 
 int vqp_sched_is_symmetric(const vqp_path_t *paths, uint32_t num_paths,
@@ -115,7 +115,7 @@ vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
                 best  = path;
             }
         } else if (vqp_sched_may(path, want) && (cost != 0) &&
-                   (path->bytes >= want->cap) &&
+                   (path->rate.start != 0) &&
                    !vqp_rate_is_late(&path->rate, path->bytes, want->now)) {
             is_other_full = 1;
         }

@@ -12,21 +12,28 @@
 #include "core/data/am.h"
 #include "core/data/place.h"
 
+#define VQP_SEND_AHEAD 4096 /* bytes that a path may have in flight more than the next */
+
 typedef enum {
     VQP_SEND_QUEUED, /* accepted: dispatch continues with it */
     VQP_SEND_FRAG,   /* the frag is to be posted, and is all of the op */
     VQP_SEND_SPREAD  /* the frags of vqp_tx_spread_next() are to be posted */
 } vqp_send_t;
 
-/* The path in turn, if the fast path is allowed there */
+/* The path in turn, if the fast path is allowed there. Nothing is measured here: that a
+ * path is slower than the next one shows by what it has in flight. Some of that may be
+ * executed, and have no CQE of its own */
 static inline vqp_path_t *
-vqp_tx_fast_path(const vqp_tx_t *tx, const vqp_opring_t *ring, uint32_t slow)
+vqp_tx_fast_path(const vqp_tx_t *tx, const vqp_opring_t *ring, uint32_t slow,
+                 uint64_t length)
 {
     vqp_path_t *path = &tx->paths.list[tx->paths.next];
 
     return vqp_likely((slow == 0) && (ring->post == ring->tail) &&
                       (path->budget.frags != 0) &&
-                      (path->bytes < tx->limits.fast_cap)) ? path : NULL;
+                      (path->bytes < tx->limits.fast_cap) &&
+                      vqp_sched_is_turn(tx->paths.list, path,
+                                        length + VQP_SEND_AHEAD)) ? path : NULL;
 }
 
 /**
@@ -45,7 +52,7 @@ vqp_tx_send_rma(vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind, unsigned flags,
 {
     int is_read      = kind != VQP_KIND_PUT;
     int is_atomic    = is_read && (kind != VQP_KIND_GET);
-    vqp_path_t *path = vqp_tx_fast_path(tx, &tx->rma, tx->slow);
+    vqp_path_t *path = vqp_tx_fast_path(tx, &tx->rma, tx->slow, op->length);
     int signal       = op->flags & VQP_OP_SIGNAL;
 
     if (vqp_unlikely((path == NULL) ||
@@ -116,9 +123,9 @@ vqp_tx_send_am(vqp_tx_t *tx, const vqp_tx_am_t *am, uint8_t am_id,
                unsigned nsge, vqp_sge_t *sge, vqp_frag_t *frag)
 {
     vqp_op_t *op     = am->op;
-    vqp_path_t *path = vqp_tx_fast_path(tx, &tx->am,
-                                        tx->slow & ~VQP_TX_FENCE_RMA);
     uint32_t total   = (uint32_t)sizeof(*am->record) + length;
+    vqp_path_t *path = vqp_tx_fast_path(tx, &tx->am,
+                                        tx->slow & ~VQP_TX_FENCE_RMA, total);
 
     if (vqp_unlikely((path == NULL) || (nsge == 0) ||
                      (op->flags & (VQP_OP_FENCE | VQP_OP_HELD)) ||
