@@ -5,7 +5,9 @@
 #   copy       what the provider has libc do: it moves the data
 #   transport  all else: UCX and the transport
 #
-# What the C library does counts for who called it.  Then, for -v top=1, lines
+# What the C library does counts for who called it.  The functions of the probe
+# of the device (src/verbs/probe.c) do not count: it polls at start-up for as
+# long as its writes take.  Then, for -v top=1, lines
 # "f GROUP FUNCTION COST".  Callgrind names an object, file or function in full
 # once, and by its number "(N)" from then on.
 
@@ -48,6 +50,7 @@ function group_of(object) {
         callee = object
         next
     }
+    if (fun ~ /^vqp_ib_probe_/) next
     if (group != "libc") sum[group] += $2
     self[group " " fun] += $2
 }

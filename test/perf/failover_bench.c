@@ -31,8 +31,8 @@ static const char usage[] =
 "  --size N          bytes of an operation [65536]\n"
 "  --window N        operations at a time [32]\n"
 "  --busy S          seconds between two calls of progress of the receiver [0]\n"
-"  --cut HOW         lost, unanswered, both, lossy (link.h), or error: the queue\n"
-"                    pair fails and the link stays [lost]\n"
+"  --cut HOW         lost, unanswered, both, lossy, slow (link.h), or error: the\n"
+"                    queue pair fails and the link stays [lost]\n"
 "  --cycles N        connections, each with one cut [1]\n"
 "  --warm S          seconds before the first figure of a cycle [0.005]\n"
 "  --measure S       of measuring before the cut, and after the share is back\n"
@@ -66,7 +66,8 @@ typedef struct figures {
     double cut_bytes; /* in flight on the link at the cut */
     double end_bytes; /* in flight on the link when its path was given up */
     double before, after; /* percent of the links' sum */
-    double during;        /* percent of what the links that are left carried before */
+    double during;        /* percent of what the other links carried before; of what
+                             the link did, if there is no other one */
 } figures_t;
 
 typedef struct bench {
@@ -132,12 +133,15 @@ static void watch_outage(bench_t *bench, figures_t *figures, double cut)
     uint64_t done     = ops->done;
     int64_t pending   = perf_link_pending(link);
     double stuck      = cut; /* since then something was pending */
-    int is_over       = 0;
+    int is_over       = perf_cut_is_partial(opts.cut); /* nobody has to give it up */
 
     figures->cut_bytes = figures->end_bytes = (double)pending;
     ops->gap           = 0;
     ops->last          = cut;
     perf_link_cut(link, opts.cut);
+    if (is_over) {
+        perf_ops_mark(ops);
+    }
     while (!is_over || (ops->marked > 0)) {
         perf_ops_turn(ops);
         perf_check(perf_now() < cut + opts.limit,
@@ -189,6 +193,7 @@ static double watch_share(bench_t *bench, double from)
 static void run_cycle(bench_t *bench, figures_t *figures)
 {
     double start = perf_now() + opts.warm;
+    unsigned others = (opts.links > 1) ? opts.links - 1 : 1;
     moment_t before, cut, dark, heal, back, end;
 
     run_until(bench, start);
@@ -202,7 +207,7 @@ static void run_cycle(bench_t *bench, figures_t *figures)
         run_until(bench, cut.time + opts.dark);
     }
     figures->gap = bench->ops.gap;
-    perf_link_heal();
+    perf_link_heal(cut_link(bench));
     heal           = take_moment(bench);
     figures->share = watch_share(bench, heal.time) -
                      ((opts.cut == PERF_CUT_ERROR) ? cut.time : heal.time);
@@ -212,7 +217,7 @@ static void run_cycle(bench_t *bench, figures_t *figures)
 
     figures->before = share(&before, &cut, opts.links);
     figures->during = (opts.cut == PERF_CUT_ERROR) ? 0 :
-                      100 * share(&dark, &heal, opts.links - 1) /
+                      100 * share(&dark, &heal, others) /
                       figures->before;
     figures->after  = share(&back, &end, opts.links);
 }
@@ -232,7 +237,7 @@ static void run_until_error(bench_t *bench, figures_t *figures)
                    bench->cycle);
     }
     figures->error = perf_now() - cut;
-    perf_link_heal();
+    perf_link_heal(cut_link(bench));
 }
 
 /* ---- bandwidth over time ---- */
@@ -258,7 +263,7 @@ static void trace(bench_t *bench)
                 perf_link_cut(&bench->links[1 % opts.links], opts.cut);
                 state = 1;
             } else if ((state == 1) && (perf_now() >= heal)) {
-                perf_link_heal();
+                perf_link_heal(&bench->links[1 % opts.links]);
                 state = 2;
             }
         }
@@ -403,6 +408,8 @@ static void open_bench(bench_t *bench)
     for (i = 0; i < opts.links; ++i) {
         bench->links[i].from = perf_device(i);
         bench->links[i].to   = perf_device(i + opts.links);
+        bench->links[i].rate = (opts.cut == PERF_CUT_SLOW) ?
+                               (unsigned)(opts.rate * 8) : 0;
     }
     snprintf(options, sizeof(options), " %s%s%s", opts.options,
              (opts.stats != NULL) ? " STATS_FILE=" : "",

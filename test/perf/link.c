@@ -12,6 +12,7 @@ static const char *const cut_names[] = {
     [PERF_CUT_UNANSWERED] = "unanswered",
     [PERF_CUT_BOTH]       = "both",
     [PERF_CUT_LOSSY]      = "lossy",
+    [PERF_CUT_SLOW]       = "slow",
     [PERF_CUT_ERROR]      = "error"
 };
 
@@ -30,6 +31,11 @@ perf_cut_t perf_cut_by_name(const char *name)
     return (perf_cut_t)cut;
 }
 
+int perf_cut_is_partial(perf_cut_t cut)
+{
+    return (cut == PERF_CUT_LOSSY) || (cut == PERF_CUT_SLOW);
+}
+
 static const vqp_fabric_t *fabric(void)
 {
     const vqp_fabric_t *table = vqp_fabric();
@@ -45,6 +51,14 @@ static void set_faults(const char *script)
 
     perf_check(fabric()->faults(script, why, sizeof(why)) == 0, "%s: %s",
                script, why);
+}
+
+static void set_rate(const perf_link_t *link, unsigned rate)
+{
+    char action[128], why[256] = "";
+
+    snprintf(action, sizeof(action), "rate dev=%s port=1 to=%u", link->from, rate);
+    perf_check(fabric()->act(action, why, sizeof(why)) == 0, "%s: %s", action, why);
 }
 
 void perf_link_find(perf_link_t *link)
@@ -77,6 +91,9 @@ void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
     case PERF_CUT_LOSSY:
         snprintf(script, sizeof(script), "lose dev=%s p=0.01", link->from);
         break;
+    case PERF_CUT_SLOW:
+        set_rate(link, link->rate / 10);
+        return;
     default:
         perf_check(fabric()->qp_error(link->from, link->qpn) == 0,
                    "queue pair 0x%x of %s is gone", link->qpn, link->from);
@@ -85,9 +102,12 @@ void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
     set_faults(script);
 }
 
-void perf_link_heal(void)
+void perf_link_heal(const perf_link_t *link)
 {
     set_faults("");
+    if (link->rate != 0) {
+        set_rate(link, link->rate);
+    }
 }
 
 uint64_t perf_link_bytes(const perf_link_t *link)

@@ -14,6 +14,7 @@ typedef enum perf_cut {
                             what the peer sends is lost */
     PERF_CUT_BOTH,       /* what either end sends is lost */
     PERF_CUT_LOSSY,      /* one in a hundred of the packets that are sent is lost */
+    PERF_CUT_SLOW,       /* the sender's port has a tenth of its rate */
     PERF_CUT_ERROR,      /* the link stays, but the sender's queue pair fails */
     PERF_CUT_NUM
 } perf_cut_t;
@@ -22,6 +23,7 @@ typedef struct perf_link {
     const char *from; /* devices */
     const char *to;
     uint32_t   qpn;   /* of the sender's queue pair, see perf_link_find() */
+    unsigned   rate;  /* Mb/s of the sender's port; only PERF_CUT_SLOW needs it */
 } perf_link_t;
 
 const char *perf_cut_name(perf_cut_t cut);
@@ -29,14 +31,17 @@ const char *perf_cut_name(perf_cut_t cut);
 /** @return PERF_CUT_NUM if there is no such name. */
 perf_cut_t perf_cut_by_name(const char *name);
 
+/** Does the link go on carrying data, less of it? */
+int perf_cut_is_partial(perf_cut_t cut);
+
 /** Find the queue pair that the sender has on the link now. */
 void perf_link_find(perf_link_t *link);
 
 /** Cut the link, and heal all others. */
 void perf_link_cut(const perf_link_t *link, perf_cut_t cut);
 
-/** Heal all links. */
-void perf_link_heal(void);
+/** Heal that link, which is the only one that was cut. */
+void perf_link_heal(const perf_link_t *link);
 
 /** @return bytes that were executed of what the sender's port has sent. */
 uint64_t perf_link_bytes(const perf_link_t *link);

@@ -142,6 +142,7 @@ void perf_ops_turn(perf_ops_t *ops)
 
         status = post(ops, &ops->slots[i]);
         if (status == UCS_ERR_NO_RESOURCE) {
+            ops->slots[i].number = UINT64_MAX; /* another slot may take the number */
             break;
         }
         if (status != UCS_INPROGRESS) {

@@ -166,7 +166,7 @@ static void run_cycle(bench_t *bench, figures_t *figures, unsigned cycle, perf_c
     figures->ops    = (perf_now() - at) * 1e3;
     figures->during = run_for(bench, DARK);
     figures->gap    = bench->gap * 1e3;
-    perf_link_heal();
+    perf_link_heal(&link);
     run_for(bench, BACK);
     figures->after = run_for(bench, MEASURE);
 }
