@@ -91,6 +91,8 @@ static int run_case(vqp_mpi_t *mpi, const vqp_mpi_case_t *one, int rounds)
     mpi->errors = 0;
     for (round = 0; round < rounds; ++round) {
         one->func(mpi);
+        /* a receive of any source and tag must not see the next round's messages */
+        MPI_Barrier(MPI_COMM_WORLD);
     }
     MPI_Allreduce(&mpi->errors, &errors, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (mpi->rank == 0) {
