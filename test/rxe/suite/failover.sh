@@ -39,20 +39,24 @@ lose() {
     done
 }
 
-# cut DEV: nothing that it sends arrives any more
-cut() {
+# sever DEV: nothing that it sends arrives any more
+sever() {
     wait_traffic "$(fault_netdev "$1")"
     fault_netem "$1" loss 100%
     sleep infinity
 }
 
-# flap DEV: its link. It is up for long enough to be used again: the kernel needs up to
-# a second to find that an address does not resolve, if a rebuild began without a link.
+# flap DEV DOWN UP: its link, again and again, for so many seconds. The guest has one CPU:
+# without a priority the link is down until the programs that poll have had their turns,
+# ten times as long as 50 ms.
 flap() {
+    local start
+    chrt -f -p 1 $BASHPID
     wait_traffic "$1"
-    while fault_set_link "$1" down && sleep 0.3; do
+    while start=${EPOCHREALTIME/./} && fault_set_link "$1" down && sleep "$2"; do
         fault_set_link "$1" up
-        sleep 2
+        echo "$1 was down for $(((${EPOCHREALTIME/./} - start) / 1000)) ms"
+        sleep "$3"
     done
 }
 
@@ -123,21 +127,27 @@ failover_perftest() {
 
 failover_cut() {
     failover_on
-    survives path_downs -- cut "${RAILS[$1]}" -- perftest_sizes "$2" "$3"
+    survives path_downs -- sever "${RAILS[$1]}" -- perftest_sizes "$2" "$3"
 }
 
 failover_flap() {
     local dev
     failover_on
     dev=$(fault_netdev "${RAILS[$1]}") || fail "no device"
-    survives path_downs path_ups -- flap "$dev" -- perftest_sizes "$2" "$3"
+    # up for long enough to be used again: the kernel needs up to a second to find that an
+    # address does not resolve, if a rebuild began without a link
+    survives path_downs path_ups -- flap "$dev" 0.3 2 -- perftest_sizes "$2" "$3"
 }
 
+# A path that is silent goes down, too: the log has to name the port
 failover_flap_mpi() {
     local dev
     failover_on
     dev=$(fault_netdev "${RAILS[$1]}") || fail "no device"
-    survives path_downs path_ups -- flap "$dev" -- rails_mpi_ranks 2 "${@:2}"
+    survives path_downs path_ups -- flap "$dev" 0.05 2.95 -- rails_mpi_ranks 2 "${@:2}" \
+        2>&1 | tee flap.log
+    [ "${PIPESTATUS[0]}" = 0 ] || exit 1
+    grep -q "DIAG  ${RAILS[$1]}:1: port error" flap.log || fail "no port went down"
 }
 
 failover_mpi() {
@@ -182,9 +192,9 @@ failover_revived_perftest() {
     done
 }
 
+# The ranks find the bonds in RXE_DEVS; faults need all devices there
 rails_mpi_ranks() {
-    export RXE_DEVS="${DEVS[*]}"
-    mpi_run "$1" "$CHECK_BIN/vqp_mpi_check" -s "${CHECK_SEED:-1}" "${@:2}" ||
+    RXE_DEVS="${DEVS[*]}" mpi_run "$1" "$CHECK_BIN/vqp_mpi_check" -s "${CHECK_SEED:-1}" "${@:2}" ||
         fail "mpirun ended with $?"
 }
 
@@ -203,5 +213,5 @@ add failover_dead_first_rail_put_bw 240 failover_dead_perftest 2 ucp_put_bw "655
 add failover_dead_mpi 240 failover_dead_mpi 1 -m 262144
 add failover_revived_put_bw 240 failover_revived_perftest 3 2 ucp_put_bw "65536:10000"
 add failover_link_down_put_bw 240 failover_flap 2 ucp_put_bw "65536:10000"
-add failover_link_down_mpi 240 failover_flap_mpi 3 -m 1048576
+add failover_link_down_mpi 240 failover_flap_mpi 3 -m 1048576 -r 8
 add failover_mpi 240 failover_mpi 3 -m 1048576
