@@ -23,9 +23,9 @@ each. "gate" is what a change must pass: the tests of test/conformance/gate.list
   --tl TRANSPORT   vqp, or rc_verbs for the baseline [vqp]
   --rails N        N devices, bonded to one [1]
   --devices N      of ucp: N devices side by side, for tests of several lanes
-  --faults SCRIPT  with failover, under these faults of the fabric
-                   (test/fabric/fab_fault.h); "cuts": paths that are cut and
-                   healed all the time
+  --faults SCRIPT  of uct, ucp and gate: with failover, under these faults of the
+                   fabric (test/fabric/fab_fault.h); "cuts": paths that are cut
+                   and healed all the time
   --config P       of "gate" and "all": only configurations whose names match the
                    shell pattern P: ucp.fabric.4.tail.*, uct.rxe*
   --filter F       tests whose names match the shell pattern F, or one of
@@ -102,8 +102,8 @@ done
 [[ $TL =~ ^(vqp|rc_verbs)$ ]] || die "--tl is vqp or rc_verbs, not '$TL'"
 [ -n "$SUITE" ] || { usage >&2; exit 2; }
 [[ $SUITE != uc[tp] ]] || ON=${ON:-fabric}
-[[ -z $FAULTS || ($ON = fabric && $SUITE == uc[tp] && $TL = vqp) ]] ||
-    die "--faults is for uct or ucp, with vqp on the fabric"
+[[ -z $FAULTS || ($SUITE != all && $ON != rxe && $TL = vqp) ]] ||
+    die "--faults is for uct, ucp or gate, with vqp on the fabric"
 # no test of the gate is timed: the limit ends one that hangs
 [ "$SUITE" != gate ] || {
     [ "$FILTER$SAMPLE$TIME_BOX$LIST" = '*00' ] ||
@@ -131,8 +131,8 @@ build_project() {
 # does not exist has no result and fails. With a UCX that the list is not for, such a test
 # is skipped.
 choose_gate_names() {
-    gate_names "$1" "$SEED" >"$WORK/names"
-    cp "$WORK/names" "$WORK/wanted"
+    gate_names "$1" "$SEED" >"$WORK/wanted"
+    tried_with_faults <"$WORK/wanted" >"$WORK/names"
     : >"$WORK/rc_verbs"
     # by the names that rc_verbs has them
     if [ "$SUITE" = ucp ]; then

@@ -203,6 +203,16 @@ gate_names() {
         "$CONFORMANCE/gate.list"
 }
 
+# tried_with_faults: names without those that are listed as not tried then
+tried_with_faults() {
+    if [ -n "$FAULTS" ]; then
+        awk 'NR == FNR { if ($2 ~ /^none/) none[$1]; next } !($1 in none)' \
+            <(listed; echo) -
+    else
+        cat
+    fi
+}
+
 # Prints the names of all tests of a transport, as they are for it. rc_verbs has
 # the memory domain ib in UCT, and the name rc in UCP.
 list_names() {
