@@ -67,6 +67,7 @@
     _(REPLAY_GIVEN_BACK, "the target of a replay has failed: frags return to their path") \
     _(REPLAY_HOLDS, "a nop waits for READs in place of a frag that has ended") \
     _(REPLAY_NO_PATH, "a replay finds no path") \
+    _(REPLAY_TARGET_TAKEN, "a replay waits: the path that it would go to replays another one") \
     _(REPLAY_NO_ROOM, "a replay waits for room") \
     _(REPLAY_MOVES, "frags that wait move to a larger array") \
     _(REPLAY_SELF, "a replay on the path that failed") \

@@ -570,6 +570,28 @@ TEST_F(replay, the_frags_of_a_path_never_go_to_two) {
     }
 }
 
+/* Path 1 has died first, and path 2 has room for a part of it. Path 0 has its turn before
+ * path 1, and waits nevertheless: of one path at a time is known which frags path 2 has */
+TEST_F(replay, a_second_path_waits_until_the_target_has_all_of_the_first) {
+    open(3);
+    auto second = puts(0, 3);
+    auto first  = puts(1, 20, u);
+    puts(2, 15);
+    die(1, msn(0));
+    vqp_set_path_up(&m_vqp, 0, 0);
+    EXPECT_EQ(13u, on_path(next(), 2));
+    die(0, msn(0));
+    EXPECT_EQ(15u, vqp_on_send(&m_vqp, &path(2), 14));
+    auto rest = ops(next());
+    auto expected = ops(first);
+    expected.erase(expected.begin(), expected.begin() + 13);
+    EXPECT_EQ(expected, rest);
+    EXPECT_EQ(ops(second), ops(next()));
+    confirm_all(2);
+    EXPECT_EQ(20u, done().size());
+    EXPECT_TRUE(vqp_tx_is_flushed(&m_tx));
+}
+
 /* Those that the target has executed are not sent again, and those that were its own stay
  * there */
 TEST_F(replay, a_target_that_dies_gives_back_what_it_has_not_executed) {

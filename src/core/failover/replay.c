@@ -201,7 +201,12 @@ static vqp_path_t *vqp_replay_target(vqp_tx_t *tx, vqp_path_t *path)
 
     to = vqp_sched_pick(VQP_SCHED_LEFT, tx->paths.list, tx->paths.count, &next,
                         &want, NULL);
-    return ((to != NULL) && (vqp_replay_source(tx, to) == NULL)) ? to : NULL;
+    if ((to != NULL) && (vqp_replay_source(tx, to) != NULL)) {
+        vqp_cover(REPLAY_TARGET_TAKEN);
+        return NULL;
+    }
+
+    return to;
 }
 
 /* Each path in *bits is to send an immediate behind its frags. Those of @a from were
