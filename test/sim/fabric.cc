@@ -45,7 +45,7 @@ void qp::connect(uint32_t peer_qpn)
 void qp::post_recv(unsigned count)
 {
     receives += count;
-    if (state == ERROR) {
+    if ((state == ERROR) && (m_flush_at == 0)) {
         flush_receives();
     }
 }
@@ -355,6 +355,9 @@ void qp::acknowledge(wr &w)
 void qp::run()
 {
     m_scheduled = UINT64_MAX;
+    if ((m_flush_at != 0) && (m_flush_at <= m_world.now)) {
+        flush_receives();
+    }
     run_late();
 
     while ((state != ERROR) && (m_frozen <= m_world.now) &&
@@ -379,7 +382,7 @@ void qp::run()
         bool is_narrow = (m_wire[m_delivered].length >= (1u << vqp::MTU_SHIFT)) &&
                          (m_owner.narrow_until[m_path] > m_world.now) &&
                          (m_owner.narrow_rails[m_path] == m_owner.rails_of(m_path));
-        if ((to == nullptr) || (to->state != CONNECTED) || is_narrow) {
+        if ((to == nullptr) || !to->executes(m_wire[m_delivered]) || is_narrow) {
             if (!is_narrow && (to != nullptr) && (to->state == INIT) &&
                 !to->is_unresolved && !m_owner.sent->tainted) {
                 m_world.fail("handshake", "a frag reaches a queue pair that is "
@@ -400,6 +403,15 @@ void qp::run()
     schedule();
 }
 
+/* Does it execute this request of the peer? In ERR too until its receives are flushed, on
+ * some devices, and later than all receives were used */
+bool qp::executes(const wr &w) const
+{
+    return (state == CONNECTED) ||
+           ((state == ERROR) && (m_flush_at != 0) &&
+            ((w.opcode != VQP_WR_WRITE_IMM) || (receives > 0)));
+}
+
 void qp::run_late()
 {
     while (!m_late.empty() && (m_late.front().deliver_at <= m_world.now) &&
@@ -408,7 +420,7 @@ void qp::run_late()
         qp *to = peer();
 
         m_late.pop_front();
-        if ((to != nullptr) && (to->state == CONNECTED)) {
+        if ((to != nullptr) && to->executes(w)) {
             execute(w, *to, true);
         }
     }
@@ -427,7 +439,8 @@ void qp::fail(vqp_status_t status)
                             m_world.fault.below(m_wire.size() - m_delivered +
                                                 1) : 0;
 
-    bool has_read = false;
+    bool has_read      = false;
+    bool was_connected = state == CONNECTED;
 
     m_world.trace("%s: path %u fails, status %d, %zu posted, %zu late packets",
                   m_owner.name().c_str(), m_path, status, m_wire.size(),
@@ -456,12 +469,18 @@ void qp::fail(vqp_status_t status)
     m_wire.clear();
     m_delivered = 0;
 
-    flush_receives();
+    if (was_connected && (m_world.base.flush_time > 0)) {
+        m_flush_at = m_world.now + 1 + m_world.fault.below(m_world.base.flush_time);
+        m_world.at(m_flush_at, EV_WIRE, qpn);
+    } else {
+        flush_receives();
+    }
     schedule();
 }
 
 void qp::flush_receives()
 {
+    m_flush_at = 0;
     for (; receives > 0; --receives) {
         push({0, 0, 1, 0, 0, VQP_ERR_CANCELED, 0, 0});
     }
@@ -472,6 +491,7 @@ void qp::lose()
     state = ERROR;
     m_wire.clear();
     m_delivered = 0;
+    m_flush_at  = 0;
     receives    = 0;
 }
 

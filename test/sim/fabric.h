@@ -91,6 +91,7 @@ private:
     void write(wr &w, qp &to);
     void atomic(wr &w);
     void acknowledge(wr &w);
+    bool executes(const wr &w) const;
     void run_late();
     void complete(uint16_t slot, vqp_status_t status);
     void push(cqe entry);
@@ -108,6 +109,7 @@ private:
     uint64_t       m_last_deliver = 0, m_last_ack = 0, m_frozen = 0,
                    m_retry_until = 0;
     uint64_t       m_scheduled    = UINT64_MAX;
+    uint64_t       m_flush_at     = 0; /* in ERROR: not flushed before; 0: it was */
     uint16_t       m_next_slot;
     uint32_t       m_msn = 0, m_packets = 0; /* executed for the peer */
 };

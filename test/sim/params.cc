@@ -41,9 +41,13 @@ const named_config scenarios[] = {
               "byzantine=0,crashes=0,garble=0,gap_timeout=0,failover=1,hasty=0,"
               "late_packets=50,fault_time=20000000,ud_loss=20,ud_jitter=1000000",
      "paths that die while much is under way"},
+    {"errs", "paths,flush_time=300000,delay=20000,rma=60",
+     "the same, and queue pairs in ERR go on executing for a while"},
     {"holes", "paths,paths=3,kills=0,post_fails=0,flaps=30,silence=200000,"
               "delay=20000,poll=2000,fault_time=200000000,think=200000",
      "paths that fall silent, without an error"},
+    {"third", "holes,paths=4,kills=60,busy=50,no_memory=0,rma=60,rma_ops=64",
+     "paths that replay onto one that dies, while the peer computes"},
     {"slow", "deferred,flaps=0,paths=4,failover=1,silence=2000000,slow=1000000,"
              "batches=400,cap=262144",
      "a path that stays slow, whatever flow it is"},

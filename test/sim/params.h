@@ -57,6 +57,8 @@ namespace sim {
     _(parks, "times that a path gets no work for a while") \
     _(kills, "paths that fail") \
     _(late_packets, "percent of a failed path's frags that are executed") \
+    _(flush_time, "ns that a queue pair in ERR executes what arrives, at most, until its " \
+                  "receives are flushed") \
     _(post_fails, "posts that fail in their middle") \
     _(aborts, "connections that their owner aborts or fails") \
     _(byzantine, "malformed immediates, records and credit of a peer") \
