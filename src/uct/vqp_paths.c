@@ -72,17 +72,20 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
 }
 
 /* Creating a queue pair takes some 100 us. When a port is up again, thousands of paths
- * want one, and progress has other work too */
-static int uct_vqp_may_rebuild(uct_vqp_iface_t *iface)
+ * want one, and progress has other work too. @return 0 if a path may be rebuilt now, else
+ * when: as many have the same time as may be rebuilt then */
+static uint64_t uct_vqp_rebuild_time(uct_vqp_iface_t *iface)
 {
     uint64_t now = uct_vqp_now();
+    unsigned turn;
 
     if (now - iface->rebuilt >= UCT_VQP_REBUILD_TIME) {
         iface->rebuilt  = now;
         iface->rebuilds = 0;
     }
 
-    return iface->rebuilds++ < UCT_VQP_REBUILDS;
+    turn = iface->rebuilds++ / UCT_VQP_REBUILDS;
+    return (turn == 0) ? 0 : iface->rebuilt + (turn * UCT_VQP_REBUILD_TIME);
 }
 
 /* Can queue pairs on the rail be connected? */
@@ -132,23 +135,32 @@ static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
     uct_vqp_iface_t *iface = vqp->iface;
     unsigned old           = path->rail;
+    uint64_t later         = 0;
     uint32_t psn           = 0;
+    int is_built           = 0;
     uint32_t good;
     unsigned rail;
-    int is_built;
 
     UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-    good     = uct_vqp_iface_good_rails(iface);
-    rail     = vqp_rails_choose(&vqp->core, path, good, uct_vqp_now());
-    is_built = (good & UCS_BIT(rail)) && uct_vqp_may_rebuild(iface) &&
-               (uct_vqp_random_reserve(&iface->random, 1) == UCS_OK) &&
-               (uct_vqp_rebuild_on(vqp, path, rail) ||
-                ((rail != old) && (good & UCS_BIT(old)) &&
-                 uct_vqp_rebuild_on(vqp, path, old)));
+    good = uct_vqp_iface_good_rails(iface);
+    rail = vqp_rails_choose(&vqp->core, path, good, uct_vqp_now());
+    if (good & UCS_BIT(rail)) {
+        later    = uct_vqp_rebuild_time(iface);
+        is_built = (later == 0) &&
+                   (uct_vqp_random_reserve(&iface->random, 1) == UCS_OK) &&
+                   (uct_vqp_rebuild_on(vqp, path, rail) ||
+                    ((rail != old) && (good & UCS_BIT(old)) &&
+                     uct_vqp_rebuild_on(vqp, path, old)));
+    }
     if (is_built) {
         psn = (uint32_t)uct_vqp_random_next(&iface->random) & 0xffffff;
     }
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+
+    if (later != 0) {
+        vqp_path_rebuild_later(&vqp->core, path, later);
+        return;
+    }
 
     vqp->local->paths[path->index].psn = psn;
     vqp_path_rebuilt(&vqp->core, path,

@@ -173,6 +173,79 @@ TEST_F(add, without_a_queue_pair_the_peer_is_refused) {
     EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 }
 
+/* The interface has many queue pairs to create */
+TEST_F(add, path_that_has_to_wait_for_its_queue_pair_is_added_later) {
+    open_one();
+    EXPECT_EQ(1, vqp_path_add(&m_vqp, &path(1)));
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    vqp_path_rebuild_later(&m_vqp, &path(1), m_now + 20);
+    EXPECT_FALSE(is_off());
+    EXPECT_FALSE(m_tx.paths.settled);
+    EXPECT_FALSE(m_tx.paths.has_off);
+    EXPECT_EQ(0, vqp_path_add(&m_vqp, &path(1)));
+    EXPECT_EQ(m_now + 20, vqp_next_timeout(&m_vqp));
+    m_now += 20;
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    rebuild(1);
+    EXPECT_EQ(VQP_WIRE_PATH_UP, next_message(1).type);
+    EXPECT_EQ(1u, m_stats.path_adds);
+}
+
+TEST_F(add, path_that_waits_and_gets_no_queue_pair_is_off) {
+    open_one();
+    EXPECT_EQ(1, vqp_path_add(&m_vqp, &path(1)));
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    vqp_path_rebuild_later(&m_vqp, &path(1), m_now + 20);
+    m_now += 20;
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+    EXPECT_TRUE(is_off());
+    EXPECT_TRUE(m_tx.paths.settled);
+    EXPECT_TRUE(m_tx.paths.has_off);
+    EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
+}
+
+TEST_F(add, peer_is_not_refused_because_it_has_to_wait) {
+    vqp_path_msg_t msg;
+
+    open_one();
+    path(1).peer_rail = 0;
+    hear_up(0, 1, 1);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    vqp_path_rebuild_later(&m_vqp, &path(1), m_now + 20);
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message(1).type);
+    hear_up(0, 1, 1); /* repeated */
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD, 1));
+    m_now += 20;
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    rebuild(1);
+    msg = next_message(1);
+    EXPECT_EQ(VQP_WIRE_PATH_UP, msg.type);
+    EXPECT_EQ(1u, msg.epoch);
+    ASSERT_TRUE(event(VQP_EVENT_PATH_CONNECT, 1));
+    connected(1);
+    EXPECT_EQ(VQP_PATH_READY, state(1));
+}
+
+/* No other path is UP any more: now it is tried as often as it takes */
+TEST_F(add, path_that_waits_is_needed_meanwhile) {
+    open_one();
+    EXPECT_EQ(1, vqp_path_add(&m_vqp, &path(1)));
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    vqp_path_rebuild_later(&m_vqp, &path(1), m_now + 20);
+    vqp_paths_turn_on(&m_vqp);
+    EXPECT_EQ(m_now + 20, path(1).fo.due);
+    m_now += 20;
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1));
+    vqp_path_rebuilt(&m_vqp, &path(1), 0, 0);
+    EXPECT_FALSE(is_off());
+    EXPECT_NE(UINT64_MAX, vqp_next_timeout(&m_vqp));
+}
+
 TEST_F(add, path_that_the_peer_refuses_is_off_again) {
     open_one();
     EXPECT_EQ(1, vqp_path_add(&m_vqp, &path(1)));

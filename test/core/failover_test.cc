@@ -741,6 +741,32 @@ TEST_F(failover, a_rebuild_that_has_failed_may_be_tried_again_at_once) {
     revive();
 }
 
+/* An interface with thousands of endpoints has more to rebuild than it does at once */
+TEST_F(failover, a_rebuild_that_has_to_wait_is_no_failure) {
+    open();
+    die(0, msn(0));
+    timer();
+    for (unsigned i = 0; i < 3; ++i) {
+        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+        vqp_path_rebuild_later(&m_vqp, &path(), m_now + 20);
+        EXPECT_EQ(m_now + 20, vqp_next_timeout(&m_vqp));
+        EXPECT_EQ(0, vqp_path_retry(&m_vqp, &path())); /* there is nothing to wait for */
+        m_now += 19;
+        timer();
+        EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD));
+        ++m_now;
+        timer();
+    }
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    EXPECT_EQ(0, path().fo.hold);
+    revive();
+    vqp_path_rebuild_later(&m_vqp, &path(), m_now + 20); /* it is UP */
+    EXPECT_EQ(VQP_PATH_UP, state());
+    m_now += 20;
+    timer();
+    EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD));
+}
+
 /* Its queue pair would never be released */
 TEST_F(failover, nothing_is_rebuilt_of_a_vqp_that_has_failed) {
     open();

@@ -103,6 +103,12 @@ void vqp::rebuild(vqp_path_t &path)
     uint32_t good = good_rails();
     unsigned rail = vqp_rails_choose(&core, &path, good, owner.w.now);
 
+    if (owner.w.may_disturb() && (owner.w.base.waits > 0) &&
+        owner.w.fault.chance(owner.w.base.waits)) {
+        vqp_path_rebuild_later(&core, &path, owner.w.now + owner.w.fault.below(1000000));
+        return;
+    }
+
     if (!(good & (1u << rail)) ||
         (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails))) {
         vqp_path_rebuilt(&core, &path, 0, 0);

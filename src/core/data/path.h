@@ -143,6 +143,7 @@ typedef struct vqp_failover {
     uint8_t        rehashed;    /* its flow was changed since it is UP, see slow.h */
     uint8_t        asked;       /* until the path is UP: vqp_path_asked_t */
     uint8_t        unused;      /* this side does not rebuild it: see failover.h */
+    uint8_t        waits;       /* in DOWN: unused, and is to be added later */
     uint8_t        added;       /* it was off before it was rebuilt */
     uint8_t        resume;      /* in SILENT: the state before */
     uint8_t        sent;        /* messages sent in this state, at most VQP_PATH_EARLY */
@@ -261,7 +262,7 @@ static inline int vqp_path_has_replay(const vqp_path_t *path)
 /** Is the path off: without a queue pair, until either side adds it? See failover.h. */
 static inline int vqp_path_is_off(const vqp_path_t *path)
 {
-    return (path->fo.state == VQP_PATH_DOWN) && path->fo.unused;
+    return (path->fo.state == VQP_PATH_DOWN) && path->fo.unused && !path->fo.waits;
 }
 
 /** Is it neither about to go down nor to come up? */

@@ -103,6 +103,13 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
  */
 void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
 
+/**
+ * In answer to PATH_REBUILD: the owner has too many to do now. PATH_REBUILD comes again at
+ * @a when, in ns. This is no failure: the hold gets no longer, a path that is being added
+ * is not off, and the peer that adds it is not refused.
+ */
+void vqp_path_rebuild_later(vqp_t *vqp, vqp_path_t *path, uint64_t when);
+
 /** Try to add the path. It is off again if that fails, or if the peer refuses. @return 1, or
  *  0 if the path is not off or the vqp is not LIVE. */
 int vqp_path_add(vqp_t *vqp, vqp_path_t *path);

@@ -23,8 +23,10 @@ static void vqp_path_begin_epoch(vqp_t *vqp, vqp_path_t *path)
  * refused */
 static void vqp_path_not_added(vqp_t *vqp, vqp_path_t *path)
 {
+    path->fo.waits = 0;
     if (!path->fo.peer_is_up) {
         vqp_cover(ADD_FAILED);
+        vqp_tx_link_paths(&vqp->tx);
         return;
     }
 
@@ -57,7 +59,7 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
 
     vqp->stats.path_adds += fo->unused;
     fo->added |= fo->unused;
-    fo->unused = fo->no_qp = 0;
+    fo->unused = fo->no_qp = fo->waits = 0;
     fo->qpn       = qpn;
     fo->psn       = psn;
     fo->next_rail = path->rail;
@@ -67,6 +69,19 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn)
     if (fo->peer_is_up) {
         vqp_path_post(vqp, path, VQP_PATH_TODO_CONNECT);
     }
+}
+
+void vqp_path_rebuild_later(vqp_t *vqp, vqp_path_t *path, uint64_t when)
+{
+    if (path->fo.state != VQP_PATH_DOWN) {
+        return;
+    }
+
+    vqp_cover(REBUILD_LATER);
+    vqp_cover_if(path->fo.unused, ADD_LATER);
+    path->fo.due   = vqp_max(when, 1ul); /* 0 would begin a hold */
+    path->fo.waits = path->fo.unused;
+    vqp_tx_link_paths(&vqp->tx);
 }
 
 int vqp_path_retry(vqp_t *vqp, vqp_path_t *path)
@@ -205,12 +220,12 @@ void vqp_paths_turn_on(vqp_t *vqp)
 
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         path = &vqp->tx.paths.list[i];
-        if (vqp_path_is_off(path)) {
+        if ((path->fo.state == VQP_PATH_DOWN) && path->fo.unused) {
             vqp_cover(ADD_NEEDED);
             ++vqp->stats.path_adds;
-            path->fo.unused = 0;
+            path->fo.due    = path->fo.waits ? path->fo.due : 0;
+            path->fo.unused = path->fo.waits = 0;
             path->fo.added  = 1;
-            path->fo.due    = 0;
             vqp_set_event(vqp, VQP_EVENT_TIMER);
         }
     }
