@@ -87,4 +87,25 @@ TEST_F(rebuilds, an_interface_makes_so_many_queue_pairs_in_10_ms)
     use_all();
 }
 
+/* The queue pairs of all second paths are wanted at once. A path that is not added at the
+ * first attempt would not be until there is load */
+TEST_F(rebuilds, an_interface_with_many_to_make_refuses_no_path)
+{
+    options config{{"FAILOVER", "y"}, {"NUM_PATHS", "2"}, {"MIN_PATHS", "1"}};
+    options more = config;
+
+    more["MIN_PATHS"] = "2";
+    a = std::make_unique<node>("bond0", config);
+    b = std::make_unique<node>("bond0", more);
+    listen();
+    int control = count_qps();
+    for (unsigned i = 0; i < NUM; ++i) {
+        m_eps.push_back(std::make_unique<endpoint>(*a, *b));
+    }
+    use_all();
+    EXPECT_TRUE(until([&] { return count_qps() - control == 2 * 2 * (int)NUM; }))
+            << count_qps() - control;
+    use_all();
+}
+
 } /* namespace */
