@@ -422,6 +422,21 @@ TEST_F(failover_fixture, the_first_fault_is_a_warning)
     expect_survived();
 }
 
+/* Likely they have one cause */
+TEST_F(failover_fixture, the_first_fault_of_many_paths_is_one_warning)
+{
+    (void)counts(); /* captures a log, once */
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    start({{"NUM_PATHS", "4"}});
+    for (unsigned i = 0; i < 4; ++i) {
+        faults("wr nth=" + std::to_string(3 + i) + " status=RETRY_EXC_ERR");
+        adds(100);
+    }
+    EXPECT_EQ(1u, log_capture::count(" is down: ")) << log.text();
+    expect_survived();
+}
+
 /* Path messages pass, so that the path is rebuilt again and again, and no data does; or no
  * full packet does, as on a link with a smaller MTU */
 class failover_outage : public failover_fixture,
