@@ -377,13 +377,29 @@ static void fab_exec_ring(struct fab_qp *qp, uint64_t now,
     }
 }
 
+/* It is in ERR, with an empty send queue: is it over? @return When; 0: it is */
+static uint64_t fab_exec_linger(struct fab_qp *qp, uint64_t now)
+{
+    if (now < qp->lingers) {
+        return qp->lingers;
+    }
+
+    fab_lock_take(&qp->rq_lock);
+    qp->lingers = 0;
+    fab_lock_drop(&qp->rq_lock);
+    fab_qp_flush_locked(qp);
+    return 0;
+}
+
 uint64_t fab_exec_progress(struct fab_qp *qp, uint64_t now)
 {
     struct fab_exec_result result = {.broken = NULL};
     uint64_t due                  = 0;
 
     fab_lock_take(&qp->sq_lock);
-    if (qp->qpn != 0) {
+    if (qp->lingers != 0) {
+        due = fab_exec_linger(qp, now);
+    } else if (qp->qpn != 0) {
         if (fab_config.mode == FAB_MODE_TIMED) {
             fab_exec_timed(qp, now, &result);
         } else {

@@ -189,6 +189,27 @@ int fab_fault_resolve_on(uint32_t dev)
     return error;
 }
 
+uint64_t fab_fault_linger_on(uint32_t dev, uint32_t qpn)
+{
+    uint64_t time = 0;
+    int i;
+
+    pthread_mutex_lock(&fault.lock);
+    for (i = 0; (i < fault.count) && (time == 0); ++i) {
+        if ((fault.rules[i].kind == FAB_FAULT_LINGER) &&
+            fault_qp_matches(&fault.rules[i], dev, qpn) && fault_hit(i)) {
+            time = fault.rules[i].until;
+        }
+    }
+
+    pthread_mutex_unlock(&fault.lock);
+    if (time != 0) {
+        fab_verbose(1, "fault: fab%u qp 0x%x: goes on executing in ERR", dev, qpn);
+    }
+
+    return time;
+}
+
 static bool fault_is_longer(const struct ibv_send_wr *wr, uint64_t than)
 {
     for (; (wr != NULL) && (than > 0); wr = wr->next) {

@@ -57,6 +57,10 @@
  *   garbage      an error completion has garbage in all fields that the
  *                specification leaves undefined: all but wr_id, status, qp_num
  *                and vendor_err. status= as for withhold
+ *   linger       a QP that goes to ERR by ibv_modify_qp, or with a send of its own, goes
+ *                on executing what the peer sends, as with Soft-RoCE: its sends are
+ *                flushed at once, its receives for=TIME later. That is the end of it.
+ *                for= is needed. RC only
  *   qp           a QP goes to ERR, at=TIME. With path=N or path=N/M, as for
  *                rate: the connected RC QPs of this process with that number
  *   port         a port goes down, at=TIME, and up again, for=TIME; never if
@@ -199,6 +203,7 @@ int fab_fault_call_on(enum fab_call call);
 int fab_fault_resolve_on(uint32_t dev);
 struct ibv_send_wr *fab_fault_chain_on(uint32_t dev, uint32_t qpn,
                                        struct ibv_send_wr *wr, int *error);
+uint64_t fab_fault_linger_on(uint32_t dev, uint32_t qpn);
 bool fab_fault_wr_on(const fab_fault_send_t *send, fab_wr_fault_t *fault);
 int fab_fault_polled_on(struct ibv_cq *cq, struct ibv_wc *wc, int count,
                         int max);
@@ -221,6 +226,16 @@ static inline int fab_fault_call(enum fab_call call)
 static inline int fab_fault_resolve(uint32_t dev)
 {
     return fab_fault_is_on() ? fab_fault_resolve_on(dev) : 0;
+}
+
+/**
+ * Asked when a QP is moved to ERR.
+ *
+ * @return ns for which it goes on executing.
+ */
+static inline uint64_t fab_fault_linger(uint32_t dev, uint32_t qpn)
+{
+    return fab_fault_is_on() ? fab_fault_linger_on(dev, qpn) : 0;
 }
 
 /**

@@ -240,7 +240,9 @@ int fab_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
     if ((fab_config.profile != FAB_PROFILE_RXE) &&
         (__atomic_load_n(&qp->state, __ATOMIC_SEQ_CST) == IBV_QPS_ERR)) {
         fab_lock_take(&qp->rq_lock);
-        fab_qp_flush_rq(qp);
+        if (qp->lingers == 0) {
+            fab_qp_flush_rq(qp);
+        }
         fab_lock_drop(&qp->rq_lock);
     }
     if ((ret != 0) && fab_violations_on()) {

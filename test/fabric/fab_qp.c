@@ -354,6 +354,7 @@ static void fab_qp_reset(struct fab_qp *qp)
     qp->sq.unacked = 0;
     qp->sq.due    = 0;
     qp->flush     = 0;
+    qp->lingers   = 0;
     qp->last_wqe  = 0;
 }
 
@@ -383,6 +384,9 @@ int fab_qp_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
         ret = fab_qp_check_values(qp, attr, attr_mask);
     }
     if (ret == 0) {
+        if (to == IBV_QPS_ERR) {
+            fab_qp_linger(qp);
+        }
         fab_qp_set_attr(qp, attr, attr_mask);
         __atomic_store_n(&qp->state, (uint8_t)to, __ATOMIC_SEQ_CST);
         fab_lag_assign(qp, from, to);

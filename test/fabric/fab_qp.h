@@ -93,6 +93,7 @@ struct fab_qp {
     struct fab_lock rq_lock __attribute__((aligned(64)));
     uint32_t        rq_psn;    /* expected */
     uint32_t        rq_excess; /* what a device that counts otherwise counts more */
+    uint64_t        lingers;   /* ns: until then it executes in ERR; 0: it does not */
     uint32_t        access;    /* qp_access_flags */
     uint32_t        qkey;
     struct fab_rq   rq;
@@ -134,8 +135,13 @@ void fab_qp_to_error(struct fab_qp *qp);
 /** Complete what a QP in ERR holds; with no lock held; any process. */
 void fab_qp_flush(struct fab_qp *qp);
 
-/** Same with sq_lock held (and not rq_lock). */
+/** Same with sq_lock held (and not rq_lock). The receives of one that goes on executing in
+ *  ERR remain. */
 void fab_qp_flush_locked(struct fab_qp *qp);
+
+/** It is about to go to ERR: does it go on executing there for a while? With both locks
+ *  held. */
+void fab_qp_linger(struct fab_qp *qp);
 
 /** To ERR, and flush; with sq_lock held (and not rq_lock). */
 void fab_qp_fail_locked(struct fab_qp *qp);

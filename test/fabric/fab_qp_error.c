@@ -10,6 +10,7 @@
 #include "fab_config.h"
 #include "fab_cq.h"
 #include "fab_ctx.h"
+#include "fab_engine.h"
 #include "fab_fault.h"
 #include "fab_late.h"
 
@@ -139,6 +140,11 @@ void fab_qp_flush_locked(struct fab_qp *qp)
     sq->unacked = 0;
 
     fab_lock_take(&qp->rq_lock);
+    if (qp->lingers != 0) {
+        fab_lock_drop(&qp->rq_lock);
+        return;
+    }
+
     fab_qp_flush_rq(qp);
     if ((qp->srq != 0) && !qp->last_wqe &&
         (fab_config.profile != FAB_PROFILE_RXE)) {
@@ -158,9 +164,24 @@ void fab_qp_flush(struct fab_qp *qp)
     fab_lock_drop(&qp->sq_lock);
 }
 
+void fab_qp_linger(struct fab_qp *qp)
+{
+    uint64_t time = 0;
+
+    if ((qp->type == IBV_QPT_RC) && (qp->proc == fab_world_self) &&
+        ((qp->state == IBV_QPS_RTR) || (qp->state == IBV_QPS_RTS))) {
+        time = fab_fault_linger(qp->dev, qp->qpn);
+    }
+    if (time != 0) {
+        qp->lingers = fab_now() + time;
+        fab_engine_at(qp, qp->lingers);
+    }
+}
+
 void fab_qp_fail_locked(struct fab_qp *qp)
 {
     fab_lock_take(&qp->rq_lock);
+    fab_qp_linger(qp);
     __atomic_store_n(&qp->state, IBV_QPS_ERR, __ATOMIC_SEQ_CST);
     fab_lock_drop(&qp->rq_lock);
     fab_qp_flush_locked(qp);

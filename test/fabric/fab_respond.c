@@ -381,7 +381,8 @@ static int fab_respond_listens(const struct fab_qp *qp,
 {
     return fab_respond_fits(qp, peer) &&
            ((peer->state == IBV_QPS_RTS) || (peer->state == IBV_QPS_RTR) ||
-            (peer->state == IBV_QPS_SQD));
+            (peer->state == IBV_QPS_SQD) ||
+            ((peer->state == IBV_QPS_ERR) && (peer->lingers != 0)));
 }
 
 /* What a device that counts otherwise (RQ_PSN) counts more, or less */

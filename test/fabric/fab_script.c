@@ -233,7 +233,7 @@ static bool script_path(const char *word, fab_fault_rule_t *rule)
 #define K(_kind)  (1u << FAB_FAULT_##_kind)
 #define K_WR      (K(WR) | K(UNACKED) | K(RNR) | K(LOSE) | K(KILL))
 #define K_CQE     (K(WITHHOLD) | K(DUPLICATE) | K(GARBAGE))
-#define K_COUNTED (K(CALL) | K(RESOLVE) | K(CHAIN) | K_WR | K_CQE)
+#define K_COUNTED (K(CALL) | K(RESOLVE) | K(CHAIN) | K(LINGER) | K_WR | K_CQE)
 #define K_CHANGE  (K(RATE) | K(DELAY))
 #define K_TIMED   (K(QP) | K(PORT) | K(GIDS) | K(KILL) | K(DARK) | K_CHANGE)
 
@@ -252,14 +252,14 @@ static uint32_t script_key_kinds(const char *key)
         {"status", K(WR) | K(UNACKED) | K_CQE},
         {"op", K_WR},
         {"dir", K_CQE},
-        {"dev", K(RESOLVE) | K(CHAIN) | K_WR | K_CQE | K_TIMED},
-        {"qpn", K(CHAIN) | K_WR | K_CQE | K(QP) | K(DARK) | K_CHANGE},
+        {"dev", K(RESOLVE) | K(CHAIN) | K(LINGER) | K_WR | K_CQE | K_TIMED},
+        {"qpn", K(CHAIN) | K(LINGER) | K_WR | K_CQE | K(QP) | K(DARK) | K_CHANGE},
         {"port", K(PORT) | K(GIDS) | K_CHANGE},
         {"path", K(QP) | K(DARK) | K_CHANGE},
         {"link", K(DARK)},
         {"to", K(GIDS) | K_CHANGE},
         {"at", K_TIMED},
-        {"for", K(PORT) | K(GIDS) | K(DARK) | K_CHANGE},
+        {"for", K(LINGER) | K(PORT) | K(GIDS) | K(DARK) | K_CHANGE},
         {"nth", K_COUNTED},
         {"count", K_COUNTED},
         {"p", K_COUNTED},
@@ -469,6 +469,9 @@ static bool script_rule(script_reader_t *reader, fab_fault_rule_t *rule,
         (rule->at == FAB_SCRIPT_NEVER)) {
         return script_fail(reader, "needs a time: at=",
                            fab_fault_kind_name(rule->kind));
+    }
+    if ((rule->kind == FAB_FAULT_LINGER) && (rule->until == FAB_SCRIPT_NEVER)) {
+        return script_fail(reader, "needs a time: for=", fab_fault_kind_name(rule->kind));
     }
     if (fab_fault_is_change(rule->kind) || (rule->kind == FAB_FAULT_GIDS)) {
         return script_change(reader, rule);

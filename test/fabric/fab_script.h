@@ -25,6 +25,7 @@
     _X(WITHHOLD, withhold) \
     _X(DUPLICATE, duplicate) \
     _X(GARBAGE, garbage) \
+    _X(LINGER, linger) \
     _X(QP, qp) \
     _X(PORT, port) \
     _X(GIDS, gids) \

@@ -422,6 +422,45 @@ TEST_F(failover_fixture, the_first_fault_is_a_warning)
     expect_survived();
 }
 
+/* On Soft-RoCE packets were executed up to 13 ms after modify to ERR had returned. Only the
+ * flush of a receive says that it is over: what is counted before is sent twice */
+TEST_F(failover_fixture, a_queue_pair_that_goes_on_executing_in_ERR_is_counted_late)
+{
+    const unsigned count = 60;
+
+    start({{"NUM_PATHS", "1"}});
+    if (!a->has_atomics() || !counts()) {
+        GTEST_SKIP() << "needs atomics that are executed once";
+    }
+
+    connect_back();
+    for (unsigned round = 0; round < 3; ++round) {
+        unsigned before = settled;
+
+        memset(target->data, 0, sizeof(uint64_t));
+        faults("linger for=20ms count=all; wr nth=1 op=RDMA_WRITE_WITH_IMM; "
+               "unacked op=ATOMIC_FETCH_AND_ADD more=all");
+        ASSERT_EQ(UCS_OK, ba->retry([&] {
+            return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
+        }));
+        /* It gives up the path, and the sender does not know it */
+        for (double end = now() + 5e-3; now() < end; ) {
+            (void)b->progress();
+        }
+        for (unsigned i = 0; i < count; ++i) {
+            ASSERT_EQ(UCS_OK, ab->retry([&] {
+                return uct_ep_atomic64_post(*ab, UCT_ATOMIC_OP_ADD, 1, target->addr(),
+                                            target->rkey());
+            }));
+        }
+        ASSERT_EQ(UCS_OK, ab->flush());
+        expect_added(count);
+        EXPECT_TRUE(until([&] { return settled == before + 1; }));
+        faults("");
+    }
+    expect_survived();
+}
+
 /* Likely they have one cause */
 TEST_F(failover_fixture, the_first_fault_of_many_paths_is_one_warning)
 {

@@ -233,6 +233,27 @@ TEST_F(rc_error, receives_of_the_responder_are_flushed_too)
     expect_violations("remote_key");
 }
 
+/* The flush of its receives is the end of it, and nothing before */
+TEST_F(rc_error, a_queue_pair_may_go_on_executing_in_error)
+{
+    ASSERT_EQ(0, b->recvs(2));
+    ASSERT_EQ(0, fabric().faults("linger for=500ms", NULL, 0));
+    ASSERT_EQ(0, b->to(IBV_QPS_ERR));
+    expect_peer(IBV_QPS_ERR);
+    a->buffer.fill(1);
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    EXPECT_TRUE(b->buffer.holds(1, 0, 64));
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE_WITH_IMM, *b));
+    EXPECT_EQ(IBV_WC_SUCCESS, a->next().status);
+    EXPECT_EQ(IBV_WC_SUCCESS, b->next().status);
+    EXPECT_EQ(a->options.psn + 2, b->query().rq_psn);
+    EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, b->next().status);
+    ASSERT_EQ(0, a->post(IBV_WR_RDMA_WRITE, *b));
+    EXPECT_EQ(IBV_WC_RETRY_EXC_ERR, a->next().status);
+    EXPECT_EQ(a->options.psn + 2, b->query().rq_psn);
+}
+
 TEST_F(rc_error, a_queue_pair_works_again_after_reset)
 {
     ibv_send_wr wr = a->wr(IBV_WR_RDMA_WRITE, *b);

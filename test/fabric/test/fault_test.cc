@@ -36,6 +36,7 @@ TEST_F(fault_script, takes_rules_blanks_and_comments)
                              "lose op=RDMA_READ count=all",
                              "duplicate xor=0x10000 as=WR_FLUSH_ERR dir=recv",
                              "rate at=1ms to=100; delay at=0s to=1ms for=2ms",
+                             "linger for=5ms; linger for=1s nth=2 dev=fab0 qpn=5",
                              "kill role=x nth=3 op=SEND; kill proc=1 at=5ms",
                              "dark at=0s; dark path=1/4 at=1ms for=5ms every=1s",
                              "dark dev=fab1 at=0s every=9ms for=1ms qpn=5",
@@ -54,6 +55,7 @@ TEST_F(fault_script, says_what_is_wrong)
     EXPECT_EQ("no such key for this kind of fault: 'status=SUCCESS'",
               error("call status=SUCCESS"));
     EXPECT_EQ("not KEY=VALUE: 'reg_mr'", error("call reg_mr"));
+    EXPECT_EQ("needs a time: for=: 'linger'", error("linger nth=2"));
     for (const char *bad : {"call verb=regmr", "call errno=0", "call errno=",
                             "call errno=EWHAT", "call nth=0", "call nth=-1",
                             "call nth=1x", "call count=0", "wr p=0", "wr p=1.5",
