@@ -73,7 +73,7 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
 
 /* Creating a queue pair takes some 100 us. When a port is up again, thousands of paths
  * want one, and progress has other work too. @return 0 if a path may be rebuilt now, else
- * when: as many have the same time as may be rebuilt then */
+ * when to ask again: those that have to wait do not all ask at once */
 static uint64_t uct_vqp_rebuild_time(uct_vqp_iface_t *iface)
 {
     uint64_t now = uct_vqp_now();

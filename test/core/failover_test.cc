@@ -759,6 +759,16 @@ TEST_F(failover, a_rebuild_that_has_to_wait_is_no_failure) {
     }
     ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
     EXPECT_EQ(0, path().fo.hold);
+
+    vqp_path_rebuilt(&m_vqp, &path(), 0, 0); /* no queue pair: its port is down */
+    EXPECT_EQ(1, vqp_path_retry(&m_vqp, &path()));
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
+    vqp_path_rebuild_later(&m_vqp, &path(), m_now + 20);
+    EXPECT_EQ(0, vqp_path_retry(&m_vqp, &path())); /* it has its turn */
+    EXPECT_EQ(m_now + 20, vqp_next_timeout(&m_vqp));
+    m_now += 20;
+    timer();
+    ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD));
     revive();
     vqp_path_rebuild_later(&m_vqp, &path(), m_now + 20); /* it is UP */
     EXPECT_EQ(VQP_PATH_UP, state());

@@ -217,6 +217,20 @@ TEST_F(left, waits_for_one_whose_send_queue_is_full) {
     EXPECT_TRUE(m_deferred);
 }
 
+/* A replay has no other time at which it would try again */
+TEST_F(left, does_not_wait_for_who_can_not) {
+    const vqp_want_t want = {CAP, FRAG, FRAG, m_now, 0, 0};
+
+    cost(0, 100);
+    cost(1, 10000);
+    m_paths[2].up = m_paths[3].up = 0;
+    m_paths[0].bytes = CAP;
+    vqp_rate_begin(&m_paths[0].rate, m_now);
+    EXPECT_EQ(-1, choose(VQP_SCHED_LEFT));
+    EXPECT_EQ(&m_paths[1], vqp_sched_pick(VQP_SCHED_LEFT, m_paths, NUM, &m_next,
+                                          &want, nullptr));
+}
+
 TEST_F(left, is_not_deferred_where_no_path_has_room) {
     for (vqp_path_t &path : m_paths) {
         path.bytes = CAP;

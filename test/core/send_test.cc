@@ -375,8 +375,8 @@ protected:
     }
 
     template <vqp_kind_t KIND>
-    vqp_send_t send(uint32_t length, unsigned pieces = 1) {
-        vqp_op_t *op = begin(KIND, nullptr, 0);
+    vqp_send_t send(uint32_t length, unsigned pieces = 1, uint8_t flags = 0) {
+        vqp_op_t *op = begin(KIND, nullptr, flags);
 
         op->length = length;
         for (unsigned i = 0; i < pieces; ++i) {
@@ -451,7 +451,7 @@ TEST_F(fast_path, is_not_allowed_to_fill_the_slower_of_two_paths) {
     start(2);
     m_tx.clock.now = 1000000000;
     for (unsigned i = 0; i < 20; ++i) {
-        if (send<VQP_KIND_PUT>(2048) == VQP_SEND_FRAG) {
+        if (send<VQP_KIND_PUT>(2048, 1, VQP_OP_SIGNAL) == VQP_SEND_FRAG) {
             on_slow += m_frag.path == &m_paths[0];
             if (m_frag.path == &m_paths[1]) {
                 retire(m_frag);
@@ -463,7 +463,29 @@ TEST_F(fast_path, is_not_allowed_to_fill_the_slower_of_two_paths) {
             }
         }
     }
-    EXPECT_EQ(VQP_SEND_AHEAD / 2048 + 2, on_slow);
+    EXPECT_EQ(m_tx.limits.ahead / 2048 + 2, on_slow);
+}
+
+/* What has no CQE may be executed. Without further frags the path would get none */
+TEST_F(fast_path, is_allowed_on_a_path_that_has_no_cqe_to_come) {
+    m_cfg.sched    = VQP_SCHED_LEFT;
+    m_cfg.path_cap = 4 * VQP_RATE_SAMPLE;
+    start(2);
+    m_paths[0].bytes = VQP_RATE_SAMPLE;
+    ASSERT_FALSE(vqp_path_awaits_cqe(&m_paths[0]));
+    EXPECT_TRUE(put_open());
+}
+
+/* rr has no other choice */
+TEST_F(fast_path, is_allowed_to_rr_whatever_is_in_flight) {
+    m_cfg.sched    = VQP_SCHED_RR;
+    m_cfg.path_cap = 4 * VQP_RATE_SAMPLE;
+    start(2);
+    m_paths[0].bytes = VQP_RATE_SAMPLE;
+    ++m_paths[0].tail;
+    m_paths[0].signaled = m_paths[0].tail;
+    ASSERT_TRUE(vqp_path_awaits_cqe(&m_paths[0]));
+    EXPECT_TRUE(put_open());
 }
 
 TEST_F(fast_path, is_not_allowed_before_what_dispatch_has_to_do_first) {

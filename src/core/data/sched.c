@@ -91,7 +91,8 @@ static int vqp_sched_too_late(const vqp_path_t *paths, uint32_t num_paths,
 /* The least expected finish time. A path whose rate is unknown or expired counts
  * as equal to the best, so that it is tried. While other paths are full, a slow
  * one gets a frag only if the op does not have to wait for it. A full path that
- * is late is not waited for: it may have stopped. */
+ * is late is not waited for: it may have stopped. Of one that is not being measured
+ * nobody would see that it is late. */
 static vqp_path_t *
 vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
                const vqp_want_t *want, uint8_t *deferred)
@@ -115,7 +116,7 @@ vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
                 best  = path;
             }
         } else if (vqp_sched_may(path, want) && (cost != 0) &&
-                   (path->rate.start != 0) &&
+                   (path->rate.start != 0) && (deferred != NULL) &&
                    !vqp_rate_is_late(&path->rate, path->bytes, want->now)) {
             is_other_full = 1;
         }
@@ -130,9 +131,7 @@ vqp_sched_left(vqp_path_t *paths, uint32_t num_paths, uint32_t next,
     }
 
     vqp_cover(SCHED_DEFERRED);
-    if (deferred != NULL) {
-        *deferred = 1;
-    }
+    *deferred = 1;
     return NULL;
 }
 

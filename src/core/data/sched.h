@@ -46,7 +46,7 @@ vqp_sched_fits(const vqp_path_t *path, const vqp_want_t *want)
  *
  * @param [inout] next      Where the search starts; moved behind the choice.
  * @param [out]   deferred  Set to 1 if a path would fit, and it is better to wait
- *                          for a busy one; else not changed. May be NULL.
+ *                          for a busy one; else not changed. NULL: do not wait.
  *
  * @return NULL if no path may take it now. If deferred: either a completion of the
  *         busy path comes, or that path is late; call again from time to time.

@@ -12,8 +12,6 @@
 #include "core/data/am.h"
 #include "core/data/place.h"
 
-#define VQP_SEND_AHEAD 4096 /* bytes that a path may have in flight more than the next */
-
 typedef enum {
     VQP_SEND_QUEUED, /* accepted: dispatch continues with it */
     VQP_SEND_FRAG,   /* the frag is to be posted, and is all of the op */
@@ -21,8 +19,8 @@ typedef enum {
 } vqp_send_t;
 
 /* The path in turn, if the fast path is allowed there. Nothing is measured here: that a
- * path is slower than the next one shows by what it has in flight. Some of that may be
- * executed, and have no CQE of its own */
+ * path is slower than the next one shows by what it has in flight, if a CQE is to come. If
+ * none is, all may be executed, and the path has to take frags until it gets one */
 static inline vqp_path_t *
 vqp_tx_fast_path(const vqp_tx_t *tx, const vqp_opring_t *ring, uint32_t slow,
                  uint64_t length)
@@ -32,8 +30,9 @@ vqp_tx_fast_path(const vqp_tx_t *tx, const vqp_opring_t *ring, uint32_t slow,
     return vqp_likely((slow == 0) && (ring->post == ring->tail) &&
                       (path->budget.frags != 0) &&
                       (path->bytes < tx->limits.fast_cap) &&
-                      vqp_sched_is_turn(tx->paths.list, path,
-                                        length + VQP_SEND_AHEAD)) ? path : NULL;
+                      (vqp_sched_is_turn(tx->paths.list, path,
+                                         length + tx->limits.ahead) ||
+                       !vqp_path_awaits_cqe(path))) ? path : NULL;
 }
 
 /**

@@ -10,6 +10,9 @@
 
 /* Bytes without a CQE, where the cap of a path is larger: a CQE per MiB is cheap */
 #define VQP_TX_MAX_UNSIGNALED (1ul << 20)
+/* Bytes that the path in turn may have in flight more than the next one; any number */
+#define VQP_TX_AHEAD          4096
+#define VQP_TX_AHEAD_ANY      (1ul << 40)
 
 /* ---- the budget of a path ---- */
 
@@ -113,9 +116,11 @@ void vqp_tx_set_shares(vqp_tx_t *tx)
      * is nothing to choose */
     tx->limits.fast_cap = tx->limits.path_cap;
     tx->limits.fast_max = UINT64_MAX;
+    tx->limits.ahead    = VQP_TX_AHEAD_ANY;
     if ((cfg->sched == VQP_SCHED_LEFT) && !is_single) {
         tx->limits.fast_cap = tx->limits.path_cap / 2;
         tx->limits.fast_max = VQP_RATE_SAMPLE;
+        tx->limits.ahead    = VQP_TX_AHEAD;
     }
 
     tx->limits.one_frag   = 1u << (is_single ? tx->limits.frag_shift : cfg->min_shift);

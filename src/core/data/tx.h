@@ -134,6 +134,9 @@ typedef struct vqp_tx {
         uint64_t    path_cap;     /* bytes in flight at which a path is full */
         uint64_t    fast_cap;     /* bytes in flight from which on a path is not
                                      chosen in turn, and not by the fast path */
+        uint64_t    ahead;        /* bytes that the path in turn may have in flight
+                                     more than the next one, besides the frag: else
+                                     the fast path is not allowed */
         uint64_t    fast_max;     /* bytes of an op from which on the fast path is
                                      not allowed */
         uint32_t    max_unsignaled;    /* bytes without a CQE on a path */

@@ -106,7 +106,8 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
 /**
  * In answer to PATH_REBUILD: the owner has too many to do now. PATH_REBUILD comes again at
  * @a when, in ns. This is no failure: the hold gets no longer, a path that is being added
- * is not off, and the peer that adds it is not refused.
+ * is not off, and the peer that adds it is not refused. While such a path waits, it counts
+ * as one that comes up.
  */
 void vqp_path_rebuild_later(vqp_t *vqp, vqp_path_t *path, uint64_t when);
 

@@ -81,6 +81,7 @@ void vqp_path_rebuild_later(vqp_t *vqp, vqp_path_t *path, uint64_t when)
     vqp_cover_if(path->fo.unused, ADD_LATER);
     path->fo.due   = vqp_max(when, 1ul); /* 0 would begin a hold */
     path->fo.waits = path->fo.unused;
+    path->fo.no_qp = 0; /* a port event would give it another, later turn */
     vqp_tx_link_paths(&vqp->tx);
 }
 

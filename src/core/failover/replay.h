@@ -3,12 +3,12 @@
  * other path, or on the path itself once it is rebuilt. failover.h decides when. Pure:
  * libc only.
  *
- * The frags that wait keep their slots [fo.replay, fo.replay_end) of the path's inflight
+ * The frags that wait are in the slots [fo.replay, fo.replay_end) of the path's inflight
  * array, in posting order. All are replayed on one path, in that order: a fence, the last
  * immediate of a tail AM, and a vqp with one path rely on the order of a queue pair. If
- * that path fails before all were sent, those that it has not executed return to their
- * slots, which nothing else has used meanwhile. So they need no other memory, and may go
- * to another path together. A path replays one other path at a time.
+ * that path fails before all were sent, those that it has not executed return in
+ * front of the rest, to slots that nothing else has used meanwhile. So they need no other
+ * memory, and may go to another path together. A path replays one other path at a time.
  */
 #ifndef VQP_CORE_FAILOVER_REPLAY_H
 #define VQP_CORE_FAILOVER_REPLAY_H
