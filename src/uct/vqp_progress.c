@@ -427,13 +427,10 @@ uct_vqp_iface_due(uct_vqp_iface_t *iface, unsigned count)
 
     if ((todo & UCT_VQP_TODO_TIMERS) && (iface->timer_calls > 0)) {
         --iface->timer_calls;
-        if (vqp_likely(todo == UCT_VQP_TODO_TIMERS)) {
-            return 0; /* with failover most calls while something is in flight */
-        }
         todo &= ~(uint32_t)UCT_VQP_TODO_TIMERS;
     }
 
-    if ((count > 0) && (iface->deferred == NULL) && (todo & UCT_VQP_TODO_RATE)) {
+    if ((todo & UCT_VQP_TODO_RATE) && (count > 0) && (iface->deferred == NULL)) {
         iface->looked = ucs_max(iface->looked, iface->rated); /* nobody reads the clock */
         todo         &= ~(uint32_t)UCT_VQP_TODO_RATE;
     }

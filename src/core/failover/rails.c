@@ -303,30 +303,15 @@ void vqp_rails_on_moved(vqp_t *vqp, vqp_path_t *path)
 
 /* ---- back ---- */
 
-static int vqp_rails_is_alone(const vqp_t *vqp, const vqp_path_t *path)
-{
-    const vqp_path_t *other;
-    uint32_t i;
-
-    for (i = 0; i < vqp->tx.paths.count; ++i) {
-        other = &vqp->tx.paths.list[i];
-        if ((other != path) && !vqp_path_is_off(other)) {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-/* Has the path left a rail of this side to which no other one goes? With no other path it is
- * better where it works */
+/* Has the path left a rail of this side to which no other one goes? */
 static int vqp_rails_is_missed(const vqp_t *vqp, const vqp_path_t *path)
 {
-    return (path->rail != path->fo.base_rail) && !vqp_rails_is_alone(vqp, path) &&
+    return (path->rail != path->fo.base_rail) &&
            !vqp_rails_has_other(vqp, path, 1, path->fo.base_rail);
 }
 
-/* Does another path carry frags, and is to go on doing so? */
+/* Does another path carry frags, and is to go on doing so? Without one the path is better
+ * where it works */
 static int vqp_rails_has_partner(const vqp_t *vqp, const vqp_path_t *path)
 {
     const vqp_path_t *other;
