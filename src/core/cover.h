@@ -116,6 +116,7 @@
     _(PATH_RETRIED, "a rebuild that has failed is tried again: the port is up") \
     _(PATH_NOT_REBUILT, "no new queue pair could be made") \
     _(REBUILD_LATER, "a rebuild waits, since the owner has many to do") \
+    _(TURN_NEEDED, "a vqp without a path gets a queue pair before others do") \
     _(ADD_LATER, "the same for a path that is added") \
     _(PATH_NOT_CONNECTED, "a new queue pair could not be connected") \
     _(PATH_UNRESOLVED, "the address of the peer is not resolved yet") \

@@ -192,6 +192,7 @@ typedef struct vqp {
                                   or no path is UP, plus time that does not count; 0:
                                   nothing is waited for. failover.outage counts from it */
     uint64_t     all_down;     /* ns: since then no path is UP; 0: some is */
+    vqp_turn_t   needed_turn;  /* of the next path, while no path is UP, see turns.h */
     uint64_t     path_received; /* ns: last path message of the peer, or begin of the
                                    outage */
     uint64_t     lacks_since;  /* ns */

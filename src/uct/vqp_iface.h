@@ -21,6 +21,7 @@
 #include "core/conn/addr.h"
 #include "core/conn/conndrive.h"
 #include "core/timers.h"
+#include "core/turns.h"
 #include "uct/vqp_random.h"
 #include "verbs/async.h"
 #include "verbs/cqpool.h"
@@ -95,6 +96,8 @@ enum {
                                           stops */
 #define UCT_VQP_DEFER      100000ul    /* ns between dispatches of ops that wait for
                                           a busy path */
+#define UCT_VQP_REBUILD_TIME 10000000ul /* ns in which at most... */
+#define UCT_VQP_REBUILDS   32u      /* ...so many queue pairs are rebuilt */
 #define UCT_VQP_MAX_REPORTED 64     /* messages and completions reported, then a call
                                        of progress handles no further completion */
 #define UCT_VQP_CHUNK      256 /* vqps per second-level table */
@@ -117,8 +120,7 @@ typedef struct uct_vqp_iface {
     uint64_t             timer_clock;  /* ns: when the clock was last read for them */
     uint32_t             timer_skip;   /* calls from then to the next reading */
     uint32_t             timer_calls;  /* of these, still to come */
-    uint64_t             rebuilt;      /* ns: begin of the time in which... */
-    unsigned             rebuilds;     /* ...so many queue pairs were rebuilt */
+    vqp_turns_t          turns;        /* of paths that want a new queue pair */
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
     uint64_t             warned_rail;  /* of one that moves to another rail, */
     uint64_t             warned_outage; /* of an outage, */

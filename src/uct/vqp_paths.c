@@ -17,9 +17,6 @@
 
 #include <ucs/debug/log.h>
 
-#define UCT_VQP_REBUILD_TIME 10000000ul /* ns in which at most... */
-#define UCT_VQP_REBUILDS     32u        /* ...so many queue pairs are rebuilt */
-
 static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
 {
     return vqp->iface->super.worker->async;
@@ -69,23 +66,6 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
     ucs_debug("vqp %u: path %u has executed %u, by source %s", vqp->number,
               path->index, count, vqp_source_name(source));
     vqp_path_counted(&vqp->core, path, source, count);
-}
-
-/* Creating a queue pair takes some 100 us. When a port is up again, thousands of paths
- * want one, and progress has other work too. @return 0 if a path may be rebuilt now, else
- * when to ask again: those that have to wait do not all ask at once */
-static uint64_t uct_vqp_rebuild_time(uct_vqp_iface_t *iface)
-{
-    uint64_t now = uct_vqp_now();
-    unsigned turn;
-
-    if (now - iface->rebuilt >= UCT_VQP_REBUILD_TIME) {
-        iface->rebuilt  = now;
-        iface->rebuilds = 0;
-    }
-
-    turn = iface->rebuilds++ / UCT_VQP_REBUILDS;
-    return (turn == 0) ? 0 : iface->rebuilt + (turn * UCT_VQP_REBUILD_TIME);
 }
 
 /* Can queue pairs on the rail be connected? */
@@ -145,7 +125,7 @@ static void uct_vqp_rebuild_path(uct_vqp_t *vqp, vqp_path_t *path)
     good = uct_vqp_iface_good_rails(iface);
     rail = vqp_rails_choose(&vqp->core, path, good, uct_vqp_now());
     if (good & UCS_BIT(rail)) {
-        later    = uct_vqp_rebuild_time(iface);
+        later    = vqp_path_take_turn(&vqp->core, path, &iface->turns, uct_vqp_now());
         is_built = (later == 0) &&
                    (uct_vqp_random_reserve(&iface->random, 1) == UCS_OK) &&
                    (uct_vqp_rebuild_on(vqp, path, rail) ||

@@ -255,6 +255,7 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
     memset((char*)self + sizeof(self->super), 0,
            sizeof(*self) - sizeof(self->super));
     self->max_reported = UCT_VQP_MAX_REPORTED;
+    vqp_turns_init(&self->turns, UCT_VQP_REBUILD_TIME, UCT_VQP_REBUILDS);
     status = uct_vqp_settings_init(&self->set, config, md->num_rails);
     if (status != UCS_OK) {
         return status;

@@ -777,6 +777,28 @@ TEST_F(failover, a_rebuild_that_has_to_wait_is_no_failure) {
     EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD));
 }
 
+/* While no path works the vqp asks in the line of those that need one, once for all */
+TEST_F(failover, a_vqp_without_a_path_needs_a_turn) {
+    vqp_turns_t turns;
+
+    vqp_turns_init(&turns, 100, 4);
+    turns.left = 0;
+    open(2);
+    die(0, msn(0));
+    (void)vqp_path_take_turn(&m_vqp, &path(0), &turns, 10); /* the other one works */
+    EXPECT_EQ(0u, turns.lines[VQP_TURN_NEEDED].given);
+    EXPECT_EQ(1u, turns.lines[VQP_TURN_SPARE].given);
+
+    vqp_path_down(&m_vqp, &path(1), VQP_ERR_IO);
+    ASSERT_EQ(VQP_PATH_QUIESCE, state(1));
+    (void)vqp_path_take_turn(&m_vqp, &path(0), &turns, 20);
+    (void)vqp_path_take_turn(&m_vqp, &path(1), &turns, 30);
+    EXPECT_EQ(1u, turns.lines[VQP_TURN_NEEDED].given);
+    EXPECT_EQ(1u, turns.lines[VQP_TURN_SPARE].given);
+    EXPECT_EQ(0u, vqp_path_take_turn(&m_vqp, &path(1), &turns, 100));
+    EXPECT_FALSE(m_vqp.needed_turn.is_held);
+}
+
 /* Its queue pair would never be released */
 TEST_F(failover, nothing_is_rebuilt_of_a_vqp_that_has_failed) {
     open();

@@ -19,6 +19,7 @@ node::node(world &a_w, unsigned a_index, const params &a_p) :
         heap_rkeys[i] = 0x80001000 + 16 * index + i;
         scratch_rkeys[i] = 0x80002000 + 16 * index + i;
     }
+    vqp_turns_init(&turns, 10000000, (uint32_t)p.quota);
     config.retry_first     = 10000000;
     config.retry_max       = 200000000;
     config.connect_timeout = 5000000000ull;

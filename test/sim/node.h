@@ -70,6 +70,7 @@ public:
     vqp_conntab_config_t  config {};
     uint32_t              lkeys[vqp::RAILS], heap_rkeys[vqp::RAILS];
     uint32_t              scratch_rkeys[vqp::RAILS];
+    vqp_turns_t           turns {}; /* of rebuilds */
     std::vector<char>     scratch; /* of peers' probes, then what own probes send */
     std::deque<uint32_t>  scheduled;
     std::vector<std::unique_ptr<vqp>> vqps;

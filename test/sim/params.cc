@@ -229,6 +229,7 @@ void params::draw_failover(rng random)
     narrows  = 0; /* see world */
     rehash   = 0; /* see the scenario */
     gone     = random.pick<uint64_t>({0, 10 * SEC});
+    quota    = 32;
 }
 
 params params::draw(rng &random)
@@ -272,6 +273,7 @@ void params::fit()
     batch        = std::max<uint64_t>(batch, 1);
     idle_peers   = std::max<uint64_t>(idle_peers, 1);
     min_paths    = std::max<uint64_t>(min_paths, 1);
+    quota        = std::max<uint64_t>(quota, 4);
     while ((ring << ring_growth) > VQP_RING_WINDOW_MAX / window) {
         --ring_growth;
     }

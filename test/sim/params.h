@@ -73,6 +73,7 @@ namespace sim {
     _(qp_fails, "percent of rebuilds, or of moves to ERR, that fail") \
     _(port_fails, "percent of rebuilds that find a port down") \
     _(waits, "percent of rebuilds that the owner makes later") \
+    _(quota, "rebuilds of a node in 10 ms, at least 4") \
     _(outage, "ns without a path until a connection fails") \
     _(silence, "ns that a path may be silent while others are not; 0: for ever") \
     _(slow, "ns that a path may be much slower than others; 0: for ever") \

@@ -108,6 +108,11 @@ void vqp::rebuild(vqp_path_t &path)
         vqp_path_rebuild_later(&core, &path, owner.w.now + owner.w.fault.below(1000000));
         return;
     }
+    uint64_t later = vqp_path_take_turn(&core, &path, &owner.turns, owner.w.now);
+    if (later != 0) {
+        vqp_path_rebuild_later(&core, &path, later);
+        return;
+    }
 
     if (!(good & (1u << rail)) ||
         (owner.w.may_disturb() && owner.w.fault.chance(owner.w.base.qp_fails))) {

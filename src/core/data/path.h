@@ -11,6 +11,7 @@
 
 #include "core/data/op.h"
 #include "core/data/rate.h"
+#include "core/turns.h"
 #include "core/stats.h"
 
 enum {
@@ -190,6 +191,7 @@ typedef struct vqp_failover {
     uint64_t       slow;        /* ns for which it has been slow, see slow.h */
     uint64_t       slow_next;   /* ns: earliest time of the next move */
     uint64_t       slow_wait;   /* ns from the last move until then */
+    vqp_turn_t     spare_turn;  /* to be rebuilt, see turns.h */
     uint32_t       downs;
     uint64_t       down_at;     /* ns: for the log of the owner */
 } vqp_failover_t;

@@ -29,6 +29,7 @@
 
 #include "core/vqp_def.h"
 #include "core/conn/wire.h"
+#include "core/turns.h"
 
 #include <string.h>
 
@@ -110,6 +111,10 @@ void vqp_path_rebuilt(vqp_t *vqp, vqp_path_t *path, uint32_t qpn, uint32_t psn);
  * as one that comes up.
  */
 void vqp_path_rebuild_later(vqp_t *vqp, vqp_path_t *path, uint64_t when);
+
+/** In answer to PATH_REBUILD, before the owner creates a queue pair: is it the turn of the
+ *  path? The vqps without a path come first. @return As vqp_turns_take(). */
+uint64_t vqp_path_take_turn(vqp_t *vqp, vqp_path_t *path, vqp_turns_t *turns, uint64_t now);
 
 /** Try to add the path. It is off again if that fails, or if the peer refuses. @return 1, or
  *  0 if the path is not off or the vqp is not LIVE. */

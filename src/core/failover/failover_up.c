@@ -85,6 +85,32 @@ void vqp_path_rebuild_later(vqp_t *vqp, vqp_path_t *path, uint64_t when)
     vqp_tx_link_paths(&vqp->tx);
 }
 
+/* Does no path work, nor come up? */
+static int vqp_paths_are_all_down(const vqp_t *vqp)
+{
+    vqp_path_state_t state;
+    uint32_t i;
+
+    for (i = 0; i < vqp->tx.paths.count; ++i) {
+        state = vqp->tx.paths.list[i].fo.state;
+        if ((state != VQP_PATH_DOWN) && (state != VQP_PATH_QUIESCE) &&
+            (state != VQP_PATH_DRAINED)) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+uint64_t vqp_path_take_turn(vqp_t *vqp, vqp_path_t *path, vqp_turns_t *turns, uint64_t now)
+{
+    if (vqp_paths_are_all_down(vqp)) {
+        return vqp_turns_take(turns, VQP_TURN_NEEDED, &vqp->needed_turn, now);
+    }
+
+    return vqp_turns_take(turns, VQP_TURN_SPARE, &path->fo.spare_turn, now);
+}
+
 int vqp_path_retry(vqp_t *vqp, vqp_path_t *path)
 {
     if ((path->fo.state != VQP_PATH_DOWN) || !path->fo.no_qp || vqp_is_failed(vqp)) {
