@@ -89,8 +89,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      UCT_VQP_OPTION(am_order), UCS_CONFIG_TYPE_ENUM(uct_vqp_am_order_names)},
 
     {"FRAG_SIZE", "64k",
-     "Largest frag in bytes, while several paths are in use. Rounded down to a\n"
-     "power of two. Larger frags need less CPU time per byte; smaller ones balance\n"
+     "Largest frag in bytes, while several paths are in use; PATH_BYTES=auto may\n"
+     "need larger ones. Rounded down to a power of two. Larger frags need less CPU time per byte; smaller ones balance\n"
      "the load of the paths better.",
      UCT_VQP_OPTION(frag_size), UCS_CONFIG_TYPE_MEMUNITS},
 
@@ -104,8 +104,9 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "Bytes in flight at which a path takes no further frag. Bounds the time that\n"
      "a small message waits behind bulk data. Should exceed the bandwidth-delay\n"
      "product of one path. auto: 512 KiB, divided by the number of paths if that is\n"
-     "fixed, but at least two frags; 2 MiB while one path is in use; up to eight times\n"
-     "as much while the process calls progress so seldom that paths run empty.",
+     "fixed, but at least two frags; 2 MiB while one path is in use; up to 256 times\n"
+     "as much, and larger frags, while the process calls progress so seldom that paths\n"
+     "run empty.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "2m",

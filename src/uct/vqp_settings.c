@@ -81,9 +81,9 @@ static uint8_t uct_vqp_rnr_code(double seconds)
  * wire must stay busy until one is confirmed. */
 #define UCT_VQP_SINGLE_BYTES (2 * UCS_MBYTE)
 
-/* A process that computes for a millisecond between its calls of progress needs 12.5 MB in
- * flight on a link of 100 Gb/s. One path may have as much, if its ops are large */
-#define UCT_VQP_CAP_GROWTH 3
+/* A process that computes for 10 ms between its calls of progress needs 125 MB in flight on
+ * a link of 100 Gb/s, over paths of which each begins with 128 KiB or more */
+#define UCT_VQP_CAP_GROWTH 8
 
 /* For several paths: enough for a link of 200 Gb/s x 20 us, and not more than a message may
  * wait behind on it. A fixed number of paths may share a link. Those that are added stay only

@@ -9,7 +9,7 @@ protected:
 
     void open(unsigned num_paths, unsigned growth = 2)
     {
-        m_cfg.path_cap   = CAP;
+        m_cfg.path_cap   = m_cap;
         m_cfg.cap_growth = (uint8_t)growth;
         m_cfg.signal_every = 1;
         m_depth   = m_depth_set;
@@ -23,7 +23,7 @@ protected:
     void wait()
     {
         do {
-            rma(VQP_KIND_PUT, 100);
+            rma(VQP_KIND_PUT, m_size);
             take();
         } while (m_tx.rma.tail - m_tx.rma.post < 20);
     }
@@ -74,6 +74,8 @@ protected:
 
     std::vector<vqp_frag_t> m_out;
     uint16_t                m_depth_set = 60;
+    uint64_t                m_size      = 100;
+    uint64_t                m_cap       = CAP;
 };
 
 /* ---- growing ---- */
@@ -163,6 +165,37 @@ TEST_F(pathcap, stays_when_the_send_queue_is_what_limits) {
     }
 }
 
+/* Several paths split an op. More of its frags do not fit into the queues, larger ones do */
+TEST_F(pathcap, doubles_with_the_frags_when_the_send_queues_are_full_of_them) {
+    m_cfg.min_shift  = 6;
+    m_cfg.frag_shift = 7;
+    m_cfg.max_shift  = 10;
+    m_depth_set      = 8;
+    m_size           = 1 << 14;
+    m_cap            = 1 << 20;
+    open(2, 8);
+    uint64_t before = in_flight();
+    ASSERT_LT(before, cap());
+    for (unsigned i = 0; i < 2000; ++i) { /* ops that wait keep their frags */
+        drain(1, 1000, 0);
+        ASSERT_EQ(1ul << (20 + m_tx.limits.frag_shift - 7), cap());
+    }
+    EXPECT_EQ(10, m_tx.limits.frag_shift); /* the longest messages of the devices */
+    EXPECT_GE(in_flight(), before * 8);
+}
+
+/* Small ops have a frag each, however large frags may be */
+TEST_F(pathcap, stays_when_the_send_queues_are_full_of_small_ops) {
+    m_cfg.frag_shift = 8;
+    m_depth_set      = 8;
+    m_cap            = 1 << 20;
+    open(2);
+    for (unsigned i = 0; i < 5; ++i) {
+        drain(1, 1000, 0);
+        EXPECT_EQ(1u << 20, cap());
+    }
+}
+
 /* A credit update in flight takes bytes, and is confirmed as no op is */
 TEST_F(pathcap, stays_when_a_credit_update_is_posted) {
     open(1);
@@ -224,6 +257,19 @@ TEST_F(pathcap, is_halved_when_it_is_confirmed_bit_by_bit_for_long) {
         drain(8, 100, 100);
         EXPECT_EQ(CAP, cap());
     }
+}
+
+/* The more is in flight the longer each time takes */
+TEST_F(pathcap, is_halved_earlier_when_it_is_large) {
+    open(1, 8);
+    m_tx.cap.shift = 7;
+    m_tx.cap.calm  = VQP_PATHCAP_CALM / 4 - 1;
+    drain(8, 100, 100);
+    EXPECT_EQ(6, m_tx.cap.shift);
+    m_tx.cap.shift = 3;
+    m_tx.cap.calm  = VQP_PATHCAP_CALM / 2 - 2;
+    drain(8, 100, 100);
+    EXPECT_EQ(3, m_tx.cap.shift);
 }
 
 TEST_F(pathcap, is_halved_when_the_send_queue_is_what_limits) {

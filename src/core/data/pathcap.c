@@ -43,7 +43,8 @@ static void vqp_pathcap_judge(vqp_tx_t *tx, uint64_t away, uint64_t rest)
         }
     } else if (rest <= 2 * away) {
         tx->cap.calm = 0; /* it was just enough */
-    } else if ((tx->cap.shift > 0) && (++tx->cap.calm >= VQP_PATHCAP_CALM)) {
+    } else if ((tx->cap.shift > 0) &&
+               (++tx->cap.calm >= VQP_PATHCAP_CALM >> (tx->cap.shift / 3))) {
         vqp_cover(PATHCAP_SHRINKS);
         tx->cap.calm = 0;
         vqp_pathcap_set(tx, (uint8_t)(tx->cap.shift - 1));
@@ -83,6 +84,16 @@ void vqp_pathcap_look(vqp_tx_t *tx)
     }
 }
 
+/* Would the path take more if the limit were doubled? Not if it has no slots, unless larger
+ * frags, which come with the limit, need fewer of them */
+static int vqp_pathcap_limits(const vqp_tx_t *tx, const vqp_path_t *path)
+{
+    return (path->bytes >= tx->limits.path_cap) ||
+           ((tx->limits.frag_shift < tx->cfg.max_shift) &&
+            (2 * path->bytes >=
+             (uint64_t)vqp_path_outstanding(path) << tx->limits.frag_shift));
+}
+
 /* Do ops wait, and no path has room? A free path that the scheduler left out, since a faster
  * one will be sooner, is none. @a by_bytes: not for want of slots */
 static int vqp_pathcap_is_full(const vqp_tx_t *tx, uint8_t *by_bytes)
@@ -102,7 +113,7 @@ static int vqp_pathcap_is_full(const vqp_tx_t *tx, uint8_t *by_bytes)
             continue;
         }
         if (!vqp_path_has_room(path, tx->limits.path_cap)) {
-            *by_bytes &= path->bytes >= tx->limits.path_cap;
+            *by_bytes &= (uint8_t)vqp_pathcap_limits(tx, path);
             is_full    = 1;
         } else if (!tx->clock.deferred) {
             return 0;

@@ -4,15 +4,17 @@
  * until the next call of progress, too. While ops wait and all paths are full, the time is
  * taken from then until the first byte of what is in flight is found confirmed, and from
  * there to the last one. If the latter is much shorter, the devices had nothing to do while
- * the process was away: the limit is doubled. If it is more than twice as long, again and
- * again, the limit is halved. Pure: libc only.
+ * the process was away: the limit is doubled. So is the largest frag of several paths, since their slots
+ * would be the limit otherwise. If it is more than twice as long, again and again, the limit
+ * is halved. Pure: libc only.
  */
 #ifndef VQP_CORE_DATA_PATHCAP_H
 #define VQP_CORE_DATA_PATHCAP_H
 
 #include "core/data/tx.h"
 
-#define VQP_PATHCAP_CALM 64u /* times in a row, then the limit is halved */
+#define VQP_PATHCAP_CALM 64u /* times in a row, then the limit is halved; fewer if it is large:
+                                each time lasts longer then */
 
 /** Does vqp_tx_dispatch() need tx->clock.now, whatever the scheduler? */
 static inline int vqp_pathcap_needs_time(const vqp_tx_t *tx)

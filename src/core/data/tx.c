@@ -108,8 +108,11 @@ void vqp_tx_set_shares(vqp_tx_t *tx)
 
     tx->limits.path_cap   = ((is_single && (cfg->single_cap != 0)) ?
                                      cfg->single_cap : cfg->path_cap) << tx->cap.shift;
+    /* Larger frags, too: else the slots of the paths would be the limit */
     tx->limits.frag_shift = (is_single && (cfg->single_shift != 0)) ?
-                                    cfg->single_shift : cfg->frag_shift;
+                                    cfg->single_shift :
+                                    (uint8_t)vqp_min(cfg->frag_shift + tx->cap.shift,
+                                                     cfg->max_shift);
 
     /* While paths are symmetric and little is in flight, in turn is as good as
      * any choice. Larger ops are measured, which reads the clock. With one path there
