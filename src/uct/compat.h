@@ -157,7 +157,7 @@ static inline void uct_vqp_md_attr_rest(uct_vqp_md_attr_t *attr)
     attr->gva_mem_types = 0;
 #endif
 #if UCT_VQP_UCX_SINCE(1, 22)
-    attr->required_mem_flags = 0;
+    attr->required_mem_flags = UCS_MEM_FLAG_REGISTRABLE; /* else UCP stages */
 #endif
 }
 

@@ -181,6 +181,11 @@ static ucs_status_t vgpu_mem_query(uct_md_h md, const void *address, size_t leng
         attr->dmabuf_offset = (const char*)address - memory->device;
     }
 #endif
+#if UCT_VQP_UCX_SINCE(1, 22)
+    if (attr->field_mask & UCT_MD_MEM_ATTR_V2_FIELD_MEM_FLAGS) {
+        attr->mem_flags = UCS_MEM_FLAG_REGISTRABLE;
+    }
+#endif
     return UCS_OK;
 }
 
