@@ -5,6 +5,7 @@
 #include "fab_control.h"
 #include "fab_cq.h"
 #include "fab_ctx.h"
+#include "fab_cuda.h"
 #include "fab_device.h"
 #include "fab_fault.h"
 #include "fab_path.h"
@@ -319,7 +320,8 @@ static const vqp_fabric_t control_table = {
     .violations       = fab_violations_count,
     .violations_reset = fab_violations_reset,
     .violation_text   = fab_violations_last,
-    .option           = fab_config_text
+    .option           = fab_config_text,
+    .gpu_bytes        = fab_cuda_bytes
 };
 
 /* Found by its name: vqp_fabric() in fabric.h */

@@ -1,7 +1,8 @@
 /*
  * Moving data. In one process by memmove; between two the kernel copies
  * (process_vm_readv and process_vm_writev), with no part of the other process.
- * May call libc and fab_mr.
+ * Memory of a GPU is copied by libcuda, in one process only. May call libc, fab_mr,
+ * fab_cuda.
  */
 #include "fab_copy.h"
 
@@ -10,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "fab_config.h"
+#include "fab_cuda.h"
 #include "fab_world.h"
 
 enum fab_mr_error fab_vec_add_key(struct fab_vec *vec, uint32_t key,
@@ -23,6 +25,7 @@ enum fab_mr_error fab_vec_add_key(struct fab_vec *vec, uint32_t key,
     mr = fab_mr_pin(key, dev, pd, vec->proc, iova, length, access, &addr, &why);
     if (mr != NULL) {
         vec->mrs[vec->num_mrs++] = mr;
+        vec->has_cuda          |= mr->is_cuda;
         fab_vec_add(vec, addr, length);
     }
     return why;
@@ -50,11 +53,14 @@ enum fab_mr_error fab_vec_add_sges(struct fab_vec *vec, uint32_t dev,
     return FAB_MR_OK;
 }
 
-static void fab_copy_here(const struct fab_vec *dst, const struct fab_vec *src,
-                          uint64_t length)
+static int fab_copy_here(const struct fab_vec *dst, const struct fab_vec *src,
+                         uint64_t length)
 {
+    int has_cuda     = dst->has_cuda || src->has_cuda;
     uint64_t dst_pos = 0, src_pos = 0, n;
     int d = 0, s = 0;
+    const void *from;
+    void *to;
 
     while (length > 0) {
         n = dst->piece[d].length - dst_pos;
@@ -65,8 +71,13 @@ static void fab_copy_here(const struct fab_vec *dst, const struct fab_vec *src,
             n = length;
         }
 
-        memmove((void*)(uintptr_t)(dst->piece[d].addr + dst_pos),
-                (const void*)(uintptr_t)(src->piece[s].addr + src_pos), n);
+        to   = (void*)(uintptr_t)(dst->piece[d].addr + dst_pos);
+        from = (const void*)(uintptr_t)(src->piece[s].addr + src_pos);
+        if (!has_cuda) {
+            memmove(to, from, n);
+        } else if (fab_cuda_copy(to, from, n) != 0) {
+            return EFAULT;
+        }
         length  -= n;
         dst_pos += n;
         src_pos += n;
@@ -79,6 +90,7 @@ static void fab_copy_here(const struct fab_vec *dst, const struct fab_vec *src,
             ++s;
         }
     }
+    return 0;
 }
 
 /* What is left of a list after @a skip bytes, at most @a length of them */
@@ -145,11 +157,18 @@ int fab_copy(const struct fab_vec *dst, const struct fab_vec *src,
         return 0;
     }
 
+    if (dst->has_cuda || src->has_cuda) {
+        if (dst->proc == src->proc) {
+            return fab_copy_here(dst, src, length);
+        }
+        fab_log("memory of a real GPU can not be copied between processes");
+        return EFAULT;
+    }
+
     /* after the post the memory may be unmapped with its key still valid: the
      * kernel returns an error, where an own copy would crash */
     if ((dst->proc == src->proc) && (fab_config.mode == FAB_MODE_IMMEDIATE)) {
-        fab_copy_here(dst, src, length);
-        return 0;
+        return fab_copy_here(dst, src, length);
     }
     return fab_copy_across(dst, src, length);
 }

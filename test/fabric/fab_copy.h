@@ -18,6 +18,7 @@ struct fab_vec {
     uint32_t      proc;
     int           num;
     int           num_mrs;
+    uint32_t      has_cuda; /* some of it is in the memory of a real GPU */
     uint64_t      length;
     struct {
         uint64_t addr;
@@ -28,10 +29,11 @@ struct fab_vec {
 
 static inline void fab_vec_init(struct fab_vec *vec, uint32_t proc)
 {
-    vec->proc    = proc;
-    vec->num     = 0;
-    vec->num_mrs = 0;
-    vec->length  = 0;
+    vec->proc     = proc;
+    vec->num      = 0;
+    vec->num_mrs  = 0;
+    vec->has_cuda = 0;
+    vec->length   = 0;
 }
 
 /** Append memory that needs no key: inline data, the world itself. */

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fab_cuda.h"
+
 /* What the kernel calls the files of such memory */
 static const char *const devmem_names[] = {"/memfd:", "/dmabuf:", "anon_inode:dmabuf"};
 
@@ -51,7 +53,7 @@ int fab_devmem_map(struct fab_devmem *mem, int fd, uint64_t offset, size_t lengt
     off_t size;
     void *base;
 
-    mem->base = NULL;
+    memset(mem, 0, sizeof(*mem));
     if (fcntl(fd, F_GETFD) < 0) {
         return EBADF;
     }
@@ -60,6 +62,11 @@ int fab_devmem_map(struct fab_devmem *mem, int fd, uint64_t offset, size_t lengt
     if ((size < 0) || (length == 0) || (length > (uint64_t)size) ||
         (offset > ((uint64_t)size - length))) {
         return EINVAL;
+    }
+
+    if (fab_cuda_is_device(*addr, length)) {
+        mem->is_cuda = 1;
+        return 0;
     }
 
     base = mmap(NULL, (size_t)(offset - begin) + length, PROT_READ | PROT_WRITE,
@@ -138,14 +145,18 @@ static int devmem_descriptor(uint64_t inode)
     return found;
 }
 
-int fab_devmem_find(struct fab_devmem *mem, const void *device, size_t length,
-                    void **addr)
+int fab_devmem_find(struct fab_devmem *mem, size_t length, void **addr)
 {
     uint64_t inode, offset;
     int ret;
 
-    mem->base = NULL;
-    ret       = devmem_lookup((uintptr_t)device, length, &inode, &offset);
+    memset(mem, 0, sizeof(*mem));
+    if (fab_cuda_is_device(*addr, length)) {
+        mem->is_cuda = 1;
+        return 0;
+    }
+
+    ret = devmem_lookup((uintptr_t)*addr, length, &inode, &offset);
     if (ret != 0) {
         return ret;
     }

@@ -201,13 +201,14 @@ static int fab_mr_make(struct ibv_pd *pd, struct fab_mr_handle *handle, void *ad
         return ENOMEM;
     }
 
-    mr->pd     = fab_pd_of(pd)->id;
-    mr->dev    = fab_context_dev(pd->context);
-    mr->access = access;
-    mr->iova   = iova;
-    mr->addr   = (uintptr_t)addr;
-    mr->length = length;
-    mr->user   = (uintptr_t)ibv;
+    mr->pd      = fab_pd_of(pd)->id;
+    mr->dev     = fab_context_dev(pd->context);
+    mr->access  = access;
+    mr->iova    = iova;
+    mr->addr    = (uintptr_t)addr;
+    mr->length  = length;
+    mr->is_cuda = (uint32_t)handle->devmem.is_cuda;
+    mr->user    = (uintptr_t)ibv;
     __atomic_store_n(&mr->key, key, __ATOMIC_RELEASE);
 
     ibv->context = pd->context;
@@ -229,7 +230,7 @@ static int fab_mr_pin_pages(struct fab_mr_handle *handle, void **addr, size_t le
     int ret = ENOENT;
 
     if (fab_config.peer_mem) {
-        ret = fab_devmem_find(&handle->devmem, *addr, length, addr);
+        ret = fab_devmem_find(&handle->devmem, length, addr);
     }
     if (ret != ENOENT) {
         return ret;
@@ -291,7 +292,7 @@ struct ibv_mr *fab_mr_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
                                  uint64_t iova, int fd, unsigned int access)
 {
     struct fab_mr_handle *handle;
-    void *addr = NULL;
+    void *addr = (void*)(uintptr_t)iova; /* as CUDA has it, if it is a real GPU's */
     int ret;
 
     if (fab_config.dmabuf != 0) {

@@ -23,6 +23,7 @@ struct fab_mr {
     uint64_t user;   /* the struct ibv_mr* in its process */
     uint32_t taken;  /* the slot is in use */
     uint32_t tag;    /* of the last key */
+    uint32_t is_cuda; /* the memory is a real GPU's */
 };
 
 struct fab_pd_handle {

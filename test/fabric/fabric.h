@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VQP_FABRIC_VERSION 6
+#define VQP_FABRIC_VERSION 7
 
 /* What this process has open */
 typedef struct vqp_fabric_objects {
@@ -162,6 +162,10 @@ typedef struct vqp_fabric {
      * @return 0, or ENOENT: there is no such option.
      */
     int (*option)(const char *name, char *value, size_t size);
+
+    /* Bytes that requests of this process have copied from or to the memory of a real
+     * GPU */
+    uint64_t (*gpu_bytes)(void);
 } vqp_fabric_t;
 
 typedef const vqp_fabric_t *(*vqp_fabric_func_t)(void);
