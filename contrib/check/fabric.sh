@@ -102,6 +102,8 @@ uct "short longest message" -o MAX_MSG=4096 -- '*longest*'
 uct "GPU memory" -o PEER_MEM=yes -- 'gpu*'
 UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" uct "GPU memory, two rails" --devices 4 \
     -o PEER_MEM=yes -- env RXE_DEVS="bond0 bond1" 'gpu_memory*'
+UCX_VQP_RAILS="fab0:1,fab1:1;fab2:1,fab3:1" uct "GPU memory, UCP over two rails" \
+    --devices 4 -o PEER_MEM=yes -- env RXE_DEVS="fab0 fab2" 'gpu/*'
 
 # Bonds: of one to four ports at each end, and the operations over two rails
 uct bonds --devices 4 -- '*bond*'
