@@ -52,6 +52,7 @@
     _(DISPATCH_AM_NO_PATH, "an AM's frag finds no path") \
     _(DISPATCH_RMA_NO_PATH, "a put's frag finds no path") \
     _(PATHCAP_GROWS, "paths ran empty while ops waited") \
+    _(PATHCAP_AGES, "the bytes of a path are halved that nobody needs") \
     _(PATHCAP_SHRINKS, "paths do not run empty any more") \
     _(RATE_AWAY, "confirmed while nobody looked: no measurement yet") \
     _(SCHED_DEFERRED, "a frag waits for a busy path, with another one free") \

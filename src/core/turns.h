@@ -6,7 +6,7 @@
  *
  * A turn is a place in a line: it is kept while others go, so each path gets its queue
  * pair however many want one. There are two lines. In NEEDED are the vqps without a path,
- * one turn each: they fail if their outage lasts for long. The other paths are in SPARE,
+ * one turn at a time: they fail if their outage lasts for long. The other paths are in SPARE,
  * which gets a quarter of an interval, and what NEEDED leaves.
  */
 #ifndef VQP_CORE_TURNS_H
@@ -41,7 +41,8 @@ void vqp_turns_init(vqp_turns_t *turns, uint64_t interval, uint32_t quota);
 
 /**
  * May the holder of @a turn go now? If it has none it is given one, at the end of @a line.
- * A turn that has come up is used by this call. One that nobody uses holds up nobody.
+ * A turn that has come up is used by this call. One that nobody uses takes its share of an
+ * interval, and ends with it.
  *
  * @return 0 if it may, else when to ask again, in ns.
  */

@@ -4,6 +4,7 @@
 #include "core/failover/alive.h"
 #include "core/data/control.h"
 #include "core/data/lost.h"
+#include "core/data/pathcap.h"
 #include "core/failover/elastic.h"
 #include "core/failover/move.h"
 #include "core/failover/failover_int.h"
@@ -410,6 +411,7 @@ void vqp_on_time(vqp_t *vqp, uint64_t now, int is_drained)
             vqp->gap.due = now + VQP_GAP_AGAIN;
         }
     }
+    vqp_pathcap_age(&vqp->tx, now);
     if (vqp->state == VQP_STATE_LIVE) {
         vqp_rings_look(vqp, now, is_drained);
     }

@@ -106,7 +106,7 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "product of one path. auto: 512 KiB, divided by the number of paths if that is\n"
      "fixed, but at least two frags; 2 MiB while one path is in use; up to 256 times\n"
      "as much, and larger frags, while the process calls progress so seldom that paths\n"
-     "run empty.",
+     "run empty. 1g at most.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_SIZE", "2m",

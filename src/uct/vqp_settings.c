@@ -85,6 +85,10 @@ static uint8_t uct_vqp_rnr_code(double seconds)
  * a link of 100 Gb/s, over paths of which each begins with 128 KiB or more */
 #define UCT_VQP_CAP_GROWTH 8
 
+/* With a frag of 1 GiB that is posted below this limit, 2^23 packets of 256 bytes: a count of
+ * executed packets has 24 bits */
+#define UCT_VQP_PATH_BYTES_MAX UCS_GBYTE
+
 /* For several paths: enough for a link of 200 Gb/s x 20 us, and not more than a message may
  * wait behind on it. A fixed number of paths may share a link. Those that are added stay only
  * if they have links of their own. */
@@ -102,9 +106,16 @@ static void uct_vqp_settings_path_bytes(uct_vqp_settings_t *set,
 {
     int is_auto = config->path_bytes == UCS_MEMUNITS_AUTO;
 
-    set->path_bytes   = is_auto ? uct_vqp_path_bytes(set, config) : config->path_bytes;
-    set->single_bytes = is_auto ? UCT_VQP_SINGLE_BYTES : config->path_bytes;
-    set->cap_growth   = is_auto ? UCT_VQP_CAP_GROWTH : 0;
+    set->path_bytes   = ucs_min(is_auto ? uct_vqp_path_bytes(set, config) :
+                                         config->path_bytes,
+                                UCT_VQP_PATH_BYTES_MAX);
+    set->single_bytes = is_auto ? UCT_VQP_SINGLE_BYTES : set->path_bytes;
+    set->cap_growth   = 0;
+    while (is_auto && (set->cap_growth < UCT_VQP_CAP_GROWTH) &&
+           (ucs_max(set->path_bytes, set->single_bytes) << (set->cap_growth + 1) <=
+            UCT_VQP_PATH_BYTES_MAX)) {
+        ++set->cap_growth;
+    }
     set->single_shift = (uint8_t)ucs_max(ucs_ilog2(config->frag_size),
                                          ucs_ilog2(ucs_min(set->single_bytes,
                                                            UCS_GBYTE)) - 1);

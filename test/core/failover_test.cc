@@ -799,6 +799,29 @@ TEST_F(failover, a_vqp_without_a_path_needs_a_turn) {
     EXPECT_FALSE(m_vqp.needed_turn.is_held);
 }
 
+/* Each side has begun with another path, and neither works without the other side */
+TEST_F(failover, a_path_that_only_the_peer_has_is_needed) {
+    vqp_turns_t turns;
+
+    vqp_turns_init(&turns, 100, 4);
+    turns.left = 0;
+    open(2);
+    vqp_path_down(&m_vqp, &path(0), VQP_ERR_IO);
+    vqp_path_down(&m_vqp, &path(1), VQP_ERR_IO);
+    path(0).fo.state = VQP_PATH_CONNECT;
+    path(1).fo.state = VQP_PATH_DOWN;
+    path(1).fo.peer_is_up = 0;
+    (void)vqp_path_take_turn(&m_vqp, &path(1), &turns, 10);
+    EXPECT_EQ(0u, turns.lines[VQP_TURN_NEEDED].given);
+    path(1).fo.peer_is_up = 1;
+    (void)vqp_path_take_turn(&m_vqp, &path(1), &turns, 20);
+    EXPECT_EQ(1u, turns.lines[VQP_TURN_NEEDED].given);
+    path(0).fo.state = VQP_PATH_READY; /* the peer has this one, too */
+    path(1).fo.spare_turn.is_held = 0;
+    (void)vqp_path_take_turn(&m_vqp, &path(1), &turns, 30);
+    EXPECT_EQ(1u, turns.lines[VQP_TURN_NEEDED].given);
+}
+
 /* Its queue pair would never be released */
 TEST_F(failover, nothing_is_rebuilt_of_a_vqp_that_has_failed) {
     open();

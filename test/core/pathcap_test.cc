@@ -1,7 +1,9 @@
 /* The bytes in flight of a path, and how they follow from what a process finds confirmed */
 #include "txkit.h"
 
+extern "C" {
 #include "core/data/pathcap.h"
+}
 
 class pathcap : public txkit {
 protected:
@@ -178,10 +180,37 @@ TEST_F(pathcap, doubles_with_the_frags_when_the_send_queues_are_full_of_them) {
     ASSERT_LT(before, cap());
     for (unsigned i = 0; i < 2000; ++i) { /* ops that wait keep their frags */
         drain(1, 1000, 0);
-        ASSERT_EQ(1ul << (20 + m_tx.limits.frag_shift - 7), cap());
+        ASSERT_EQ(1ul << (20 + m_tx.cap.shift), cap());
     }
     EXPECT_EQ(10, m_tx.limits.frag_shift); /* the longest messages of the devices */
     EXPECT_GE(in_flight(), before * 8);
+}
+
+/* Else a path that is busy all the time would look as if its bytes were just enough */
+TEST_F(pathcap, frags_grow_as_far_as_a_path_has_eight) {
+    m_cfg.frag_shift = 8;
+    open(2, 8);
+    m_tx.cap.shift = 5;
+    vqp_tx_set_shares(&m_tx);
+    EXPECT_EQ(32 * CAP, cap());
+    EXPECT_EQ(11, m_tx.limits.frag_shift); /* 2048 of 32000 */
+    m_tx.cap.shift = 1;
+    vqp_tx_set_shares(&m_tx);
+    EXPECT_EQ(8, m_tx.limits.frag_shift); /* never smaller than set */
+}
+
+/* The ops of one path are not split */
+TEST_F(pathcap, stays_when_the_send_queue_is_full_of_large_ops) {
+    m_cfg.frag_shift   = 7;
+    m_cfg.single_shift = 12;
+    m_depth_set        = 8;
+    m_size             = 1 << 12;
+    m_cap              = 1 << 20;
+    open(1);
+    for (unsigned i = 0; i < 5; ++i) {
+        drain(1, 1000, 0);
+        EXPECT_EQ(1u << 20, cap());
+    }
 }
 
 /* Small ops have a frag each, however large frags may be */
@@ -257,6 +286,23 @@ TEST_F(pathcap, is_halved_when_it_is_confirmed_bit_by_bit_for_long) {
         drain(8, 100, 100);
         EXPECT_EQ(CAP, cap());
     }
+}
+
+/* A process that needs no more than it has never waits */
+TEST_F(pathcap, is_halved_when_no_op_waits_for_long) {
+    open(1);
+    drain(1, 1000, 0);
+    drain(1, 1000, 0);
+    ASSERT_EQ(4 * CAP, cap());
+    uint64_t now = m_tx.clock.now;
+    vqp_pathcap_age(&m_tx, now + 999999999);
+    EXPECT_EQ(4 * CAP, cap());
+    vqp_pathcap_age(&m_tx, now + 1000000000);
+    EXPECT_EQ(2 * CAP, cap());
+    vqp_pathcap_age(&m_tx, now + 1000000000);
+    EXPECT_EQ(2 * CAP, cap());
+    vqp_pathcap_age(&m_tx, now + 100000000000);
+    EXPECT_EQ(CAP, cap());
 }
 
 /* The more is in flight the longer each time takes */

@@ -3,6 +3,8 @@
 
 #include "core/cover.h"
 
+#define VQP_PATHCAP_AGE 1000000000ul /* ns without need of it, then the limit is halved */
+
 /* Change the limit, and the budgets that follow from it */
 static void vqp_pathcap_set(vqp_tx_t *tx, uint8_t shift)
 {
@@ -36,18 +38,35 @@ static uint64_t vqp_pathcap_confirmed(const vqp_tx_t *tx, uint64_t *in_flight)
 static void vqp_pathcap_judge(vqp_tx_t *tx, uint64_t away, uint64_t rest)
 {
     if (2 * rest <= away) { /* two frags that fill a path are confirmed in equal steps */
-        tx->cap.calm = 0;
+        tx->cap.calm   = 0;
+        tx->cap.needed = tx->clock.now;
         if (tx->cap.is_by_bytes && (tx->cap.shift < tx->cfg.cap_growth)) {
             vqp_cover(PATHCAP_GROWS);
             vqp_pathcap_set(tx, (uint8_t)(tx->cap.shift + 1));
         }
     } else if (rest <= 2 * away) {
-        tx->cap.calm = 0; /* it was just enough */
+        tx->cap.calm   = 0; /* it was just enough */
+        tx->cap.needed = tx->clock.now;
     } else if ((tx->cap.shift > 0) &&
                (++tx->cap.calm >= VQP_PATHCAP_CALM >> (tx->cap.shift / 3))) {
         vqp_cover(PATHCAP_SHRINKS);
         tx->cap.calm = 0;
         vqp_pathcap_set(tx, (uint8_t)(tx->cap.shift - 1));
+    }
+}
+
+void vqp_pathcap_age(vqp_tx_t *tx, uint64_t now)
+{
+    uint8_t shift = tx->cap.shift;
+
+    while ((shift > 0) && (now >= tx->cap.needed + VQP_PATHCAP_AGE)) {
+        tx->cap.needed += VQP_PATHCAP_AGE;
+        --shift;
+    }
+
+    if (vqp_unlikely(shift != tx->cap.shift)) {
+        vqp_cover(PATHCAP_AGES);
+        vqp_pathcap_set(tx, shift);
     }
 }
 
@@ -85,11 +104,13 @@ void vqp_pathcap_look(vqp_tx_t *tx)
 }
 
 /* Would the path take more if the limit were doubled? Not if it has no slots, unless larger
- * frags, which come with the limit, need fewer of them */
+ * frags, which come with the limit, need fewer of them: those of one path are large already */
 static int vqp_pathcap_limits(const vqp_tx_t *tx, const vqp_path_t *path)
 {
+    int is_whole = (tx->paths.usable == 1) && (tx->cfg.single_shift != 0);
+
     return (path->bytes >= tx->limits.path_cap) ||
-           ((tx->limits.frag_shift < tx->cfg.max_shift) &&
+           (!is_whole && (tx->limits.frag_shift < tx->cfg.max_shift) &&
             (2 * path->bytes >=
              (uint64_t)vqp_path_outstanding(path) << tx->limits.frag_shift));
 }

@@ -6,7 +6,7 @@
  * there to the last one. If the latter is much shorter, the devices had nothing to do while
  * the process was away: the limit is doubled. So is the largest frag of several paths, since their slots
  * would be the limit otherwise. If it is more than twice as long, again and again, the limit
- * is halved. Pure: libc only.
+ * is halved; and if no op has waited for long. Pure: libc only.
  */
 #ifndef VQP_CORE_DATA_PATHCAP_H
 #define VQP_CORE_DATA_PATHCAP_H
@@ -21,6 +21,9 @@ static inline int vqp_pathcap_needs_time(const vqp_tx_t *tx)
 {
     return tx->cap.is_full;
 }
+
+/** Halve the limit for each second in which nothing has shown that it is needed. */
+void vqp_pathcap_age(vqp_tx_t *tx, uint64_t now);
 
 /** See what was confirmed of the bytes in flight. Before ops are dispatched. */
 void vqp_pathcap_look(vqp_tx_t *tx);

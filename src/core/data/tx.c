@@ -92,6 +92,17 @@ static void vqp_tx_init_paths(vqp_tx_t *tx)
     }
 }
 
+/* Larger frags with more in flight: else the slots of the paths would be the limit. A path
+ * has eight of them, so that it shows whether it is busy all the time, see pathcap.h */
+static uint8_t vqp_tx_grown_frag(const vqp_tx_t *tx)
+{
+    unsigned grown = tx->cfg.frag_shift + tx->cap.shift;
+    unsigned fits  = 63 - __builtin_clzl(vqp_max(tx->limits.path_cap / 8, 1ul));
+
+    return (uint8_t)vqp_max((unsigned)tx->cfg.frag_shift,
+                            vqp_min(vqp_min(grown, fits), (unsigned)tx->cfg.max_shift));
+}
+
 void vqp_tx_set_shares(vqp_tx_t *tx)
 {
     const vqp_tx_config_t *cfg = &tx->cfg;
@@ -108,11 +119,8 @@ void vqp_tx_set_shares(vqp_tx_t *tx)
 
     tx->limits.path_cap   = ((is_single && (cfg->single_cap != 0)) ?
                                      cfg->single_cap : cfg->path_cap) << tx->cap.shift;
-    /* Larger frags, too: else the slots of the paths would be the limit */
     tx->limits.frag_shift = (is_single && (cfg->single_shift != 0)) ?
-                                    cfg->single_shift :
-                                    (uint8_t)vqp_min(cfg->frag_shift + tx->cap.shift,
-                                                     cfg->max_shift);
+                                    cfg->single_shift : vqp_tx_grown_frag(tx);
 
     /* While paths are symmetric and little is in flight, in turn is as good as
      * any choice. Larger ops are measured, which reads the clock. With one path there

@@ -154,6 +154,7 @@ typedef struct vqp_tx {
         uint64_t    first;        /* ns: something was confirmed; 0: nothing yet */
         uint64_t    in_flight;    /* bytes, at since... */
         uint64_t    begin;        /* ...and those confirmed until then */
+        uint64_t    needed;       /* ns: last sign that it is not too much */
         uint8_t     shift;        /* how often path_cap is doubled */
         uint8_t     calm;         /* how often in a row it was more than enough */
         uint8_t     is_full;      /* ops wait, and no path has room */

@@ -85,8 +85,10 @@ void vqp_path_rebuild_later(vqp_t *vqp, vqp_path_t *path, uint64_t when)
     vqp_tx_link_paths(&vqp->tx);
 }
 
-/* Does no path work, nor come up? */
-static int vqp_paths_are_all_down(const vqp_t *vqp)
+/* Is this path what a vqp without any waits for? If no path works, nor comes up. The peer
+ * may have begun with another one: then each side has a queue pair that the other one
+ * lacks, and needs a second one */
+static int vqp_path_is_needed(const vqp_t *vqp, const vqp_path_t *path)
 {
     vqp_path_state_t state;
     uint32_t i;
@@ -94,7 +96,8 @@ static int vqp_paths_are_all_down(const vqp_t *vqp)
     for (i = 0; i < vqp->tx.paths.count; ++i) {
         state = vqp->tx.paths.list[i].fo.state;
         if ((state != VQP_PATH_DOWN) && (state != VQP_PATH_QUIESCE) &&
-            (state != VQP_PATH_DRAINED)) {
+            (state != VQP_PATH_DRAINED) &&
+            ((state != VQP_PATH_CONNECT) || !path->fo.peer_is_up)) {
             return 0;
         }
     }
@@ -104,7 +107,7 @@ static int vqp_paths_are_all_down(const vqp_t *vqp)
 
 uint64_t vqp_path_take_turn(vqp_t *vqp, vqp_path_t *path, vqp_turns_t *turns, uint64_t now)
 {
-    if (vqp_paths_are_all_down(vqp)) {
+    if (vqp_path_is_needed(vqp, path)) {
         return vqp_turns_take(turns, VQP_TURN_NEEDED, &vqp->needed_turn, now);
     }
 
