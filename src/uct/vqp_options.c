@@ -90,8 +90,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"FRAG_SIZE", "64k",
      "Largest frag in bytes, while several paths are in use; PATH_BYTES=auto may\n"
-     "need larger ones. Rounded down to a power of two. Larger frags need less CPU time per byte; smaller ones balance\n"
-     "the load of the paths better.",
+     "need larger ones. Rounded down to a power of two. Larger frags need less CPU\n"
+     "time per byte; smaller ones balance the load of the paths better.",
      UCT_VQP_OPTION(frag_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"MIN_FRAG", "16k",

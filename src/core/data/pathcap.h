@@ -4,9 +4,9 @@
  * until the next call of progress, too. While ops wait and all paths are full, the time is
  * taken from then until the first byte of what is in flight is found confirmed, and from
  * there to the last one. If the latter is much shorter, the devices had nothing to do while
- * the process was away: the limit is doubled. So is the largest frag of several paths, since their slots
- * would be the limit otherwise. If it is more than twice as long, again and again, the limit
- * is halved; and if no op has waited for long. Pure: libc only.
+ * the process was away: the limit is doubled. So is the largest frag of several paths, since
+ * their slots would be the limit otherwise. If it is more than twice as long, again and
+ * again, the limit is halved; and if no op has waited for long. Pure: libc only.
  */
 #ifndef VQP_CORE_DATA_PATHCAP_H
 #define VQP_CORE_DATA_PATHCAP_H
