@@ -117,8 +117,7 @@ static void uct_vqp_settings_path_bytes(uct_vqp_settings_t *set,
         ++set->cap_growth;
     }
     set->single_shift = (uint8_t)ucs_max(ucs_ilog2(config->frag_size),
-                                         ucs_ilog2(ucs_min(set->single_bytes,
-                                                           UCS_GBYTE)) - 1);
+                                         ucs_ilog2(set->single_bytes) - 1);
 }
 
 /* auto: the rails are links that need no search. Without failover none can be added */

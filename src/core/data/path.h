@@ -11,8 +11,8 @@
 
 #include "core/data/op.h"
 #include "core/data/rate.h"
-#include "core/turns.h"
 #include "core/stats.h"
+#include "core/turns.h"
 
 enum {
     VQP_INFLIGHT_COMPLETES = 1 << 0, /* it is all of its op, which ends with it

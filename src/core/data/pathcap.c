@@ -57,16 +57,11 @@ static void vqp_pathcap_judge(vqp_tx_t *tx, uint64_t away, uint64_t rest)
 
 void vqp_pathcap_age(vqp_tx_t *tx, uint64_t now)
 {
-    uint8_t shift = tx->cap.shift;
-
-    while ((shift > 0) && (now >= tx->cap.needed + VQP_PATHCAP_AGE)) {
-        tx->cap.needed += VQP_PATHCAP_AGE;
-        --shift;
-    }
-
-    if (vqp_unlikely(shift != tx->cap.shift)) {
+    if ((tx->cap.shift > 0) && !tx->cap.is_full &&
+        (now >= tx->cap.needed + VQP_PATHCAP_AGE)) {
         vqp_cover(PATHCAP_AGES);
-        vqp_pathcap_set(tx, shift);
+        tx->cap.needed = now;
+        vqp_pathcap_set(tx, (uint8_t)(tx->cap.shift - 1));
     }
 }
 

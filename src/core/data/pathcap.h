@@ -22,7 +22,8 @@ static inline int vqp_pathcap_needs_time(const vqp_tx_t *tx)
     return tx->cap.is_full;
 }
 
-/** Halve the limit for each second in which nothing has shown that it is needed. */
+/** Halve the limit if nothing has shown for a second that it is needed. While ops wait, what
+ *  is confirmed will show it. */
 void vqp_pathcap_age(vqp_tx_t *tx, uint64_t now);
 
 /** See what was confirmed of the bytes in flight. Before ops are dispatched. */
