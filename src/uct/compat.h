@@ -36,6 +36,7 @@
  * MD REG_DMABUF flag         1.14  UCT_VQP_MD_FLAG_REG_DMABUF (0 before)
  * mkey INVALIDATE flag       1.15  UCT_VQP_MKEY_PACK_FLAG_INVALIDATE
  * mkey EXPORT flag           1.14  UCT_VQP_MKEY_PACK_FLAG_EXPORT (0 before)
+ * registration cache         1.16  UCT_VQP_HAS_RCACHE; UCP has it since
  * UCT_FLUSH_FLAG_REMOTE      1.14  UCT_VQP_FLUSH_FLAG_REMOTE
  * ucs_mpool_init             1.14  uct_vqp_mpool_init()
  * UCT_IFACE_MPOOL_CONFIG_FIELDS
@@ -237,6 +238,10 @@ typedef struct {
 #  define UCT_VQP_MD_FLAG_INVALIDATE        UCT_MD_FLAG_INVALIDATE
 #  define UCT_VQP_MKEY_PACK_FLAG_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE
 #endif
+
+/* Before 1.16 UCP registers the memory of each large message, as if that cost nothing: a
+ * memory domain has to keep registrations */
+#define UCT_VQP_HAS_RCACHE (!UCT_VQP_UCX_SINCE(1, 16))
 
 /* Before 1.16 a handle may be invalidated if a key of the same memory, of another
  * handle, was packed for it: UCX's suite does that */

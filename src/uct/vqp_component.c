@@ -53,6 +53,19 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
      "n:   host memory only.",
      ucs_offsetof(uct_vqp_md_config_t, gpu_direct), UCS_CONFIG_TYPE_TERNARY},
 
+#if UCT_VQP_HAS_RCACHE
+    {"RCACHE", "try",
+     "Keep memory registered that UCP has deregistered, until it is unmapped. Only with\n"
+     "UCX before 1.16: since then UCP keeps it.\n"
+     "try: where UCX sees that memory is unmapped.\n"
+     "y:   the same, and an error where UCX does not.\n"
+     "n:   register memory for each message that needs it.",
+     ucs_offsetof(uct_vqp_md_config_t, rcache.enable), UCS_CONFIG_TYPE_TERNARY},
+
+    {"", "", NULL, ucs_offsetof(uct_vqp_md_config_t, rcache.ucx),
+     UCS_CONFIG_TYPE_TABLE(uct_md_config_rcache_table)},
+#endif
+
     {NULL}
 };
 
@@ -103,6 +116,7 @@ static void uct_vqp_md_cleanup(uct_vqp_md_t *md, unsigned num_open)
         }
     }
 
+    uct_vqp_rcache_cleanup(&md->rcache);
     while (num_open > 0) {
         vqp_ib_dev_close(&md->devs[--num_open]);
     }
@@ -237,10 +251,8 @@ uct_vqp_md_open(uct_component_t *component, const char *md_name,
         return UCS_ERR_NO_MEMORY;
     }
 
-    md->super.ops        = &uct_vqp_md_ops;
-    md->super.component  = component;
-    md->relaxed_ordering = config->relaxed_ordering;
-    md->reg_parallel     = config->reg_parallel;
+    md->super.ops       = &uct_vqp_md_ops;
+    md->super.component = component;
     ucs_list_head_init(&md->ifaces);
     pthread_mutex_init(&md->lock, NULL);
     vqp_ib_fork_init();
@@ -258,6 +270,18 @@ uct_vqp_md_open(uct_component_t *component, const char *md_name,
 
     status = uct_vqp_memtypes_init(&md->memtypes, md->dev_ptrs, md->num_rails,
                                    config->gpu_direct);
+    if (status != UCS_OK) {
+        goto err_cleanup;
+    }
+
+    md->reg = (uct_vqp_reg_t){
+        .devs             = md->dev_ptrs,
+        .num_rails        = md->num_rails,
+        .relaxed_ordering = config->relaxed_ordering,
+        .parallel         = config->reg_parallel
+    };
+    status = uct_vqp_rcache_init(&md->rcache, &md->reg, &config->rcache, md_name,
+                                 md->memtypes.reg != UCS_BIT(UCS_MEMORY_TYPE_HOST));
     if (status != UCS_OK) {
         goto err_cleanup;
     }

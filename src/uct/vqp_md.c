@@ -95,34 +95,14 @@ static ucs_status_t uct_vqp_md_query(uct_md_h tl_md, uct_vqp_md_attr_t *attr)
     UCT_VQP_MD_ATTR(attr, alloc_mem_types)  = 0;
     UCT_VQP_MD_ATTR(attr, detect_mem_types) = 0;
     attr->rkey_packed_size = uct_vqp_rkey_packed_size(md->num_rails);
-    /* A fixed part and a part per byte, measured with Soft-RoCE */
-    attr->reg_cost         = ucs_linear_func_make(15e-6 * md->num_rails,
-                                                  6e-12 * md->num_rails);
+    /* A lookup; or a fixed part and a part per byte, measured with Soft-RoCE */
+    attr->reg_cost         = (md->rcache.cache != NULL) ?
+                                     ucs_linear_func_make(md->rcache.cost, 0) :
+                                     ucs_linear_func_make(15e-6 * md->num_rails,
+                                                          6e-12 * md->num_rails);
     memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
     uct_vqp_md_attr_rest(attr);
     return UCS_OK;
-}
-
-/* Remote write access is optional: UCP registers send buffers with all flags, even
- * read-only mappings */
-static void uct_vqp_access(unsigned flags, vqp_ib_mr_params_t *params)
-{
-    params->access = params->optional = 0;
-    if (!(flags & UCT_MD_MEM_ACCESS_ALL)) {
-        flags |= UCT_MD_MEM_ACCESS_ALL; /* ucp_mem_map of UCX 1.15 and newer */
-    }
-    if (flags & UCT_MD_MEM_ACCESS_LOCAL_WRITE) {
-        params->optional |= VQP_IB_ACCESS_LOCAL_WRITE;
-    }
-    if (flags & UCT_MD_MEM_ACCESS_REMOTE_PUT) {
-        params->optional |= VQP_IB_ACCESS_REMOTE_WRITE;
-    }
-    if (flags & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC) {
-        params->optional |= VQP_IB_ACCESS_REMOTE_ATOMIC;
-    }
-    if (flags & UCT_MD_MEM_ACCESS_REMOTE_GET) {
-        params->access |= VQP_IB_ACCESS_REMOTE_READ;
-    }
 }
 
 static ucs_status_t
@@ -135,21 +115,21 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
         .address   = address,
         .length    = length,
         .log_level = (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ?
-                             VQP_IB_LOG_DIAG : VQP_IB_LOG_ERROR,
-        .parallel  = md->reg_parallel
+                             VQP_IB_LOG_DIAG : VQP_IB_LOG_ERROR
     };
     vqp_ib_dmabuf_t dmabuf;
-    uct_vqp_mem_t *mem;
     vqp_status_t status;
+    uct_vqp_mem_t *mem;
 
     dmabuf.fd = uct_vqp_mem_reg_dmabuf(arg, &dmabuf.offset);
     if (dmabuf.fd >= 0) {
         params.dmabuf = &dmabuf;
-    }
-
-    uct_vqp_access(flags, &params);
-    if (md->relaxed_ordering) {
-        params.access |= VQP_IB_ACCESS_RELAXED_ORDERING;
+    } else {
+        mem = uct_vqp_rcache_get(&md->rcache, address, length, flags);
+        if (mem != NULL) {
+            *memh_p = mem;
+            return UCS_OK;
+        }
     }
 
     mem = ucs_malloc(sizeof(*mem), "uct_vqp_mem");
@@ -158,7 +138,7 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
         return UCS_ERR_NO_MEMORY;
     }
 
-    status = vqp_ib_mr_reg(&mem->mr, md->dev_ptrs, md->num_rails, &params);
+    status = uct_vqp_mem_register(mem, &md->reg, &params, flags);
     if (status != VQP_OK) {
         ucs_free(mem);
         /* UCX expects this status for memory that can not be registered */
@@ -166,34 +146,41 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
                                                    uct_vqp_status(status);
     }
 
-    mem->may_invalidate = 0;
-    *memh_p             = mem;
+    *memh_p = mem;
     return UCS_OK;
 }
 
 static ucs_status_t
 uct_vqp_mem_dereg(uct_md_h tl_md, const uct_md_mem_dereg_params_t *params)
 {
+    uct_completion_t *invalidated = NULL;
     uct_vqp_mem_t *mem;
     vqp_status_t status;
-    int is_invalidate;
 
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
 
-    mem           = params->memh;
-    is_invalidate = !!(UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
-                       UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
-    if (UCT_VQP_INVALIDATE_WANTS_PACKED && is_invalidate && !mem->may_invalidate) {
-        ucs_diag("vqp: a key was not packed for invalidation");
-        return UCS_ERR_INVALID_PARAM;
+    mem = params->memh;
+    if (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
+        UCT_MD_MEM_DEREG_FLAG_INVALIDATE) {
+        if (UCT_VQP_INVALIDATE_WANTS_PACKED && !mem->may_invalidate) {
+            ucs_diag("vqp: a key was not packed for invalidation");
+            return UCS_ERR_INVALID_PARAM;
+        }
+        invalidated = params->comp;
+    }
+
+    if (mem->is_cached) {
+        uct_vqp_rcache_put(&ucs_derived_of(tl_md, uct_vqp_md_t)->rcache, mem,
+                           invalidated);
+        return UCS_OK;
     }
 
     status = vqp_ib_mr_dereg(&mem->mr);
     ucs_free(mem);
 
     /* After the deregistration the key is invalid */
-    if (is_invalidate) {
-        uct_invoke_completion(params->comp, uct_vqp_status(status));
+    if (invalidated != NULL) {
+        uct_invoke_completion(invalidated, uct_vqp_status(status));
     }
 
     return uct_vqp_status(status);

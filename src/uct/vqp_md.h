@@ -6,9 +6,10 @@
 #define UCT_VQP_MD_H
 
 #include "uct/compat.h"
+#include "uct/vqp_mem.h"
 #include "uct/vqp_memtype.h"
+#include "uct/vqp_rcache.h"
 #include "verbs/dev.h"
-#include "verbs/mr.h"
 
 #include <pthread.h>
 
@@ -18,6 +19,7 @@ typedef struct uct_vqp_md_config {
     char           *rails;            /* UCX_VQP_RAILS, see core/conn/bond.h */
     size_t          reg_parallel;     /* bytes */
     int             gpu_direct;       /* ucs_ternary_auto_value_t */
+    uct_vqp_rcache_config_t rcache;
 } uct_vqp_md_config_t;
 
 #define UCT_VQP_DEV_MAX_PORTS 16u
@@ -32,18 +34,12 @@ typedef struct uct_vqp_md {
     uint8_t         detached[VQP_MAX_RAILS]; /* ...but for those that are gone */
     uint64_t        bonded;      /* bits: ports of devs[0] that are in bonds */
     uint16_t        key_layout;  /* of remote keys: which devices; 0: one */
-    int             relaxed_ordering;
-    size_t          reg_parallel; /* bytes from which rails register in parallel */
+    uct_vqp_reg_t   reg;
     uct_vqp_memtypes_t memtypes; /* what can be registered */
+    uct_vqp_rcache_t rcache;
     pthread_mutex_t lock;        /* guards ifaces */
     ucs_list_link_t ifaces;      /* interfaces that get the async events */
 } uct_vqp_md_t;
-
-/** A memory handle. */
-typedef struct uct_vqp_mem {
-    vqp_ib_mr_t mr;
-    uint8_t     may_invalidate; /* a key was packed for it */
-} uct_vqp_mem_t;
 
 /** Target of a uct_rkey_t: the peer's key for each of its rails. */
 typedef struct uct_vqp_rkey {

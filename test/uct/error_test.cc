@@ -399,7 +399,7 @@ TEST_F(error_test, a_remote_key_that_is_not_valid_any_more_fails_the_endpoint)
     start();
     endpoint second(*a, *b);
     other = &second;
-    target->deregister();
+    target->revoke();
     for (completion &comp : comps) {
         ASSERT_EQ(UCS_INPROGRESS, put(*ab, 100000, comp, target->addr(),
                                       target->rkey()));

@@ -323,7 +323,7 @@ TEST_P(failover_test, a_bad_key_fails_the_endpoint)
 
     start();
     iov = source->iov(0, 100);
-    target->deregister();
+    target->revoke();
     ASSERT_EQ(UCS_INPROGRESS, uct_ep_put_zcopy(*ab, &iov, 1, target->addr(),
                                                target->rkey(), &comp.super));
     EXPECT_TRUE(until([&] { return (comp.calls == 1) && (ab->errors == 1); }));

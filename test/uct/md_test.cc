@@ -4,38 +4,12 @@
  */
 #include "uct_fixture.h"
 
-#include <uct/api/v2/uct_v2.h>
-#include <uct/api/version.h>
-
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Since 1.15 there is one for RMA and one for atomics */
-#if UCT_API >= UCT_VERSION(1, 15)
-#  define PACK_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA
-#else
-#  define PACK_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE
-#endif
-
 class md_test : public uct_test {
 protected:
-    /* Pack the key of a region with these flags */
-    static ucs_status_t pack(memory &mem, unsigned flags)
-    {
-        uct_md_mkey_pack_params_t params = {};
-        std::vector<char> key(mem.owner.md_attr.rkey_packed_size);
-
-        params.field_mask = UCT_MD_MKEY_PACK_FIELD_FLAGS;
-        params.flags      = flags;
-#if UCT_API >= UCT_VERSION(1, 16)
-        return uct_md_mkey_pack_v2(mem.owner.md, mem.memh, mem.data, mem.length,
-                                   &params, key.data());
-#else
-        return uct_md_mkey_pack_v2(mem.owner.md, mem.memh, &params, key.data());
-#endif
-    }
-
     /* Registering must fail; returns what was logged */
     std::string refuse(void *address, size_t length, unsigned flags = 0)
     {
@@ -225,7 +199,6 @@ TEST_F(md_test, beyond_the_lock_limit_the_message_names_limit_and_size)
 TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)
 {
     completion invalidated, bad;
-    uct_md_mem_dereg_params_t params = {};
 
     open();
     memory source(*a, 4096);
@@ -237,23 +210,15 @@ TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)
         if (!(b->md_attr.cap.flags & UCT_MD_FLAG_INVALIDATE)) {
             GTEST_SKIP() << "not offered";
         }
-        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH |
-                            UCT_MD_MEM_DEREG_FIELD_FLAGS |
-                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
-        params.memh       = target.memh;
-        params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
-        params.comp       = &invalidated.super;
-
 #if UCT_API >= UCT_VERSION(1, 16)
         /* the API wants the key to be packed for it first */
-        EXPECT_EQ(UCS_ERR_INVALID_PARAM, uct_md_mem_dereg_v2(b->md, &params));
-        ASSERT_EQ(UCS_OK, pack(target, 0));
-        EXPECT_EQ(UCS_ERR_INVALID_PARAM, uct_md_mem_dereg_v2(b->md, &params));
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, target.invalidate(invalidated));
+        ASSERT_EQ(UCS_OK, target.pack(0));
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, target.invalidate(invalidated));
         EXPECT_EQ(0u, invalidated.calls);
 #endif
-        ASSERT_EQ(UCS_OK, pack(target, PACK_INVALIDATE));
-        ASSERT_EQ(UCS_OK, uct_md_mem_dereg_v2(b->md, &params));
-        target.memh = UCT_MEM_HANDLE_NULL;
+        ASSERT_EQ(UCS_OK, target.pack(PACK_INVALIDATE));
+        ASSERT_EQ(UCS_OK, target.invalidate(invalidated));
         ASSERT_TRUE(until([&] { return invalidated.calls == 1; }));
         EXPECT_EQ(UCS_OK, invalidated.status);
 
@@ -415,7 +380,7 @@ TEST_F(md_test, a_key_is_not_exported)
     EXPECT_FALSE(a->md_attr.cap.flags & UCT_MD_FLAG_EXPORTED_MKEY);
     memory mem(*a, 4096);
     log_capture log;
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED, pack(mem, UCT_MD_MKEY_PACK_FLAG_EXPORT));
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, mem.pack(UCT_MD_MKEY_PACK_FLAG_EXPORT));
     EXPECT_TRUE(log_capture::has("exported")) << log_capture::text();
 }
 #endif

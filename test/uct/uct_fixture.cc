@@ -507,6 +507,47 @@ void memory::deregister()
     }
 }
 
+ucs_status_t memory::pack(unsigned flags)
+{
+    uct_md_mkey_pack_params_t params = {};
+    std::vector<char> key(owner.md_attr.rkey_packed_size);
+
+    params.field_mask = UCT_MD_MKEY_PACK_FIELD_FLAGS;
+    params.flags      = flags;
+#if UCT_API >= UCT_VERSION(1, 16)
+    return uct_md_mkey_pack_v2(owner.md, memh, data, length, &params, key.data());
+#else
+    return uct_md_mkey_pack_v2(owner.md, memh, &params, key.data());
+#endif
+}
+
+ucs_status_t memory::invalidate(completion &comp)
+{
+    uct_md_mem_dereg_params_t params = {};
+    ucs_status_t status;
+
+    params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH | UCT_MD_MEM_DEREG_FIELD_FLAGS |
+                        UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+    params.memh       = memh;
+    params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+    params.comp       = &comp.super;
+    status = uct_md_mem_dereg_v2(owner.md, &params);
+    if (status == UCS_OK) {
+        memh = UCT_MEM_HANDLE_NULL;
+    }
+
+    return status;
+}
+
+void memory::revoke()
+{
+    completion comp;
+
+    EXPECT_EQ(UCS_OK, pack(PACK_INVALIDATE));
+    EXPECT_EQ(UCS_OK, invalidate(comp));
+    EXPECT_EQ(1, comp.calls);
+}
+
 memory::~memory()
 {
     if (unpacked) {

@@ -11,6 +11,8 @@
 #include "test/lib/process.h"
 
 #include <uct/api/uct.h>
+#include <uct/api/v2/uct_v2.h>
+#include <uct/api/version.h>
 #include <ucs/async/async.h>
 #include <ucs/config/types.h>
 
@@ -214,6 +216,13 @@ template <typename func_t> auto post(func_t func) -> decltype(func())
     return result;
 }
 
+/* Since UCX 1.15 there is one for RMA and one for atomics */
+#if UCT_API >= UCT_VERSION(1, 15)
+#  define PACK_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA
+#else
+#  define PACK_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE
+#endif
+
 /* Registered memory with its remote key, packed and unpacked. It is allocated
  * if no address is given; with an offset it begins at an odd address. */
 class memory {
@@ -225,6 +234,12 @@ public:
     memory &operator=(const memory &) = delete;
 
     void deregister();
+    /* Pack the key with these flags, and drop it */
+    ucs_status_t pack(unsigned flags);
+    /* Deregister, and be told when no peer can reach it any more */
+    ucs_status_t invalidate(completion &comp);
+    /* Both, at once: nobody else has the memory */
+    void revoke();
     void fill(unsigned seed);
     uint64_t addr(size_t offset = 0) const { return (uint64_t)(data + offset); }
     uct_rkey_t rkey() const { return bundle.rkey; }
