@@ -125,7 +125,7 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
     if (dmabuf.fd >= 0) {
         params.dmabuf = &dmabuf;
     } else {
-        mem = uct_vqp_rcache_get(&md->rcache, address, length, flags);
+        mem = uct_vqp_rcache_get(&md->rcache, address, length);
         if (mem != NULL) {
             *memh_p = mem;
             return UCS_OK;
@@ -138,7 +138,7 @@ uct_vqp_mem_reg(uct_md_h tl_md, void *address, size_t length,
         return UCS_ERR_NO_MEMORY;
     }
 
-    status = uct_vqp_mem_register(mem, &md->reg, &params, flags);
+    status = uct_vqp_mem_register(mem, &md->reg, &params);
     if (status != VQP_OK) {
         ucs_free(mem);
         /* UCX expects this status for memory that can not be registered */

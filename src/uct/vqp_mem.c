@@ -1,32 +1,15 @@
 /* Memory handles, see vqp_mem.h. */
 #include "uct/vqp_mem.h"
 
-/* Remote write access is optional: UCP registers send buffers with all flags, even
- * read-only mappings */
-static void uct_vqp_access(unsigned flags, vqp_ib_mr_params_t *params)
-{
-    params->access = params->optional = 0;
-    if (!(flags & UCT_MD_MEM_ACCESS_ALL)) {
-        flags |= UCT_MD_MEM_ACCESS_ALL; /* ucp_mem_map of UCX 1.15 and newer */
-    }
-    if (flags & UCT_MD_MEM_ACCESS_LOCAL_WRITE) {
-        params->optional |= VQP_IB_ACCESS_LOCAL_WRITE;
-    }
-    if (flags & UCT_MD_MEM_ACCESS_REMOTE_PUT) {
-        params->optional |= VQP_IB_ACCESS_REMOTE_WRITE;
-    }
-    if (flags & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC) {
-        params->optional |= VQP_IB_ACCESS_REMOTE_ATOMIC;
-    }
-    if (flags & UCT_MD_MEM_ACCESS_REMOTE_GET) {
-        params->access |= VQP_IB_ACCESS_REMOTE_READ;
-    }
-}
-
+/* All access, whatever a caller asks for, as UCX's IB domain gives it: UCP before 1.18
+ * keeps a handle for one caller and gives it to the next one, which asks for more. Write
+ * access is optional: UCP sends from read-only mappings, too */
 vqp_status_t uct_vqp_mem_register(uct_vqp_mem_t *mem, const uct_vqp_reg_t *reg,
-                                  vqp_ib_mr_params_t *params, unsigned flags)
+                                  vqp_ib_mr_params_t *params)
 {
-    uct_vqp_access(flags, params);
+    params->access   = VQP_IB_ACCESS_REMOTE_READ;
+    params->optional = VQP_IB_ACCESS_LOCAL_WRITE | VQP_IB_ACCESS_REMOTE_WRITE |
+                       VQP_IB_ACCESS_REMOTE_ATOMIC;
     if (reg->relaxed_ordering) {
         params->access |= VQP_IB_ACCESS_RELAXED_ORDERING;
     }

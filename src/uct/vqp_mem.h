@@ -1,6 +1,5 @@
 /*
- * A memory handle, and how a domain registers memory: on which rails, and with which
- * access for the flags of UCX. May use the verbs layer.
+ * A memory handle, and how a domain registers memory. May use the verbs layer.
  */
 #ifndef UCT_VQP_MEM_H
 #define UCT_VQP_MEM_H
@@ -24,14 +23,14 @@ typedef struct uct_vqp_reg {
 } uct_vqp_reg_t;
 
 /**
- * Register memory on all rails. Any thread.
+ * Register memory on all rails, for all access; for reading, if the mapping is
+ * read-only. Any thread.
  *
  * @param params  Where the memory is, and how a failure is logged; the rest is filled
  *                in.
- * @param flags   UCT_MD_MEM_ACCESS_xx bits; none: all.
  * @return As vqp_ib_mr_reg(). Deregister by vqp_ib_mr_dereg() of mem->mr.
  */
 vqp_status_t uct_vqp_mem_register(uct_vqp_mem_t *mem, const uct_vqp_reg_t *reg,
-                                  vqp_ib_mr_params_t *params, unsigned flags);
+                                  vqp_ib_mr_params_t *params);
 
 #endif

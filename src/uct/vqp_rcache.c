@@ -33,8 +33,7 @@ uct_vqp_rcache_mem_reg(void *context, ucs_rcache_t *rcache, void *arg,
         .log_level = VQP_IB_LOG_NONE
     };
 
-    if (uct_vqp_mem_register(&region->mem, context, &params, UCT_MD_MEM_ACCESS_ALL) !=
-        VQP_OK) {
+    if (uct_vqp_mem_register(&region->mem, context, &params) != VQP_OK) {
         return UCS_ERR_NO_MEMORY;
     }
 
@@ -117,13 +116,12 @@ static void uct_vqp_rcache_forgotten(void *arg)
 }
 
 uct_vqp_mem_t *uct_vqp_rcache_get(uct_vqp_rcache_t *rcache, void *address,
-                                  size_t length, unsigned flags)
+                                  size_t length)
 {
     ucs_rcache_region_t *super;
     uct_vqp_mem_t *mem;
 
-    /* Who lets no peer put or get asks for less than the cache grants */
-    if ((rcache->cache == NULL) || !ucs_test_all_flags(flags, UCT_MD_MEM_ACCESS_RMA) ||
+    if ((rcache->cache == NULL) ||
         (ucs_rcache_get(rcache->cache, address, length, PROT_READ | PROT_WRITE, NULL,
                         &super) != UCS_OK)) {
         return NULL;
@@ -171,7 +169,7 @@ void uct_vqp_rcache_cleanup(uct_vqp_rcache_t *rcache)
 }
 
 uct_vqp_mem_t *uct_vqp_rcache_get(uct_vqp_rcache_t *rcache, void *address,
-                                  size_t length, unsigned flags)
+                                  size_t length)
 {
     return NULL;
 }

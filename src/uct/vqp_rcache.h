@@ -40,16 +40,13 @@ ucs_status_t uct_vqp_rcache_init(uct_vqp_rcache_t *rcache, const uct_vqp_reg_t *
 void uct_vqp_rcache_cleanup(uct_vqp_rcache_t *rcache);
 
 /**
- * A handle of memory, registered now or before; all have the access that UCP wants
- * (UCT_MD_MEM_ACCESS_ALL) as far as the mapping allows it. Any thread.
+ * A handle of memory, registered now or before. Any thread.
  *
- * @param flags  UCT_MD_MEM_xx bits of the caller.
- * @return The handle, or NULL: the cache is not for this caller, there is none, or
- *         the registration failed. Nothing was logged; the caller registers by
- *         itself.
+ * @return The handle, or NULL: there is no cache, or the registration failed. Nothing
+ *         was logged; the caller registers by itself.
  */
 uct_vqp_mem_t *uct_vqp_rcache_get(uct_vqp_rcache_t *rcache, void *address,
-                                  size_t length, unsigned flags);
+                                  size_t length);
 
 /**
  * Give back a handle of uct_vqp_rcache_get(). Any thread.

@@ -235,59 +235,40 @@ TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)
     expect_violations("remote_key");
 }
 
-/* A registration allows a peer exactly the access of its flags */
-TEST_F(md_test, a_peer_may_do_what_the_flags_of_a_registration_say)
+/* UCP before 1.18 registers for one access, keeps the handle, and uses it for another */
+TEST_F(md_test, whatever_the_flags_of_a_registration_a_peer_may_do_all)
 {
     static const unsigned all[] = {UCT_MD_MEM_ACCESS_REMOTE_PUT,
                                    UCT_MD_MEM_ACCESS_REMOTE_GET,
                                    UCT_MD_MEM_ACCESS_REMOTE_ATOMIC,
-                                   UCT_MD_MEM_ACCESS_LOCAL_READ |
-                                   UCT_MD_MEM_ACCESS_LOCAL_WRITE,
-                                   0 /* all of them */};
+                                   UCT_MD_MEM_ACCESS_LOCAL_READ, 0};
 
     open();
     memory source(*a, 4096);
     for (unsigned flags : all) {
         memory target(*b, 4096, nullptr, flags);
-        uct_iov_t iov   = source.iov(0, 64);
-        unsigned allows = flags;
+        uct_iov_t iov = source.iov(0, 64);
 
-        if (flags == 0) {
-            allows = UCT_MD_MEM_ACCESS_ALL;
-        }
         for (unsigned op = 0; op < (a->has_atomics() ? 3 : 2); ++op) {
-            endpoint ep(*a, *b);
             completion comp;
             uint64_t result = 7;
-            bool allowed    = allows &
-                              ((op == 0) ? UCT_MD_MEM_ACCESS_REMOTE_PUT :
-                               (op == 1) ? UCT_MD_MEM_ACCESS_REMOTE_GET :
-                                           UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
 
-            target.fill(3);
-            source.fill(4);
-            ASSERT_EQ(UCS_INPROGRESS, ep.retry([&] {
+            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
                 return (op == 0) ?
-                       uct_ep_put_zcopy(ep, &iov, 1, target.addr(),
+                       uct_ep_put_zcopy(*ab, &iov, 1, target.addr(),
                                         target.rkey(), &comp.super) :
                        (op == 1) ?
-                       uct_ep_get_zcopy(ep, &iov, 1, target.addr(),
+                       uct_ep_get_zcopy(*ab, &iov, 1, target.addr(),
                                         target.rkey(), &comp.super) :
-                       uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_ADD, 1, &result,
+                       uct_ep_atomic64_fetch(*ab, UCT_ATOMIC_OP_ADD, 1, &result,
                                              target.addr(), target.rkey(),
                                              &comp.super);
             }));
             ASSERT_TRUE(until([&] { return comp.calls == 1; }));
-            EXPECT_EQ(allowed, comp.status == UCS_OK)
+            EXPECT_EQ(UCS_OK, comp.status)
                     << "flags 0x" << std::hex << flags << ", op " << op;
-            if (!allowed) {
-                EXPECT_EQ(pattern(3, 0), target.data[0]);
-                EXPECT_EQ(pattern(4, 0), source.data[0]);
-                EXPECT_EQ(7u, result);
-            }
         }
     }
-    expect_violations("remote_key");
 }
 
 TEST_F(md_test, a_remote_key_whose_numbers_do_not_fit_is_refused)
