@@ -83,9 +83,11 @@ ucs_status_t uct_vqp_rcache_init(uct_vqp_rcache_t *rcache, const uct_vqp_reg_t *
     params.ops                = &uct_vqp_rcache_ops;
     /* What is only kept takes no more of the lock limit than the rings of busy peers may.
      * Each rail pins for itself */
-    params.max_size = ucs_min(params.max_size,
-                              vqp_ib_mr_limit() /
-                                      (UCT_VQP_RCACHE_LIMIT_PART * reg->num_rails));
+    params.max_size       = ucs_min(params.max_size,
+                                    vqp_ib_mr_limit() /
+                                            (UCT_VQP_RCACHE_LIMIT_PART * reg->num_rails));
+    /* What was unmapped stays pinned until it is released */
+    params.max_unreleased = ucs_min(params.max_unreleased, params.max_size);
 
     status = ucs_rcache_create(&params, name, NULL, &rcache->cache);
     if (status == UCS_OK) {
