@@ -36,7 +36,7 @@
  * MD REG_DMABUF flag         1.14  UCT_VQP_MD_FLAG_REG_DMABUF (0 before)
  * mkey INVALIDATE flag       1.15  UCT_VQP_MKEY_PACK_FLAG_INVALIDATE
  * mkey EXPORT flag           1.14  UCT_VQP_MKEY_PACK_FLAG_EXPORT (0 before)
- * registration cache         1.16  UCT_VQP_HAS_RCACHE; UCP has it since
+ * registration cache         1.16  UCT_VQP_HAS_RCACHE; UCP uses its own since
  * UCT_FLUSH_FLAG_REMOTE      1.14  UCT_VQP_FLUSH_FLAG_REMOTE
  * ucs_mpool_init             1.14  uct_vqp_mpool_init()
  * UCT_IFACE_MPOOL_CONFIG_FIELDS

@@ -57,8 +57,9 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
     {"RCACHE", "try",
      "Keep memory registered that UCP has deregistered, until it is unmapped. Only with\n"
      "UCX before 1.16: since then UCP keeps it.\n"
-     "try: where UCX sees that memory is unmapped.\n"
-     "y:   the same, and an error where UCX does not.\n"
+     "try: where UCX sees that memory is unmapped, and nothing limits locked memory\n"
+     "     (ulimit -l).\n"
+     "y:   with a limit, too, and an error where UCX does not see it.\n"
      "n:   register memory for each message that needs it.",
      ucs_offsetof(uct_vqp_md_config_t, rcache.enable), UCS_CONFIG_TYPE_TERNARY},
 

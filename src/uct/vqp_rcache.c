@@ -5,10 +5,10 @@
 
 #include <ucm/api/ucm.h>
 #include <ucs/debug/log.h>
+#include <ucs/stats/stats.h>
 
 #include <stdio.h>
-
-#define UCT_VQP_RCACHE_LIMIT_PART 8
+#include <string.h>
 
 typedef struct uct_vqp_rcache_region {
     ucs_rcache_region_t super;
@@ -20,8 +20,10 @@ static uct_vqp_rcache_region_t *uct_vqp_rcache_region(ucs_rcache_region_t *super
     return ucs_derived_of(super, uct_vqp_rcache_region_t);
 }
 
-/* UCX may have grown the region to all of several that overlap. UCX keeps a region that
- * failed, and its error: who asks then registers by itself, and logs what is wrong */
+/* A region that fails is none of UCX's: it would stay, and what overlaps with it would
+ * become a part of it. It has no rails instead, and uct_vqp_rcache_get() drops it. But UCX
+ * wants an error where it has merged regions (HIDE_ERRORS), also when not all of them can
+ * be written: then it registers without the others */
 static ucs_status_t
 uct_vqp_rcache_mem_reg(void *context, ucs_rcache_t *rcache, void *arg,
                        ucs_rcache_region_t *super, uint16_t flags)
@@ -32,13 +34,20 @@ uct_vqp_rcache_mem_reg(void *context, ucs_rcache_t *rcache, void *arg,
         .length    = super->super.end - super->super.start,
         .log_level = VQP_IB_LOG_NONE
     };
+    vqp_status_t status;
 
-    if (uct_vqp_mem_register(&region->mem, context, &params) != VQP_OK) {
-        return UCS_ERR_NO_MEMORY;
+    status                = uct_vqp_mem_register(&region->mem, context, &params);
+    region->mem.is_cached = 1;
+    if (status != VQP_OK) {
+        memset(&region->mem.mr, 0, sizeof(region->mem.mr));
+    }
+    if (!(flags & UCS_RCACHE_MEM_REG_HIDE_ERRORS) ||
+        (region->mem.mr.access & VQP_IB_ACCESS_REMOTE_WRITE)) {
+        return UCS_OK;
     }
 
-    region->mem.is_cached = 1;
-    return UCS_OK;
+    (void)vqp_ib_mr_dereg(&region->mem.mr);
+    return UCS_ERR_NO_MEMORY;
 }
 
 static void uct_vqp_rcache_mem_dereg(void *context, ucs_rcache_t *rcache,
@@ -74,6 +83,14 @@ ucs_status_t uct_vqp_rcache_init(uct_vqp_rcache_t *rcache, const uct_vqp_reg_t *
         return UCS_OK;
     }
 
+    /* What is kept would take what the next buffer, or the next peer, needs: the cache
+     * evicts for its own limits only */
+    if ((config->enable != UCS_YES) && (vqp_ib_mr_limit() != SIZE_MAX)) {
+        ucs_debug("%s: no registration cache: locked memory is limited to %zu bytes", name,
+                  vqp_ib_mr_limit());
+        return UCS_OK;
+    }
+
     uct_md_set_rcache_params(&params, &config->ucx);
     params.region_struct_size = sizeof(uct_vqp_rcache_region_t);
     params.max_alignment      = ucs_get_page_size();
@@ -81,15 +98,8 @@ ucs_status_t uct_vqp_rcache_init(uct_vqp_rcache_t *rcache, const uct_vqp_reg_t *
                                 (others ? UCM_EVENT_MEM_TYPE_FREE : 0);
     params.context            = (void*)reg;
     params.ops                = &uct_vqp_rcache_ops;
-    /* What is only kept takes no more of the lock limit than the rings of busy peers may.
-     * Each rail pins for itself */
-    params.max_size       = ucs_min(params.max_size,
-                                    vqp_ib_mr_limit() /
-                                            (UCT_VQP_RCACHE_LIMIT_PART * reg->num_rails));
-    /* What was unmapped stays pinned until it is released */
-    params.max_unreleased = ucs_min(params.max_unreleased, params.max_size);
 
-    status = ucs_rcache_create(&params, name, NULL, &rcache->cache);
+    status = ucs_rcache_create(&params, name, ucs_stats_get_root(), &rcache->cache);
     if (status == UCS_OK) {
         rcache->cost = uct_md_rcache_overhead(&config->ucx);
         return UCS_OK;
@@ -123,7 +133,7 @@ uct_vqp_mem_t *uct_vqp_rcache_get(uct_vqp_rcache_t *rcache, void *address,
     ucs_rcache_region_t *super;
     uct_vqp_mem_t *mem;
 
-    if ((rcache->cache == NULL) ||
+    if ((rcache->cache == NULL) || (length - 1 > UINTPTR_MAX - (uintptr_t)address) ||
         (ucs_rcache_get(rcache->cache, address, length, PROT_READ | PROT_WRITE, NULL,
                         &super) != UCS_OK)) {
         return NULL;
@@ -133,6 +143,10 @@ uct_vqp_mem_t *uct_vqp_rcache_get(uct_vqp_rcache_t *rcache, void *address,
     if (!(mem->mr.access & VQP_IB_ACCESS_REMOTE_WRITE)) {
         /* The mapping may become writable, without an event: for this caller only */
         ucs_rcache_region_invalidate(rcache->cache, super, uct_vqp_rcache_forgotten, NULL);
+    }
+    if (mem->mr.num_rails == 0) {
+        ucs_rcache_region_put(rcache->cache, super);
+        return NULL;
     }
 
     return mem;

@@ -1,8 +1,8 @@
 /*
  * Registration cache of a memory domain: memory that its user deregistered stays
  * registered until it is unmapped, so that the next operation on it costs a lookup.
- * The cache is the one of UCX (ucs/memory/rcache.h). UCP has a cache of its own
- * since UCX 1.16; with these versions a domain has none. May use UCX.
+ * The cache is the one of UCX (ucs/memory/rcache.h). Since UCX 1.16 UCP takes all
+ * memory from a cache of its own; with these versions a domain has none. May use UCX.
  */
 #ifndef UCT_VQP_RCACHE_H
 #define UCT_VQP_RCACHE_H
@@ -17,14 +17,13 @@ typedef struct uct_vqp_rcache_config {
 } uct_vqp_rcache_config_t;
 
 typedef struct uct_vqp_rcache {
-    const uct_vqp_reg_t *reg;
-    struct ucs_rcache   *cache; /* NULL: none */
-    double              cost;   /* seconds, to register what is in it */
+    struct ucs_rcache *cache; /* NULL: none */
+    double            cost;   /* seconds, to register what is in it */
 } uct_vqp_rcache_t;
 
 /**
- * Create a cache. Without one (UCX_VQP_RCACHE=n, or try and no memory events) each
- * registration is the devices' own.
+ * Create a cache. Without one (UCX_VQP_RCACHE=n, or try and no memory events or a limit
+ * on locked memory) each registration is the devices' own.
  *
  * @param reg     How memory is registered; must outlive the cache.
  * @param name    Of the domain, for messages.

@@ -23,8 +23,8 @@ protected:
         if (vqp_fabric() == nullptr) {
             GTEST_SKIP() << "needs the software fabric";
         }
-        /* Calls are counted while a rule is in force: one that fails none */
-        faults("call verb=reg_mr nth=1000000");
+        count_registrations();
+        setenv("UCX_VQP_RCACHE", "y", 1); /* also where locked memory is limited */
     }
 
     void TearDown() override
@@ -40,6 +40,8 @@ protected:
         ASSERT_EQ(0, vqp_fabric()->faults(script, error, sizeof(error))) << error;
     }
 
+    /* Calls are counted while a rule is in force: one that fails none */
+    static void count_registrations() { faults("call verb=reg_mr nth=1000000"); }
     static uint64_t registrations() { return vqp_fabric()->calls("reg_mr"); }
     static uint64_t deregistrations() { return vqp_fabric()->calls("dereg_mr"); }
 
@@ -94,6 +96,10 @@ TEST_F(rcache_test, can_be_switched_off)
     open();
     settle();
     EXPECT_EQ(10u, rounds(10, data, 4096));
+    {
+        memory target(*a, 4096, data);
+        target.revoke();
+    }
     EXPECT_GT(a->md_attr.reg_cost.c, 1e-6);
     munmap(data, 4096);
 }
@@ -201,19 +207,58 @@ TEST_F(rcache_test, after_a_failure_memory_can_be_registered)
                                                     UCT_MD_MEM_ACCESS_ALL, &memh));
         EXPECT_TRUE(log_capture::has("4096 bytes")) << log_capture::text();
     }
-    faults("");
-    rounds(3, data, 4096);
+    count_registrations();
+    EXPECT_EQ(1u, rounds(3, data, 4096));
     munmap(data, 4096);
+}
+
+/* UCX merges what overlaps: what can not be written must not take the rest along */
+TEST_F(rcache_test, memory_beside_read_only_memory_stays_writable)
+{
+    const size_t part = 64 << 10;
+    char *data        = map(3 * part);
+
+    open();
+    settle();
+    rounds(1, data, 2 * part);
+    ASSERT_EQ(0, mprotect(data, part, PROT_READ));
+    memory source(*a, 2 * part);
+    {
+        memory target(*b, 2 * part, data + part);
+        memory other(*a, 2 * part, data + part);
+        uct_iov_t iov = source.iov(0, 2 * part);
+        completion comp;
+
+        source.fill(6);
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_put_zcopy(*ab, &iov, 1, target.addr(), target.rkey(),
+                                    &comp.super);
+        }));
+        ASSERT_TRUE(until([&] { return comp.calls == 1; }));
+        EXPECT_EQ(UCS_OK, comp.status);
+
+        completion got;
+        iov = other.iov(0, 2 * part); /* its domain had the merged region */
+        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            return uct_ep_get_zcopy(*ab, &iov, 1, target.addr(), target.rkey(),
+                                    &got.super);
+        }));
+        ASSERT_TRUE(until([&] { return got.calls == 1; }));
+        EXPECT_EQ(UCS_OK, got.status);
+    }
+    munmap(data, 3 * part);
 }
 
 /* What is kept must not take what the process may still pin */
 VQP_ROLE(pins_many)
 {
     const struct rlimit limit = {8 << 20, 8 << 20};
-    const size_t length       = 512 << 10;
+    const size_t length       = 5 << 20;
+
+    unsetenv("UCX_VQP_RCACHE");
     node self(0);
     uct_mem_h memh;
-    char *data;
+    char *data[2];
 
     /* the domain asks for the limit when it is opened */
     if ((setrlimit(RLIMIT_MEMLOCK, &limit) != 0) ||
@@ -222,11 +267,13 @@ VQP_ROLE(pins_many)
     }
 
     node limited(0);
-    for (unsigned i = 0; i < 64; ++i) {
-        data = (char*)mmap(NULL, length, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if ((uct_md_mem_reg(limited.md, data, length, UCT_MD_MEM_ACCESS_ALL, &memh) !=
-             UCS_OK) ||
+    for (char *&buffer : data) {
+        buffer = (char*)mmap(NULL, length, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    for (unsigned i = 0; i < 6; ++i) {
+        if ((uct_md_mem_reg(limited.md, data[i % 2], length, UCT_MD_MEM_ACCESS_ALL,
+                            &memh) != UCS_OK) ||
             (uct_md_mem_dereg(limited.md, memh) != UCS_OK)) {
             return 1;
         }
@@ -236,7 +283,7 @@ VQP_ROLE(pins_many)
     return 0;
 }
 
-TEST_F(rcache_test, leaves_the_lock_limit_to_others)
+TEST_F(rcache_test, with_a_lock_limit_nothing_is_kept)
 {
     process child("pins_many");
     std::string line = child.read();
