@@ -75,8 +75,7 @@
 #endif
 
 /* True when compiled for UCX >= _major._minor */
-#define UCT_VQP_UCX_SINCE(_major, _minor) \
-    (UCT_API >= UCT_VERSION(_major, _minor))
+#define UCT_VQP_UCX_SINCE(_major, _minor) (UCT_API >= UCT_VERSION(_major, _minor))
 
 #if !UCT_VQP_UCX_SINCE(1, 13)
 #  error "UCX 1.13 or newer is needed"
@@ -86,8 +85,6 @@
 #  include <ucs/sys/ptr_arith.h>
 #endif
 
-/* Symbols that every module refers to and older libraries lack: weak, so that the
- * guard runs and can report the mismatch */
 #if UCT_VQP_UCX_SINCE(1, 14)
 #  pragma weak ucs_mpool_params_reset
 #endif
@@ -196,8 +193,7 @@ typedef uct_md_mem_attr_t uct_vqp_mem_attr_t;
 
 #if UCT_VQP_UCX_SINCE(1, 14)
 #  define UCT_VQP_MD_OPS_ATTACH \
-    .mem_attach = (uct_md_mem_attach_func_t) \
-            ucs_empty_function_return_unsupported,
+    .mem_attach = (uct_md_mem_attach_func_t)ucs_empty_function_return_unsupported,
 #else
 #  define UCT_VQP_MD_OPS_ATTACH
 #endif
@@ -239,8 +235,7 @@ typedef struct {
 #  define UCT_VQP_MKEY_PACK_FLAG_INVALIDATE UCT_MD_MKEY_PACK_FLAG_INVALIDATE
 #endif
 
-/* Before 1.16 UCP registers the memory of each large message, as if that cost nothing: a
- * memory domain has to keep registrations */
+/* Before 1.16 UCP registers the memory of each large message */
 #define UCT_VQP_HAS_RCACHE (!UCT_VQP_UCX_SINCE(1, 16))
 
 /* Before 1.16 a handle may be invalidated if a key of the same memory, of another

@@ -563,13 +563,6 @@ protected:
         connect_test::TearDown();
     }
 
-    static void faults(const std::string &script)
-    {
-        char error[128] = "";
-
-        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error, sizeof(error))) << error;
-    }
-
     /* Two interfaces; a's endpoints wait for one second */
     void start(options of_a = {}, const options &of_b = {})
     {

@@ -41,14 +41,6 @@ protected:
         uct_test::TearDown();
     }
 
-    static void faults(const std::string &script)
-    {
-        char error[128] = "";
-
-        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error,
-                                          sizeof(error))) << error;
-    }
-
     void put(endpoint &ep, size_t length, completion *comp)
     {
         uct_iov_t iov = source->iov(0, length);

@@ -78,14 +78,6 @@ protected:
         return all;
     }
 
-    static void faults(const std::string &script)
-    {
-        char error[128] = "";
-
-        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error,
-                                          sizeof(error))) << error;
-    }
-
     void close()
     {
         source.reset();

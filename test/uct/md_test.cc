@@ -151,18 +151,39 @@ TEST_F(md_test, read_only_memory_can_be_sent_and_read_by_the_peer)
     expect_violations("remote_key");
 }
 
-/* Needs a process without the right to lock what it likes */
+/* For a process of its own: limit what it may lock, and give up root's right to lock
+ * more. False if that is not possible */
+static bool limit_locked_memory(rlim_t bytes)
+{
+    const struct rlimit limit = {bytes, bytes};
+
+    return (setrlimit(RLIMIT_MEMLOCK, &limit) == 0) &&
+           ((geteuid() != 0) || (setresuid(65534, 65534, 65534) == 0));
+}
+
+/* Run a role that says "ok", or ends with 77 where the limit can not be set */
+static void run_limited(const char *role)
+{
+    process child(role);
+    std::string line = child.read();
+    int status       = child.wait();
+
+    if (status == 77) {
+        GTEST_SKIP() << "the limit can not be set";
+    }
+    EXPECT_EQ("ok", line);
+    EXPECT_EQ(0, status);
+}
+
 VQP_ROLE(locked)
 {
-    struct rlimit limit = {1 << 20, 1 << 20};
     uct_mem_h memh;
     char *data;
 
     node self(0);
     data = (char*)mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if ((setrlimit(RLIMIT_MEMLOCK, &limit) != 0) ||
-        ((geteuid() == 0) && (setresuid(65534, 65534, 65534) != 0))) {
+    if (!limit_locked_memory(1 << 20)) {
         return 77;
     }
 
@@ -185,15 +206,41 @@ VQP_ROLE(locked)
 
 TEST_F(md_test, beyond_the_lock_limit_the_message_names_limit_and_size)
 {
-    process child("locked");
-    std::string line = child.read();
-    int status       = child.wait();
+    run_limited("locked");
+}
 
-    if (status == 77) {
-        GTEST_SKIP() << "the limit can not be set";
+/* The same memory in turn: what is deregistered must not stay pinned then */
+VQP_ROLE(pins_in_turn)
+{
+    const size_t length = 5 << 20;
+    uct_mem_h memh;
+    char *data[2];
+
+    node first(0); /* finds the devices, which others may not */
+    if (!limit_locked_memory(8 << 20)) {
+        return 77;
     }
-    EXPECT_EQ("ok", line);
-    EXPECT_EQ(0, status);
+
+    node limited(0);
+    for (char *&buffer : data) {
+        buffer = (char*)mmap(NULL, length, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    for (unsigned i = 0; i < 6; ++i) {
+        if ((uct_md_mem_reg(limited.md, data[i % 2], length, UCT_MD_MEM_ACCESS_ALL,
+                            &memh) != UCS_OK) ||
+            (uct_md_mem_dereg(limited.md, memh) != UCS_OK)) {
+            return 1;
+        }
+    }
+
+    role_write("ok");
+    return 0;
+}
+
+TEST_F(md_test, with_a_lock_limit_nothing_stays_pinned)
+{
+    run_limited("pins_in_turn");
 }
 
 TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)

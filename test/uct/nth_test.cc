@@ -68,14 +68,6 @@ protected:
         }
     }
 
-    static void faults(const std::string &script)
-    {
-        char error[128] = "";
-
-        ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error,
-                                          sizeof(error))) << error;
-    }
-
     /* Once for all tests: fills what UCX, the fabric and the log keep until the
      * process ends, which is no leak */
     static void warm_up()

@@ -507,6 +507,13 @@ void memory::deregister()
     }
 }
 
+void faults(const std::string &script)
+{
+    char error[128] = "";
+
+    ASSERT_EQ(0, vqp_fabric()->faults(script.c_str(), error, sizeof(error))) << error;
+}
+
 ucs_status_t memory::pack(unsigned flags)
 {
     uct_md_mkey_pack_params_t params = {};

@@ -281,6 +281,9 @@ bool fault(const std::string &arguments);
 bool faults_allowed();
 bool ports_go_down();
 
+/* On the software fabric: this script of faults is in force, instead of the last one */
+void faults(const std::string &script);
+
 /* Queue pairs of all processes, on one of the tests' devices or on all of them;
  * of this process, on all devices, on the software fabric; -1 if unknown */
 int count_qps(const std::string &device = "");
