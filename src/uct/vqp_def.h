@@ -101,11 +101,18 @@ uct_vqp_keep_rkeys(uct_vqp_t *vqp, const vqp_op_t *op, const uint32_t *rkeys)
 /** Set the time of the sender, which measures the rates of paths. */
 static inline void uct_vqp_clock(uct_vqp_t *vqp)
 {
+    uct_vqp_iface_t *iface = vqp->iface;
+
+    if (iface->unlooked) { /* it ended after the last measurement, at least */
+        iface->unlooked = 0;
+        iface->looked   = ucs_max(iface->looked, iface->rated);
+    }
+
     vqp->core.tx.clock.now    = uct_vqp_now();
-    vqp->core.tx.clock.seen   = vqp->iface->seen;
-    vqp->core.tx.clock.looked = vqp->iface->looked;
-    vqp->iface->rated         = vqp->core.tx.clock.now;
-    vqp->iface->todo         |= UCT_VQP_TODO_RATE;
+    vqp->core.tx.clock.seen   = iface->seen;
+    vqp->core.tx.clock.looked = iface->looked;
+    iface->rated              = vqp->core.tx.clock.now;
+    iface->todo              |= UCT_VQP_TODO_RATE;
 }
 
 /** Schedule the vqp for progress. */

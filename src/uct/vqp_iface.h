@@ -142,6 +142,8 @@ typedef struct uct_vqp_iface {
     uint64_t             polled;       /* ns: end of the last empty poll, while
                                           paths are measured */
     uint64_t             looked;       /* ns: end of the last one, likewise */
+    uint8_t              unlooked;     /* a poll since then that had completions, whose
+                                          end nobody has read from the clock */
     uint64_t             seen;         /* ns: end of the empty poll before */
     uint64_t             deferred_at;  /* ns: last run of deferred */
     struct uct_vqp_ep   *pending_ep;   /* owner of the pending request that runs */

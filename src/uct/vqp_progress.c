@@ -425,14 +425,14 @@ uct_vqp_iface_due(uct_vqp_iface_t *iface, unsigned count)
 {
     uint32_t todo = iface->todo;
 
+    if ((count > 0) && (iface->deferred == NULL)) {
+        iface->unlooked = 1;
+        todo           &= ~(uint32_t)UCT_VQP_TODO_RATE;
+    }
+
     if ((todo & UCT_VQP_TODO_TIMERS) && (iface->timer_calls > 0)) {
         --iface->timer_calls;
         todo &= ~(uint32_t)UCT_VQP_TODO_TIMERS;
-    }
-
-    if ((todo & UCT_VQP_TODO_RATE) && (count > 0) && (iface->deferred == NULL)) {
-        iface->looked = ucs_max(iface->looked, iface->rated); /* nobody reads the clock */
-        todo         &= ~(uint32_t)UCT_VQP_TODO_RATE;
     }
 
     return todo;

@@ -104,6 +104,27 @@ TEST_F(trim, packets_that_were_confirmed_are_in_the_count) {
     EXPECT_EQ(users_t {&u[1]}, done());
 }
 
+/* They are counted before their slots are taken again. 3 does not divide the number of
+ * slots: no slot has a frag of the same length again */
+TEST_F(trim, packets_of_earlier_rounds_are_in_the_count) {
+    uint32_t packets = 0;
+    unsigned i;
+
+    open(1);
+    for (i = 0; i < 5 * (path().mask + 1u); ++i) {
+        auto frags = puts(0, 1, u, (i % 3 == 0) ? 10000 : 8);
+        ASSERT_EQ(1u, frags.size());
+        vqp_on_send(&m_vqp, &path(), frags[0].slot);
+        ASSERT_EQ(1u, done().size());
+        packets += (i % 3 == 0) ? 3 : 1;
+    }
+    post(VQP_KIND_PUT, 10000, &u[0]);
+    post(VQP_KIND_PUT, 8, &u[1]);
+    die(0, psn(packets + 3));
+    EXPECT_EQ(users_t {&u[0]}, done());
+    EXPECT_EQ(1u, again().size());
+}
+
 /* Few bytes are taken to be frags of one packet without a look at each */
 TEST_F(trim, one_byte_more_than_a_packet_is_two) {
     open(1);

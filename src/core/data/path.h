@@ -168,7 +168,7 @@ typedef struct vqp_failover {
     uint16_t       wrs_seen;    /* path->tail up to which wrs and packets count */
     uint32_t       wrs;         /* work requests posted in this epoch */
     uint32_t       packets;     /* packets of these, less one for each */
-    uint32_t       bytes_seen;  /* path->stats.bytes at wrs_seen, its low part */
+    uint64_t       bytes_seen;  /* path->stats.bytes at wrs_seen */
     uint64_t       imms_sent;   /* stats.imms when this epoch began */
     uint64_t       imms_came;   /* stats.rx_cqes then */
     uint32_t       epoch;       /* number of rebuilds, the same on both sides */

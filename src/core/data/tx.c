@@ -16,39 +16,37 @@
 
 /* ---- the budget of a path ---- */
 
-/* The packets of the frags from path->fo.wrs_seen on */
-static void __attribute__((noinline)) vqp_path_count_packets(vqp_path_t *path)
+/* The packets of @a count frags from path->fo.wrs_seen on */
+static uint32_t vqp_path_packets(const vqp_path_t *path, uint32_t count)
 {
     const vqp_inflight_t *inflight = path->inflight;
     uint32_t packets               = 0;
     unsigned shift                 = path->mtu_shift;
-    uint16_t mask                  = path->mask;
-    uint16_t slot;
+    uint32_t mask                  = path->mask;
+    uint32_t slot                  = path->fo.wrs_seen;
+    uint32_t end                   = slot + count;
 
-    for (slot = path->fo.wrs_seen; slot != path->tail; ++slot) {
+    for (; slot != end; ++slot) {
         packets += vqp_more_packets(inflight[slot & mask].length, shift);
     }
-    path->fo.packets += packets;
-}
-
-static inline void vqp_path_count(vqp_path_t *path)
-{
-    uint32_t bytes = (uint32_t)path->stats.bytes - path->fo.bytes_seen;
-
-    /* If all data since the last time fits a packet, each frag has one. Those without data
-     * of an op have one at most */
-    if ((path->mtu_shift != 0) && (bytes > (1u << path->mtu_shift))) {
-        vqp_path_count_packets(path);
-    }
-
-    path->fo.wrs       += (uint16_t)(path->tail - path->fo.wrs_seen);
-    path->fo.wrs_seen   = path->tail;
-    path->fo.bytes_seen = (uint32_t)path->stats.bytes;
+    return packets;
 }
 
 void vqp_path_count_wrs(vqp_path_t *path)
 {
-    vqp_path_count(path);
+    uint32_t count = (uint16_t)(path->tail - path->fo.wrs_seen);
+    uint64_t bytes = path->stats.bytes - path->fo.bytes_seen;
+
+    vqp_assert(count <= path->mask + 1u);
+    /* If all data since the last time fits a packet, each frag has one. Those without data
+     * of an op have one at most */
+    if ((path->mtu_shift != 0) && (bytes > (1u << path->mtu_shift))) {
+        path->fo.packets += vqp_path_packets(path, count);
+    }
+
+    path->fo.wrs       += count;
+    path->fo.wrs_seen   = path->tail;
+    path->fo.bytes_seen = path->stats.bytes;
 }
 
 void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
@@ -57,9 +55,14 @@ void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
     uint32_t unsignaled = (uint16_t)(path->tail - path->signaled);
     uint32_t signal_in  = (unsignaled < tx->cfg.signal_every) ?
                                   tx->cfg.signal_every - unsignaled : 1;
+    uint32_t half       = (path->mask + 1u) / 2;
     uint64_t bytes;
 
-    vqp_path_count(path); /* at least once in a round of tail */
+    /* Before a slot is taken again: at most half of them are filled until the next time */
+    if (vqp_unlikely((uint16_t)(path->tail - path->fo.wrs_seen) >= half)) {
+        vqp_path_count_wrs(path);
+    }
+
     if (!path->up || (slots >= path->depth) ||
         (path->bytes >= tx->limits.path_cap)) {
         vqp_path_stop(path);
@@ -69,7 +72,7 @@ void vqp_tx_refill(const vqp_tx_t *tx, vqp_path_t *path)
     bytes              = tx->limits.path_cap - path->bytes;
     path->budget.bytes = (uint32_t)vqp_min(bytes,
                                            (uint64_t)tx->limits.max_unsignaled);
-    path->budget.frags = vqp_min(signal_in, path->depth - slots);
+    path->budget.frags = vqp_min(vqp_min(signal_in, half), path->depth - slots);
 }
 
 /* ---- the sender ---- */

@@ -12,7 +12,7 @@ static void vqp_path_begin_epoch(vqp_t *vqp, vqp_path_t *path)
     ++fo->epoch;
     fo->wrs        = fo->packets = 0;
     fo->wrs_seen   = path->tail;
-    fo->bytes_seen = (uint32_t)path->stats.bytes;
+    fo->bytes_seen = path->stats.bytes;
     fo->imms_sent  = path->stats.imms;
     fo->imms_came  = path->stats.rx_cqes;
     fo->peer_has   = 0;
