@@ -5,9 +5,7 @@
 #   copy       what the provider has libc do: it moves the data
 #   transport  all else: UCX and the transport
 #
-# What the C library does counts for who called it.  The functions of the probe
-# of the device (src/verbs/probe.c) do not count: it polls at start-up for as
-# long as its writes take.  Then, for -v top=1, lines
+# What the C library does counts for who called it.  Then, for -v top=1, lines
 # "f GROUP FUNCTION COST".  Callgrind names an object, file or function in full
 # once, and by its number "(N)" from then on.
 
@@ -35,8 +33,6 @@ function group_of(object) {
 /^cfn=/ { called = name_of("fn", substr($0, 5)); next }
 /^c?f[ile]=/ { next }
 /^calls=/ {
-    split(substr($0, 7), calls, " ")
-    count[called] += calls[1]
     is_call = 1
     next
 }
@@ -50,14 +46,12 @@ function group_of(object) {
         callee = object
         next
     }
-    if (fun ~ /^vqp_ib_probe_/) next
     if (group != "libc") sum[group] += $2
     self[group " " fun] += $2
 }
 
 END {
     for (group in sum) print group, sum[group]
-    for (fun in count) if (fun ~ wanted) print "calls", fun, count[fun]
     if (top)
         for (key in self) print "f", key, self[key]
 }

@@ -12,7 +12,8 @@
  *
  * With --config NAME --only OPERATION --count N it makes N such operations
  * (rounded up to slices), or N calls of progress for OPERATION "idle", on that
- * configuration alone, and prints nothing: for callgrind, with N and 2 N.
+ * configuration alone, and prints nothing. --length BYTES: of this length, in one
+ * part. It is for callgrind: all of it is in the function measured().
  *
  * Prints CSV: bench,config,parameter,value,unit,ratio. The ratio is to
  * rc_verbs. The value is of one operation, or of one part of it, where
@@ -31,6 +32,7 @@
 enum {
     BATCH       = 8,   /* posts between two calls of progress */
     BATCHES     = 8,   /* of a slice */
+    WARM_UP     = 40,  /* slices before instructions are counted */
     MAX_ROUNDS  = 100000,
     IDLE_CALLS  = 256,
     NUM_CONFIGS = 7
@@ -281,14 +283,35 @@ static void close_all(void)
     }
 }
 
-/* Without turns, for counting instructions */
-static void repeat(const char *name, const char *only, unsigned long count)
+/* What callgrind counts: start-up, which waits for the peer, takes any number of polls.
+ * @a op: NULL: calls of progress */
+static void __attribute__((noinline))
+measured(cost_config_t *config, const cost_operation_t *op, unsigned long count)
+{
+    uint64_t spent[PHASES] = {0};
+    unsigned long i;
+
+    if (op == NULL) {
+        for (i = 0; i < count; ++i) {
+            uct_worker_progress(config->a.worker);
+        }
+    } else {
+        for (i = 0; i < count; i += BATCH * BATCHES) {
+            transport_slice(config, op, spent);
+        }
+    }
+}
+
+/* Without turns, for counting instructions. @a length: 0: the operation's own */
+static void repeat(const char *name, const char *only, unsigned long length,
+                   unsigned long count)
 {
     const cost_operation_t *op = cost_operations;
     int is_idle                = !strcmp(only, "idle");
     uint64_t spent[PHASES]     = {0};
-    unsigned long i;
+    cost_operation_t of_length;
     unsigned c = 0;
+    unsigned i;
 
     while ((c < NUM_CONFIGS) && strcmp(configs[c].name, name)) {
         ++c;
@@ -300,16 +323,20 @@ static void repeat(const char *name, const char *only, unsigned long count)
                (op->name != NULL), "no configuration '%s', or no operation "
                "'%s'", name, only);
 
-    cost_config_open(&configs[c], !is_idle && (op->parts > 1));
-    if (is_idle) {
-        for (i = 0; i < count; ++i) {
-            uct_worker_progress(configs[c].a.worker);
-        }
-    } else {
-        for (i = 0; i < count; i += BATCH * BATCHES) {
-            transport_slice(&configs[c], op, spent);
-        }
+    if (length != 0) {
+        perf_check(length <= COST_MAX_LENGTH, "--length is at most %d",
+                   COST_MAX_LENGTH);
+        of_length        = *op;
+        of_length.length = (uint32_t)length;
+        of_length.parts  = 1;
+        op               = &of_length;
     }
+
+    cost_config_open(&configs[c], !is_idle && (op->parts > 1));
+    for (i = 0; !is_idle && (i < WARM_UP); ++i) {
+        transport_slice(&configs[c], op, spent);
+    }
+    measured(&configs[c], is_idle ? NULL : op, count);
     cost_config_close(&configs[c]);
 }
 
@@ -345,11 +372,13 @@ int main(int argc, char **argv)
         {"only", required_argument, NULL, 'o'},
         {"config", required_argument, NULL, 'c'},
         {"count", required_argument, NULL, 'n'},
+        {"length", required_argument, NULL, 'l'},
         {NULL, 0, NULL, 0}
     };
     const char *only   = NULL;
     const char *config = NULL;
-    unsigned long count = 0;
+    unsigned long count  = 0;
+    unsigned long length = 0;
     unsigned c, phase;
     int option;
 
@@ -369,16 +398,19 @@ int main(int argc, char **argv)
         case 'n':
             count = strtoul(optarg, NULL, 10);
             break;
+        case 'l':
+            length = strtoul(optarg, NULL, 10);
+            break;
         default:
             fprintf(stderr, "usage: cost [--rounds N] [--only OPERATION] "
-                    "[--config NAME --count N]\n");
+                    "[--config NAME --count N [--length BYTES]]\n");
             return 2;
         }
     }
 
     if (config != NULL) {
         perf_check(only != NULL, "--config needs --only");
-        repeat(config, only, count);
+        repeat(config, only, length, count);
         return 0;
     }
 

@@ -152,6 +152,16 @@ static ucs_status_t atomic_fadd(cost_config_t *config, uint32_t length)
                                           &completion));
 }
 
+static ucs_status_t atomic_cswap(cost_config_t *config, uint32_t length)
+{
+    (void)length;
+    return accepted(uct_ep_atomic_cswap64(config->pair.a_to_b, 0, 1,
+                                          remote(config),
+                                          config->target.key.rkey,
+                                          (uint64_t*)config->source.data,
+                                          &completion));
+}
+
 const cost_operation_t cost_operations[] = {
     {"put_short 8", put_short, 8, 1, 0, 0, IBV_SEND_INLINE, 1},
     {"put_bcopy 1024", put_bcopy, 1024, 1, 0, 0, 0, 1},
@@ -163,6 +173,7 @@ const cost_operation_t cost_operations[] = {
     {"am_zcopy 1024", am_zcopy, 1024, 1, 1, 1, 0, 0},
     {"atomic_add 8", atomic_add, 8, 1, 0, 0, 0, 0},
     {"atomic_fadd 8", atomic_fadd, 8, 1, 0, 1, 0, 0},
+    {"atomic_cswap 8", atomic_cswap, 8, 1, 0, 1, 0, 0},
     {"put_zcopy 4 frags", put_zcopy, 4 * FRAG, 4, 0, 1, IBV_SEND_SIGNALED, 1},
     {"put_zcopy 8 frags", put_zcopy, 8 * FRAG, 8, 0, 1, IBV_SEND_SIGNALED, 1},
     {.name = NULL}
