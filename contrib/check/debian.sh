@@ -41,6 +41,28 @@ content() {
     done
 }
 
+# vqp-top of the package, beside stock ucx_perftest with the module of the package
+# shellcheck disable=SC2016 # the inner shell expands
+beside_traffic() {
+    rm -rf "$deb/telemetry" && mkdir "$deb/telemetry" && on_fabric gcc -- bash -c '
+        bin=$1 dir=$2
+        . "$3/test/lib/perftest.sh"
+        perftest_find
+        UCX_VQP_TELEMETRY=$dir UCX_TLS=vqp "$bin/vqp-run" "${perftest[@]}" -l \
+            -d "${RXE_DEVS%% *}:1" -x vqp -t am_bw -D bcopy -s 1024 -n 1000000000 &
+        traffic=$!
+        trap "kill $traffic" EXIT
+        until "$bin/vqp-top" --json "$dir" | grep -q "\"rate\":[1-9]"; do
+            kill -0 $traffic || exit 1
+            sleep 0.1
+        done
+        "$bin/vqp-top" --once "$dir"' bash "$deb/root/usr/bin" "$deb/telemetry" \
+            "$CHECK_SRC" >"$deb/top"
+    status=$?
+    cat "$deb/top"
+    [ $status = 0 ] && grep -q ucx_perftest "$deb/top"
+}
+
 # The unpacked package, on devices
 on_devices() {
     on_fabric gcc -- "$deb/root/usr/bin/vqp-run" ucx_info -d -t vqp >"$deb/ports"
@@ -53,6 +75,7 @@ if need "Debian package" debhelper dh && need "Debian package" lintian lintian; 
         run "Debian package: dpkg-buildpackage" build_package &&
             run "Debian package: content" content &&
             run "Debian package: on devices" on_devices &&
+            run "Debian package: traffic, and vqp-top beside it" beside_traffic &&
             run "Debian package: lintian" no_complaint
     else
         result skip "Debian package" "UCX is not installed as a package"
