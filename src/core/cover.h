@@ -77,6 +77,7 @@
     _(PATH_DOWN_CONNECT, "a path is given up before it was connected") \
     _(PATH_DOWN_BY_PEER, "a path is given up because of the peer's PATH_DOWN") \
     _(PATH_DESTROYED, "a path is given up, and its queue pair is destroyed") \
+    _(PATH_RESPONDER, "the responder of a path has a fault") \
     _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
     _(SILENCE_WITHDRAWN, "a silent path has a completion before the peer gives it up") \
     _(SILENCE_OLD_ASK, "a question of the peer is of another epoch, or is withdrawn") \

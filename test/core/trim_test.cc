@@ -104,19 +104,26 @@ TEST_F(trim, packets_that_were_confirmed_are_in_the_count) {
     EXPECT_EQ(users_t {&u[1]}, done());
 }
 
-/* They are counted before their slots are taken again. 3 does not divide the number of
- * slots: no slot has a frag of the same length again */
+/* They are counted before their slots are taken again, also if a budget begins with almost
+ * half of the slots filled */
 TEST_F(trim, packets_of_earlier_rounds_are_in_the_count) {
     uint32_t packets = 0;
+    uint32_t slots;
     unsigned i;
 
     open(1);
-    for (i = 0; i < 5 * (path().mask + 1u); ++i) {
-        auto frags = puts(0, 1, u, (i % 3 == 0) ? 10000 : 8);
+    slots = path().mask + 1u;
+    for (i = 0; i < 5 * slots; ++i) {
+        if (i % slots == slots / 2 - 1) {
+            vqp_tx_refill(&m_vqp.tx, &path());
+        }
+        bool is_long = i / slots % 2 == 0; /* of another length in the same slot */
+        ASSERT_TRUE(rma(VQP_KIND_PUT, is_long ? 10000 : 8, u));
+        auto frags = next();
         ASSERT_EQ(1u, frags.size());
         vqp_on_send(&m_vqp, &path(), frags[0].slot);
         ASSERT_EQ(1u, done().size());
-        packets += (i % 3 == 0) ? 3 : 1;
+        packets += is_long ? 3 : 1;
     }
     post(VQP_KIND_PUT, 10000, &u[0]);
     post(VQP_KIND_PUT, 8, &u[1]);

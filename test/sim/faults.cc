@@ -272,8 +272,9 @@ void world::disturb(uint64_t which)
     }
     switch (which) {
     case KILL:
-        v->path_qp(path).fail((fault.below(2) || is_path) ? VQP_ERR_TIMEOUT :
-                                                            VQP_ERR_IO);
+        v->path_qp(path).fail(is_path ? VQP_ERR_TIMEOUT :
+                              fault.pick<vqp_status_t>({VQP_ERR_TIMEOUT, VQP_ERR_IO,
+                                                        VQP_ERR_RESPONDER}));
         break;
     case POST_FAIL:
         (fault.chance(20) ? v->fail_repost : v->fail_post) = true;

@@ -449,9 +449,9 @@ static inline uint32_t vqp_more_packets(uint32_t length, unsigned shift)
     return (length - (length != 0)) >> shift;
 }
 
-/** Bring the work requests and packets of this epoch up to date, before
- *  slots are taken again: path->fo.wrs, path->fo.packets. stats.bytes must have grown by
- *  the data of the frags. */
+/** Bring the work requests and packets of this epoch up to date: path->fo.wrs,
+ *  path->fo.packets. To be called before slots from path->fo.wrs_seen on are taken again or
+ *  change. stats.bytes must have grown by the data of the frags. */
 void vqp_path_count_wrs(vqp_path_t *path);
 
 /** Frags posted and not confirmed, over all paths. */

@@ -234,9 +234,11 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
  * sure. The local memory may be at fault, or the alignment of an atomic (which is an
  * invalid request for the responder): then the replay fails too. An operational error of
  * the responder is one of its queue pair or device (InfiniBand specification, vol. 1,
- * 9.7.5.2.8). */
+ * 9.7.5.2.8). An abort error is one of RD queue pairs: whatever a device means by it on
+ * RC, access was not refused. */
 static int vqp_path_is_fault(vqp_path_t *path, uint16_t slot, vqp_status_t status)
 {
+    vqp_cover_if(status == VQP_ERR_RESPONDER, PATH_RESPONDER);
     if ((status == VQP_ERR_IO) || (status == VQP_ERR_RESPONDER)) {
         return !(vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REPLAYED);
     }

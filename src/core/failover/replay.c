@@ -65,6 +65,7 @@ void vqp_replay_move(vqp_path_t *path, vqp_inflight_t *inflight, uint32_t entrie
     uint16_t slot;
 
     vqp_assert(vqp_path_outstanding(path) == 0);
+    vqp_assert(path->fo.wrs_seen == path->tail); /* else their packets would be lost */
     for (slot = path->fo.replay; slot != path->fo.replay_end; ++slot) {
         vqp_cover(REPLAY_MOVES);
         inflight[slot & mask] = *vqp_path_at(path, slot);
@@ -83,6 +84,7 @@ void vqp_replay_pack(vqp_path_t *path)
     }
 
     vqp_assert(vqp_path_outstanding(path) == 0);
+    vqp_assert(path->fo.wrs_seen == path->tail); /* see vqp_replay_move() */
     for (slot = path->fo.replay_end; slot != path->fo.replay; ) {
         if (vqp_path_at(path, --slot)->kind != VQP_KIND_DONE) {
             *vqp_path_at(path, --to) = *vqp_path_at(path, slot);
