@@ -285,7 +285,7 @@ static void close_all(void)
 
 /* What callgrind counts: start-up, which waits for the peer, takes any number of polls.
  * @a op: NULL: calls of progress */
-static void __attribute__((noinline))
+static void __attribute__((noinline, noclone))
 measured(cost_config_t *config, const cost_operation_t *op, unsigned long count)
 {
     uint64_t spent[PHASES] = {0};
@@ -408,6 +408,9 @@ int main(int argc, char **argv)
         }
     }
 
+    perf_check((length == 0) || ((config != NULL) && (only != NULL) &&
+                                 strcmp(only, "idle")),
+               "--length needs --config, and --only with an operation");
     if (config != NULL) {
         perf_check(only != NULL, "--config needs --only");
         repeat(config, only, length, count);

@@ -2,7 +2,7 @@
 # What the benchmarks share: the configurations that are compared, and a table
 # of medians.  Sourced by instr; PERF_BUILD is the build tree.
 
-# vqp: by its default options; vqp-N: with N paths
+# vqp-N: with N paths
 PERF_CONFIGS=(rc_verbs vqp-1 vqp-2 vqp-4)
 
 # perf_with CONFIG COMMAND...: with the transport of that configuration
@@ -13,8 +13,6 @@ perf_with() {
     rc_verbs)
         UCX_TLS=${PERF_BASE_TLS:-rc_v,self} UCX_IB_GID_INDEX=$RXE_GID \
             UCX_UD_VERBS_ETH_DGID_CHECK=n "$@" ;;
-    vqp)
-        UCX_VQP_FAILOVER=auto UCX_TLS=vqp "$PERF_BUILD/contrib/vqp-run" "$@" ;;
     vqp-*-failover)
         UCX_VQP_FAILOVER=y perf_with "${config%-failover}" "$@" ;;
     vqp-*)
