@@ -24,6 +24,10 @@ tag_bw:1048576:60:bandwidth:MB/s
 ucp_put_bw:1048576:60:bandwidth:MB/s
 ucp_am_bw:65536:400:bandwidth:MB/s"
 columns="rc_verbs vqp vqp/4"
+# Long enough for what is measured to be the steady state. With Soft-RoCE an iteration takes
+# fifty times as long
+scale=1
+[ -z "${VQP_FABRIC_DEVICES:-}" ] || scale=50
 
 # perf COLUMN DEVICE ARGUMENT...: ucx_perftest over that transport
 perf() {
@@ -83,6 +87,7 @@ printf ' %10s' "${names[@]}"
 printf '  unit\n'
 while IFS=: read -r test size iterations quantity unit; do
     row=$((row + 1))
+    iterations=$((iterations * scale))
     for ((round = 0; round < rounds; ++round)); do
         for column in $columns; do
             one "$column" "$test" "$size" "$iterations" "$quantity" \
