@@ -527,6 +527,36 @@ TEST_F(conn_connect, a_connection_to_a_peer_short_of_memory_is_closed_at_once)
     EXPECT_EQ(VQP_OK, a.gone[0].status);
 }
 
+/* Its own connection has the same number, and pairs with the one that is being closed: an
+ * earlier answer is too old to end that one */
+TEST_F(conn_connect, a_peer_that_was_short_of_memory_connects_to_one_that_is_closed)
+{
+    std::vector<Datagram> late;
+
+    b.no_memory = true;
+    net.filter  = [&late](const Datagram &dgram) {
+        if (dgram.type == VQP_WIRE_RST) {
+            late.push_back(dgram);
+        }
+        return (dgram.type == VQP_WIRE_RST) || !late.empty();
+    };
+    Vqp *x = a.connect(b);
+    a.close(x);
+    run(net, 5 * MSEC);
+    ASSERT_EQ(1u, late.size());
+
+    b.no_memory = false;
+    net.filter  = nullptr;
+    Vqp *y      = b.connect(a);
+    while ((x->conn.asked_by == 0) && step(net, net.now + SEC)) {
+    }
+    ASSERT_EQ(y->conn.cookie, x->conn.asked_by);
+    a.recv(late[0]);
+    run(net);
+    expect_paired(x, y);
+    EXPECT_EQ(0u, y->failed);
+}
+
 TEST_F(conn_connect, overtaken_requests_all_connect)
 {
     std::vector<Vqp*> vqps;

@@ -199,7 +199,8 @@ static void vqp_conn_recv_prove(vqp_conn_t *conn, const vqp_wire_header_t *rst)
 }
 
 /* The peer has no queue pair or memory for this connection. That may pass: requests are
- * repeated for a while, then the reason is reported, long before connect_timeout */
+ * repeated for a while, then the reason is reported, long before connect_timeout. A peer that
+ * has asked since then has its own side, which may have been told to pair with this one */
 static void vqp_conn_recv_lacks(vqp_conn_t *conn)
 {
     if (!vqp_conn_is_unanswered(conn)) {
@@ -208,7 +209,7 @@ static void vqp_conn_recv_lacks(vqp_conn_t *conn)
     }
 
     ++conn->tab->stats.rst_received;
-    if (conn->want_close) {
+    if (conn->want_close && (conn->asked_by == 0)) {
         vqp_conn_report_end(conn, VQP_OK); /* there is nothing to close */
     } else if (conn->lacks_since == 0) {
         vqp_cover(CONN_PEER_LACKS);
@@ -216,7 +217,7 @@ static void vqp_conn_recv_lacks(vqp_conn_t *conn)
         conn->lacks_since = conn->tab->now;
     } else if ((++conn->lacks >= VQP_CONN_LACKS_MIN) &&
                (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS)) {
-        vqp_conn_report_end(conn, VQP_ERR_NO_MEMORY);
+        vqp_conn_report_end(conn, conn->want_close ? VQP_OK : VQP_ERR_NO_MEMORY);
     }
 }
 
