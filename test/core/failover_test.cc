@@ -884,6 +884,28 @@ TEST_F(failover, a_path_that_flaps_is_held_down_longer) {
     EXPECT_TRUE(event(VQP_EVENT_PATH_REBUILD));
 }
 
+/* No other path can take it */
+TEST_F(failover, a_path_that_an_atomic_waits_for_is_not_held_down_long) {
+    m_two_rails = true;
+    open();
+    for (uint64_t hold : {0, 100, 100, 100, 100}) {
+        die(1, msn(hold == 0 ? 0 : 1)); /* the probe was executed */
+        if (hold == 0) {
+            ASSERT_TRUE(fadd(nullptr, nullptr, VQP_OP_SIGNAL, 1));
+        }
+        (void)next();
+        timer();
+        if (hold > 0) {
+            EXPECT_FALSE(event(VQP_EVENT_PATH_REBUILD, 1)) << hold;
+            m_now += hold;
+            timer();
+        }
+        ASSERT_TRUE(event(VQP_EVENT_PATH_REBUILD, 1)) << hold;
+        revive(1);
+        (void)next();
+    }
+}
+
 TEST_F(failover, an_outage_that_lasts_fails_the_vqp) {
     open();
     down(0);

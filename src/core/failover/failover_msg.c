@@ -296,11 +296,12 @@ uint64_t vqp_path_next_timeout(const vqp_t *vqp)
     return vqp->in_outage ? vqp_min(next, vqp_path_outage_end(vqp)) : next;
 }
 
-/* The longest hold. Without a path that is UP, it is short: unless no queue pair can be
- * created, as while the port is down, since thousands of endpoints may wait for that */
-static uint64_t vqp_path_hold_max(const vqp_t *vqp, const vqp_path_t *path)
+/* The longest hold. Without a path that is UP, or to the rail that an atomic waits for, it is
+ * short: unless no queue pair can be created, as while the port is down, since thousands of
+ * endpoints may wait for that */
+static uint64_t vqp_path_hold_max(vqp_t *vqp, const vqp_path_t *path)
 {
-    if (vqp_has_path_in(vqp, VQP_PATH_UP)) {
+    if (vqp_has_path_in(vqp, VQP_PATH_UP) && !vqp_tx_lacks_rail(&vqp->tx)) {
         return vqp->failover.hold_max;
     }
 
