@@ -516,6 +516,22 @@ TEST_F(conn_connect, a_peer_that_stays_short_of_memory_fails_with_this_reason)
     EXPECT_TRUE(b.vqps.empty());
 }
 
+/* It was asked twice only, since this process has stopped */
+TEST_F(conn_connect, copies_of_an_answer_count_once)
+{
+    net.duplication = 100;
+    b.no_memory     = true;
+    Vqp *vqp = a.connect(b);
+    run(net, 5 * MSEC);
+    net.now += 3 * SEC;
+    run(net, 5 * MSEC);
+    EXPECT_LT(4u, a.tab.stats.rst_received);
+    EXPECT_EQ(0u, vqp->failed);
+    b.no_memory = false;
+    run(net);
+    expect_paired(vqp, other(vqp));
+}
+
 TEST_F(conn_connect, a_connection_to_a_peer_short_of_memory_is_closed_at_once)
 {
     b.no_memory = true;

@@ -214,10 +214,16 @@ static void vqp_conn_recv_lacks(vqp_conn_t *conn)
     } else if (conn->lacks_since == 0) {
         vqp_cover(CONN_PEER_LACKS);
         conn->lacks       = 1;
+        conn->lacks_reqs  = conn->notes.reqs;
         conn->lacks_since = conn->tab->now;
-    } else if ((++conn->lacks >= VQP_CONN_LACKS_MIN) &&
-               (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS)) {
-        vqp_conn_report_end(conn, conn->want_close ? VQP_OK : VQP_ERR_NO_MEMORY);
+    } else if (conn->lacks_reqs == conn->notes.reqs) {
+        ++conn->tab->stats.duplicates;
+    } else {
+        conn->lacks_reqs = conn->notes.reqs;
+        if ((++conn->lacks >= VQP_CONN_LACKS_MIN) &&
+            (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS)) {
+            vqp_conn_report_end(conn, conn->want_close ? VQP_OK : VQP_ERR_NO_MEMORY);
+        }
     }
 }
 
