@@ -516,8 +516,8 @@ TEST_F(conn_connect, a_peer_that_stays_short_of_memory_fails_with_this_reason)
     EXPECT_TRUE(b.vqps.empty());
 }
 
-/* It was asked twice only, since this process has stopped */
-TEST_F(conn_connect, copies_of_an_answer_count_once)
+/* Before that it was asked twice only. Copies of answers do not count */
+TEST_F(conn_connect, a_peer_short_of_memory_is_asked_again_after_a_stop)
 {
     net.duplication = 100;
     b.no_memory     = true;

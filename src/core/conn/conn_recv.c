@@ -8,7 +8,7 @@
 #include "core/cover.h"
 
 #define VQP_CONN_LACKS     2000000000ul /* ns for which a peer may lack what it needs... */
-#define VQP_CONN_LACKS_MIN 5            /* ...and answers: this process may have stopped */
+#define VQP_CONN_LACKS_MIN 4            /* ...and further REQs: this process may have stopped */
 
 /* ---- closing ---- */
 
@@ -213,17 +213,11 @@ static void vqp_conn_recv_lacks(vqp_conn_t *conn)
         vqp_conn_report_end(conn, VQP_OK); /* there is nothing to close */
     } else if (conn->lacks_since == 0) {
         vqp_cover(CONN_PEER_LACKS);
-        conn->lacks       = 1;
         conn->lacks_reqs  = conn->notes.reqs;
         conn->lacks_since = conn->tab->now;
-    } else if (conn->lacks_reqs == conn->notes.reqs) {
-        ++conn->tab->stats.duplicates;
-    } else {
-        conn->lacks_reqs = conn->notes.reqs;
-        if ((++conn->lacks >= VQP_CONN_LACKS_MIN) &&
-            (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS)) {
-            vqp_conn_report_end(conn, conn->want_close ? VQP_OK : VQP_ERR_NO_MEMORY);
-        }
+    } else if (((uint16_t)(conn->notes.reqs - conn->lacks_reqs) >= VQP_CONN_LACKS_MIN) &&
+               (conn->tab->now - conn->lacks_since >= VQP_CONN_LACKS)) {
+        vqp_conn_report_end(conn, VQP_ERR_NO_MEMORY);
     }
 }
 

@@ -128,8 +128,7 @@ typedef struct vqp_conn {
     uint16_t              path_turn;   /* path messages sent; selects the rails */
     uint16_t              pings;       /* pings sent to the peer; selects the rails */
     uint8_t               has_witness; /* the last ping went to a witness too */
-    uint8_t               lacks;       /* REQs since lacks_since whose answer says so */
-    uint16_t              lacks_reqs;  /* notes.reqs at the last one that counts */
+    uint16_t              lacks_reqs;  /* notes.reqs at lacks_since */
     uint32_t              witness_turn; /* bucket of the last witness */
     uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
     uint32_t              serial;      /* of the newest own BYE */
