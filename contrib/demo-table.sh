@@ -24,8 +24,8 @@ tag_bw:1048576:60:bandwidth:MB/s
 ucp_put_bw:1048576:60:bandwidth:MB/s
 ucp_am_bw:65536:400:bandwidth:MB/s"
 columns="rc_verbs vqp vqp/4"
-# Long enough for what is measured to be the steady state. With Soft-RoCE an iteration takes
-# fifty times as long
+# Long enough for what is measured to be the steady state. With Soft-RoCE that would take
+# minutes
 scale=1
 [ -z "${VQP_FABRIC_DEVICES:-}" ] || scale=50
 

@@ -12,8 +12,9 @@
  *
  * With --config NAME --only OPERATION --count N it makes N such operations
  * (rounded up to slices), or N calls of progress for OPERATION "idle", on that
- * configuration alone, and prints nothing. --length BYTES: of this length, in one
- * part. It is for callgrind: all of it is in the function measured().
+ * configuration alone, and prints nothing. With --length BYTES, OPERATION is a name
+ * without its length, and has this one, in one part. It is for callgrind: all of it
+ * is in the function measured().
  *
  * Prints CSV: bench,config,parameter,value,unit,ratio. The ratio is to
  * rc_verbs. The value is of one operation, or of one part of it, where
@@ -308,6 +309,7 @@ static void repeat(const char *name, const char *only, unsigned long length,
 {
     const cost_operation_t *op = cost_operations;
     int is_idle                = !strcmp(only, "idle");
+    size_t matches             = strlen(only) + (length == 0); /* all of the name */
     uint64_t spent[PHASES]     = {0};
     cost_operation_t of_length;
     unsigned c = 0;
@@ -316,7 +318,7 @@ static void repeat(const char *name, const char *only, unsigned long length,
     while ((c < NUM_CONFIGS) && strcmp(configs[c].name, name)) {
         ++c;
     }
-    while (!is_idle && (op->name != NULL) && strcmp(op->name, only)) {
+    while (!is_idle && (op->name != NULL) && strncmp(op->name, only, matches)) {
         ++op;
     }
     perf_check((c < NUM_CONFIGS) && (configs[c].tl != NULL) &&
