@@ -393,7 +393,9 @@ TEST_F(failover_fixture, an_outage_that_lasts_is_a_warning)
                                                target->rkey(), &comp.super));
     run_for(0.1);
     EXPECT_EQ(0u, log_capture::count("no path to iface")) << log.text();
-    run_for(0.6);
+    /* Time that the machine takes away from this process does not count */
+    EXPECT_TRUE(until([] { return log_capture::count("no path to iface") == 2; }))
+            << log.text();
     faults("");
     EXPECT_TRUE(until([&] { return comp.calls == 1; }));
     EXPECT_EQ(UCS_OK, comp.super.status);
@@ -402,7 +404,7 @@ TEST_F(failover_fixture, an_outage_that_lasts_is_a_warning)
     ASSERT_EQ(2u, log_capture::count("the outage of iface")) << log.text();
     after = log.text().find("is over, after ");
     ASSERT_NE(std::string::npos, after);
-    EXPECT_GE(std::stod(log.text().substr(after + 15)), 600.0) << log.text();
+    EXPECT_GE(std::stod(log.text().substr(after + 15)), 500.0) << log.text();
     expect_survived();
 }
 
