@@ -24,7 +24,7 @@ limit=4200 # seconds until a step counts as hung, for slow machines; --all has m
 #
 # A change must pass these. The same tree has the same result: seeds and lists are
 # fixed, no test has a limit that a slow machine meets, and nothing is retried.
-steps="asan:250: fabric:150:bu suites:75:b unit:40:bu warnings:30: form:17:b tools:15:bu"
+steps="asan:150:b fabric:150:bu suites:75:b unit:40:bu warnings:30: form:17:b tools:15:bu"
 # --all runs these too. They explore: seeds and samples differ from run to run.
 long="conformance:1375:bdu sanitizers:780: mutants:650:b rxe:650:bd fuzz:440:b
       clang:290: devices:600:b package:175:b soak:150:b tsan:90: sim:66:b
