@@ -1,4 +1,5 @@
 /* The table of vqp-top, see teleout.h. */
+#include "tools/telelat.h"
 #include "tools/teleout.h"
 
 #include <inttypes.h>
@@ -150,14 +151,17 @@ static void teleout_path(FILE *out, const vqp_telemetry_t *tele, uint32_t conn,
 {
     const char *record = vqp_telemetry_record(tele, VQP_TELEMETRY_PATH, conn, index);
     char state[32], device[64], port[96], rate[16], bytes[16], frags[16], flight[16];
+    char p50[32], p99[32];
+    telelat_t latency;
 #define TELEOUT_PATH(_name) teleout_number(tele, VQP_TELEMETRY_PATH, _name, record)
 
+    (void)telelat_read(&latency, tele, record);
     snprintf(port, sizeof(port), "%s:%" PRIu64,
              teleout_text(tele, VQP_TELEMETRY_PATH, "device", record, device,
                           sizeof(device)), TELEOUT_PATH("port"));
     fprintf(out, "%14" PRIu32 " %-8s %-12s %5" PRIu64 " 0x%05" PRIx64 " %8" PRIu64
-            " %8" PRIu64 " %6s%s %6s %6s %6" PRIu64 " %6s %5" PRIu64 " %7" PRIu64 "\n",
-            index, teleout_text(tele, VQP_TELEMETRY_PATH, "state", record, state,
+            " %8" PRIu64 " %6s%s %6s %6s %6" PRIu64 " %6s %5" PRIu64 " %7" PRIu64
+            " %7s %7s\n", index, teleout_text(tele, VQP_TELEMETRY_PATH, "state", record, state,
                                 sizeof(state)),
             port, TELEOUT_PATH("source_port"), TELEOUT_PATH("flow_label"),
             TELEOUT_PATH("qpn"), TELEOUT_PATH("peer_qpn"),
@@ -165,7 +169,9 @@ static void teleout_path(FILE *out, const vqp_telemetry_t *tele, uint32_t conn,
             teleout_short(TELEOUT_PATH("bytes"), bytes),
             teleout_short(TELEOUT_PATH("frags"), frags), TELEOUT_PATH("in_flight"),
             teleout_short(TELEOUT_PATH("in_flight_bytes"), flight),
-            TELEOUT_PATH("downs"), TELEOUT_PATH("replays"));
+            TELEOUT_PATH("downs"), TELEOUT_PATH("replays"),
+            telelat_percentile(&latency, 50, p50, sizeof(p50)),
+            telelat_percentile(&latency, 99, p99, sizeof(p99)));
 #undef TELEOUT_PATH
 }
 
@@ -234,7 +240,7 @@ void teleout_table(FILE *out, const teleset_t *set, teleout_sort_t sort)
     fprintf(out, "\n    PID COMMAND         DEVICE           AGE CONN  PEER             "
             "STATE         RATE    OPS STALLS REFUSE REORDR AHEAD   GAP us OUTAG us DOWNS "
             "REPLAY\n          PATH STATE    PORT         SPORT   LABEL      QPN PEER QPN "
-            "  RATE   BYTES  FRAGS FLIGHT  BYTES DOWNS REPLAYS\n");
+            "  RATE   BYTES  FRAGS FLIGHT  BYTES DOWNS REPLAYS  P50 us  P99 us\n");
     for (i = 0; i < num; ++i) {
         head = &rows[i].file->tele.head;
         if (rows[i].file->is_running) {

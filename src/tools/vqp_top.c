@@ -61,7 +61,8 @@ static const char vqp_top_help[] =
 "given up, REPLAY fragments sent again.\n"
 "Columns of a path: STATE, PORT, SPORT the UDP source port that the flow LABEL gives,\n"
 "QPN and PEER QPN the queue pairs, RATE (\"!\": less than half of its share for 10 s),\n"
-"BYTES and FRAGS posted, FLIGHT and BYTES in flight, DOWNS, REPLAYS.\n"
+"BYTES and FRAGS posted, FLIGHT and BYTES in flight, DOWNS, REPLAYS, P50 and P99 the\n"
+"latency that 50 and 99 % of the samples do not exceed.\n"
 "\n"
 "Exit status: 0; 1 if a named place can not be read or FILE can not be written; 2 for\n"
 "a wrong option.\n";

@@ -2,6 +2,7 @@
 #include "uct/vqp.h"
 #include "uct/vqp_qps.h"
 #include "uct/vqp_ring.h"
+#include "uct/vqp_sample.h"
 #include "uct/vqp_stats.h"
 
 #include "core/data/lost.h"
@@ -159,8 +160,17 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
         }
     }
 
+    if (vqp->iface->telemetry != NULL) {
+        vqp->latency = ucs_calloc(num, sizeof(*vqp->latency), "uct_vqp_latency");
+        if (vqp->latency == NULL) {
+            goto err_free_msgs;
+        }
+    }
+
     return UCS_OK;
 
+err_free_msgs:
+    ucs_free(vqp->path_msgs);
 err_free_local:
     ucs_free(vqp->local);
 err_free_ops:
@@ -178,6 +188,8 @@ static void uct_vqp_free_tables(uct_vqp_t *vqp)
     ucs_free(vqp->iov_ext);
     ucs_free(vqp->peer_info);
     ucs_free(vqp->path_msgs);
+    uct_vqp_end_sample(vqp);
+    ucs_free(vqp->latency);
     ucs_free(vqp->balance);
     ucs_free(vqp->local);
     ucs_free(vqp->ops);

@@ -78,6 +78,7 @@ typedef struct uct_vqp {
     uct_vqp_chunk_t      chunk;
     uct_vqp_ring_t       rings[VQP_RING_LAST];   /* numbers 1 and 2; 0 is in the chunk */
     uct_vqp_ring_t       mirrors[VQP_RING_LAST]; /* of the peer's */
+    vqp_latency_t       *latency;     /* of each path, with telemetry */
     vqp_balance_t       *balance;     /* of each path, with telemetry or several paths;
                                          or NULL */
     uint64_t             balanced;    /* ns: last look at it */

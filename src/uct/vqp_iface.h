@@ -20,6 +20,7 @@
 
 #include "core/conn/addr.h"
 #include "core/conn/conndrive.h"
+#include "core/telemetry/latency.h"
 #include "core/timers.h"
 #include "core/turns.h"
 #include "uct/vqp_random.h"
@@ -86,7 +87,8 @@ enum {
     UCT_VQP_TODO_TIMERS = 1 << 2, /* a timer is due soon */
     UCT_VQP_TODO_WAKE   = 1 << 3, /* earlier than the ones before: a sleeper has to be
                                      woken for it */
-    UCT_VQP_TODO_HELD   = 1 << 4  /* a message waits for others, unless none comes */
+    UCT_VQP_TODO_HELD   = 1 << 4, /* a message waits for others, unless none comes */
+    UCT_VQP_TODO_SAMPLE = 1 << 5  /* there is telemetry: sample the latency */
 };
 
 #define UCT_VQP_TIMER_SOON 1200000000ul /* ns; more than the period of UCT_VQP_EVENT_TICK */
@@ -120,6 +122,8 @@ typedef struct uct_vqp_iface {
     uint64_t             timer_clock;  /* ns: when the clock was last read for them */
     uint32_t             timer_skip;   /* calls from then to the next reading */
     uint32_t             timer_calls;  /* of these, still to come */
+    vqp_sampler_t        sampler;      /* of the latency, for telemetry */
+    struct uct_vqp      *sampled;      /* whose work request, while there is one */
     vqp_turns_t          turns;        /* of paths that want a new queue pair */
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
     uint64_t             warned_rail;  /* of one that moves to another rail, */

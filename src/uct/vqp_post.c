@@ -3,6 +3,7 @@
 
 #include "uct/vqp_cm.h"
 #include "uct/vqp_log.h"
+#include "uct/vqp_sample.h"
 #include "uct/vqp_timers.h"
 
 #include "core/data/pathcap.h"
@@ -71,6 +72,10 @@ void uct_vqp_tx_progress(uct_vqp_t *vqp)
             uct_vqp_post_failed(vqp, batch->frags, batch->count);
             return;
         }
+
+        if (vqp_unlikely(vqp->core.tx.slow & VQP_TX_SAMPLE)) {
+            uct_vqp_sample(vqp, batch);
+        }
     } while (batch->count == VQP_BATCH_MAX);
 
     if (vqp_unlikely(vqp->core.tx.clock.deferred | vqp->core.tx.pack.is_held)) {
@@ -136,6 +141,7 @@ void uct_vqp_fail_qps(uct_vqp_t *vqp)
                  "With UCX_VQP_FAILOVER=y it would continue", vqp->number, vqp->conn.peer_id);
     }
 
+    uct_vqp_end_sample(vqp); /* its error completion is no latency */
     vqp->ready = 0;
     for (i = 0; i < vqp->core.num_paths; ++i) {
         if (vqp_unlikely(!uct_vqp_path_to_error(vqp, i))) {

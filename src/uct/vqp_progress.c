@@ -10,6 +10,7 @@
 #include "uct/vqp_log.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
+#include "uct/vqp_sample.h"
 
 #include <ucs/debug/log.h>
 
@@ -425,7 +426,9 @@ uct_vqp_iface_due(uct_vqp_iface_t *iface, unsigned count)
 {
     uint32_t todo = iface->todo;
 
-    if ((count > 0) && (iface->deferred == NULL)) {
+    if (count == 0) {
+        todo &= ~(uint32_t)UCT_VQP_TODO_SAMPLE;
+    } else if (iface->deferred == NULL) {
         iface->unlooked = 1;
         todo           &= ~(uint32_t)UCT_VQP_TODO_RATE;
     }
@@ -441,6 +444,10 @@ uct_vqp_iface_due(uct_vqp_iface_t *iface, unsigned count)
 static void __attribute__((noinline))
 uct_vqp_iface_do(uct_vqp_iface_t *iface, uint32_t todo, unsigned count)
 {
+    if (todo & UCT_VQP_TODO_SAMPLE) { /* first: it reads the clock */
+        uct_vqp_iface_look_at_sample(iface);
+    }
+
     if (todo & UCT_VQP_TODO_HELD) {
         uct_vqp_iface_run_deferred(iface, 0);
     }

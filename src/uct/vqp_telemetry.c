@@ -2,6 +2,7 @@
 #include "uct/vqp_telemetry.h"
 
 #include "uct/vqp_flow.h"
+#include "uct/vqp_sample.h"
 #include "uct/vqp_stats.h"
 
 #include "core/conn/entropy.h"
@@ -200,6 +201,7 @@ void uct_vqp_telemetry_open(uct_vqp_iface_t *iface, const char *where)
     uct_vqp_telemetry_init_head(iface, &tele->head);
     if (uct_vqp_telemetry_write(tele, fields, num * sizeof(*fields),
                                 sizeof(tele->head))) {
+        uct_vqp_iface_start_sampling(iface);
         uct_vqp_telemetry_update(iface, uct_vqp_now());
     } else {
         uct_vqp_telemetry_give_up(iface, "write to");
@@ -216,6 +218,7 @@ void uct_vqp_telemetry_close(uct_vqp_iface_t *iface)
     }
 
     iface->telemetry = NULL;
+    uct_vqp_iface_stop_sampling(iface);
     /* not in a process that was forked: the file belongs to its parent */
     if (tele->head.pid == (uint64_t)getpid()) {
         (void)unlink(tele->name);
@@ -254,6 +257,9 @@ uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *rec
     record->in_flight_bytes = path->bytes;
     record->downs           = path->fo.downs;
     record->stats           = path->stats;
+    if (vqp->latency != NULL) {
+        record->latency = vqp->latency[index];
+    }
     if (vqp->balance != NULL) {
         record->rate = vqp->balance[index].rate;
         record->low  = vqp->balance[index].is_low;

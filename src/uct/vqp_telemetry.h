@@ -4,8 +4,9 @@
  *
  * Snapshots are taken by progress, in the worker's thread, which owns the counters. So
  * the age of a snapshot is also the time since the process made progress. The data path
- * does nothing for it. The file is written by pwrite(), not by stores to a mapping: on a
- * full file system, or if somebody truncates the file, a store would end the process.
+ * does nothing for it, but for samples of the latency (vqp_sample.h). The file is written by
+ * pwrite(), not by stores to a mapping: on a full file system, or if somebody truncates the
+ * file, a store would end the process.
  */
 #ifndef UCT_VQP_TELEMETRY_H
 #define UCT_VQP_TELEMETRY_H

@@ -88,6 +88,22 @@ vqp_top --once "$dir" || fail "--once: exit $?"
 has "^ *$client ucx_perftest .* LIVE " "--once: no client"
 grep -E 'LIVE' "$out/stdout" | head -n 1 | grep -qE "^ *$client " ||
     fail "--once: the highest rate is not first"
+# shellcheck disable=SC2317 # wait_for calls it
+has_latency() {
+    vqp_top --once "$dir" &&
+        [ "$(grep -cE '^ {13}[0-3] UP .* (<=|>)[0-9]+ +(<=|>)[0-9]+$' "$out/stdout")" -ge 4 ]
+}
+
+wait_for 120 has_latency # of each path of the client
+vqp_top --prometheus "$out/metrics.prom" "$dir" || fail "--prometheus: exit $?"
+# the samples of a path end with their number, and buckets have those below them in them
+awk '/^uct_vqp_path_latency_seconds_bucket/ {
+         if ($2 < last) exit 1
+         last = /le="\+Inf"/ ? 0 : $2; count = $2; ++lines
+     }
+     /^uct_vqp_path_latency_seconds_count/ {if ($2 != count) exit 1; with += ($2 > 0)}
+     END {if (lines != 8 * 16 || with < 4) exit 1}' "$out/metrics.prom" ||
+    fail "--prometheus: no histograms"
 vqp_top --once --sort pid "$dir" || fail "--sort: exit $?"
 grep -E 'LIVE' "$out/stdout" | head -n 1 |
     grep -qE "^ *$((server < client ? server : client)) " || fail "--sort pid: wrong order"
@@ -130,6 +146,8 @@ assert server["running"] and not client["running"], "running"
 assert not client["torn"], "torn"
 paths = client["connections"][0]["paths"]
 assert len(paths) == 4 and all(p["bytes"] > 0 for p in paths), "paths"
+assert all(sum(p["latency_us_%s" % i] for i in [2**j for j in range(15)] + ["more"]) > 0
+           for p in paths), "latency"
 assert client["fields"]["ops"] == client["connections"][0]["fields"]["ops"] > 0, "ops"
 assert [p["qpn"] for p in paths] == \
     [p["peer_qpn"] for p in server["connections"][0]["paths"]], "queue pairs"
@@ -151,7 +169,9 @@ sed 's/ [^ ]*$//' "$out/metrics.prom" | grep -v '^#' | sort | uniq -d | grep . &
 grep '^# TYPE' "$out/metrics.prom" | sort | uniq -d | grep . &&
     fail "--prometheus: a metric comes twice"
 # all samples of a metric come together, behind its type
-awk '/^# TYPE/ {name = $3} /^[^#]/ {sub(/\{.*/, ""); if ($0 != name) exit 1}' \
+awk '/^# TYPE/ {name = $3; type = $4}
+     /^[^#]/ {sub(/\{.*/, ""); if (type == "histogram") sub(/_(bucket|sum|count)$/, "")
+              if ($0 != name) exit 1}' \
     "$out/metrics.prom" || fail "--prometheus: a sample without its type in front"
 # the dashboard asks only for metrics that there are
 dashboard=$top_srcdir/contrib/grafana/uct_vqp.json

@@ -136,6 +136,18 @@ protected:
         return sum;
     }
 
+    uint64_t samples(unsigned path)
+    {
+        uint64_t sum = number(VQP_TELEMETRY_PATH, "latency_us_more", 0, path);
+
+        for (unsigned limit = 1; limit <= 16384; limit *= 2) {
+            std::string name = "latency_us_" + std::to_string(limit);
+
+            sum += number(VQP_TELEMETRY_PATH, name.c_str(), 0, path);
+        }
+        return sum;
+    }
+
     void puts(unsigned count)
     {
         memory from(*a, 1 << 20), to(*b, 1 << 20);
@@ -257,6 +269,77 @@ TEST_F(telemetry_test, the_file_names_the_flow_and_the_queue_pairs_of_each_path)
         EXPECT_EQ(peers[i], number(VQP_TELEMETRY_PATH, "qpn", 0, i));
         EXPECT_EQ(qpns[i], number(VQP_TELEMETRY_PATH, "peer_qpn", 0, i));
     }
+}
+
+/* Small puts take the fast path, large ones are divided */
+TEST_F(telemetry_test, each_path_has_samples_of_its_latency)
+{
+    char data[8] = {};
+    uint64_t before[4] = {};
+
+    open({{"TELEMETRY", dir}, {"NUM_PATHS", "4"}});
+    settle();
+    memory to(*b, sizeof(data));
+    auto all_have_more = [&] {
+        for (unsigned i = 0; i < 4; ++i) {
+            if (samples(i) <= before[i]) {
+                return false;
+            }
+        }
+        return true;
+    };
+    EXPECT_TRUE(until([&] {
+        for (unsigned i = 0; i < 100; ++i) {
+            EXPECT_EQ(UCS_OK, ab->retry([&] {
+                return uct_ep_put_short(*ab, data, sizeof(data), to.addr(), to.rkey());
+            }));
+        }
+        return read_node(*a) && all_have_more();
+    })) << "small ones";
+    for (unsigned i = 0; i < 4; ++i) {
+        before[i] = samples(i);
+    }
+    EXPECT_TRUE(until([&] {
+        puts(10);
+        return read_node(*a) && all_have_more();
+    })) << "large ones";
+    EXPECT_LE(samples(0) + samples(1) + samples(2) + samples(3),
+              ((path_sum("tx_cqes") + path_sum("rx_cqes")) / 151) + 1) << "more than one of 151 calls";
+    EXPECT_GT(number(VQP_TELEMETRY_PATH, "latency_us_sum"), 0u);
+}
+
+/* It leaves nothing behind that is looked at */
+TEST_F(telemetry_test, a_connection_may_fail_while_its_work_request_is_sampled)
+{
+    char data[8] = {};
+
+    open({{"TELEMETRY", dir}, {"NUM_PATHS", "1"}, {"FAILOVER", "n"}, {"TIMEOUT", "5ms"},
+          {"RETRY_COUNT", "1"}});
+    settle();
+    connect_back();
+    memory to(*b, sizeof(data));
+    auto put = [&] {
+        return uct_ep_put_short(*ab, data, sizeof(data), to.addr(), to.rkey());
+    };
+    ASSERT_TRUE(until([&] { /* a node with samples, and its last one of long ago */
+        EXPECT_EQ(UCS_OK, ab->retry(put));
+        return read_node(*a) && (samples(0) > 0);
+    }));
+    ASSERT_EQ(UCS_OK, ab->flush());
+    for (unsigned i = 0; i < 160; ++i) { /* progress of as many calls chooses the next op */
+        unsigned arrived = settled;
+
+        ASSERT_EQ(UCS_OK, ba->retry([&] {
+            return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
+        }));
+        ASSERT_TRUE(until([&] { return settled > arrived; }));
+    }
+    faults("lose op=RDMA_WRITE count=all");
+    ASSERT_EQ(UCS_OK, put());
+    EXPECT_TRUE(until([&] { return ab->flush() != UCS_OK; }));
+    faults("");
+    ASSERT_TRUE(until([&] { return read_node(*a) && (text(VQP_TELEMETRY_CONN, "state") !=
+                                                     "LIVE"); }));
 }
 
 TEST_F(telemetry_test, rates_are_those_of_the_last_second)

@@ -144,7 +144,7 @@ vqp_tx_add(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path, vqp_op_t *op,
     }
 
     vqp_tx_place(tx, path, op, vqp_tx_id_of(tx, op), kind, offset, length, 0,
-                 signal, batch->sge[index], frag);
+                 signal || vqp_unlikely(tx->slow & VQP_TX_SAMPLE), batch->sge[index], frag);
     frag->opcode = VQP_WR_WRITE;
     frag->nsge   = 0;
 

@@ -92,6 +92,8 @@ enum {
     VQP_TX_ASYMMETRIC = 1 << 5, /* the measured rates of the paths differ */
     VQP_TX_QUIET      = 1 << 8, /* nothing was in flight at the last look at the
                                    paths, see silence.h */
+    VQP_TX_SAMPLE     = 1 << 10, /* one of the next ops is sampled, see telemetry/latency.h:
+                                   they go through dispatch, and each frag gets a CQE */
     VQP_TX_FENCE_RMA  = 1 << 6  /* the next put, get or atomic is behind a
                                    fence; does not affect AMs */
 };

@@ -30,6 +30,13 @@
 #define VQP_PATH_STAT(_name, _help) \
     VQP_TELEMETRY_ENTRY(vqp_telemetry_path_t, stats._name, #_name, 8, PATH, COUNTER, _help)
 
+#define VQP_PATH_LATENCY(_member, _name, _help) \
+    VQP_TELEMETRY_ENTRY(vqp_telemetry_path_t, latency._member, "latency_us_" _name, 8, \
+                        PATH, COUNTER, _help)
+#define VQP_PATH_BUCKET(_limit) \
+    VQP_PATH_LATENCY(buckets[__builtin_ctz(_limit)], #_limit, "samples of the latency " \
+                     "up to " #_limit " us, and above the limit before")
+
 static const vqp_telemetry_field_t vqp_telemetry_table[] = {
     VQP_TELEMETRY_IFACE_FIELDS(VQP_IFACE_NUM, VQP_IFACE_TEXT)
     VQP_COUNTERS(VQP_IFACE_STAT)
@@ -38,6 +45,9 @@ static const vqp_telemetry_field_t vqp_telemetry_table[] = {
     VQP_COUNTERS(VQP_CONN_STAT)
     VQP_TELEMETRY_PATH_FIELDS(VQP_PATH_NUM, VQP_PATH_TEXT)
     VQP_PATH_COUNTERS(VQP_PATH_STAT)
+    VQP_LATENCY_LIMITS(VQP_PATH_BUCKET)
+    VQP_PATH_LATENCY(buckets[VQP_LATENCY_BUCKETS - 1], "more", "samples that took longer")
+    VQP_PATH_LATENCY(sum, "sum", "microseconds of all samples")
 };
 
 _Static_assert(sizeof(vqp_telemetry_table) / sizeof(vqp_telemetry_table[0]) <=

@@ -11,6 +11,7 @@
 
 #include "core/conn/conntab.h"
 #include "core/stats.h"
+#include "core/telemetry/latency.h"
 #include "core/telemetry/telemetry.h"
 
 #define VQP_TELEMETRY_IFACE_FIELDS(_num, _text) \
@@ -59,6 +60,7 @@ typedef struct vqp_telemetry_conn {
 typedef struct vqp_telemetry_path {
     VQP_TELEMETRY_PATH_FIELDS(VQP_TELEMETRY_MEMBER_NUM, VQP_TELEMETRY_MEMBER_TEXT)
     vqp_path_stats_t stats;
+    vqp_latency_t    latency;
 } vqp_telemetry_path_t;
 
 #undef VQP_TELEMETRY_MEMBER_NUM

@@ -1,110 +1,18 @@
-/* JSON and metrics of vqp-top, see teleout.h. */
+/* Metrics of vqp-top, see teleout.h. */
+#include "tools/telelat.h"
 #include "tools/teleout.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define TELEOUT_LATENCY "uct_vqp_path_latency_seconds"
+
 static const char *const teleout_levels[] = {
     [VQP_TELEMETRY_IFACE] = "iface",
     [VQP_TELEMETRY_CONN]  = "conn",
     [VQP_TELEMETRY_PATH]  = "path"
 };
-
-/* A file name in quotes. A directory of the command line may contain anything */
-static void teleout_quote(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text != '\0'; ++text) {
-        fputc(((*text < ' ') || (*text > '~') || (*text == '"') || (*text == '\\')) ?
-                      '?' : *text, out);
-    }
-    fputc('"', out);
-}
-
-/* ---- JSON ---- */
-
-/* All fields of a record, as members of an object that has been opened */
-static void teleout_json_record(FILE *out, const vqp_telemetry_t *tele,
-                                vqp_telemetry_level_t level, const char *record)
-{
-    vqp_telemetry_field_t field;
-    const char *comma = "";
-    char text[264];
-    uint32_t i;
-
-    for (i = 0; i < tele->head.num_fields; ++i) {
-        field = vqp_telemetry_field(tele, i);
-        if (field.level != level) {
-            continue;
-        }
-
-        fprintf(out, "%s\"%s\":", comma, field.name);
-        comma = ",";
-        if (field.type == VQP_TELEMETRY_TEXT) {
-            vqp_telemetry_text(&field, record, text, sizeof(text));
-            fprintf(out, "\"%s\"", text);
-        } else {
-            fprintf(out, (field.type == VQP_TELEMETRY_ID) ? "\"0x%" PRIx64 "\"" :
-                                                            "%" PRIu64,
-                    vqp_telemetry_number(&field, record));
-        }
-    }
-}
-
-static void teleout_json_conn(FILE *out, const vqp_telemetry_t *tele, uint32_t conn)
-{
-    uint32_t i;
-
-    fprintf(out, "{\"fields\":{");
-    teleout_json_record(out, tele, VQP_TELEMETRY_CONN,
-                        vqp_telemetry_record(tele, VQP_TELEMETRY_CONN, conn, 0));
-    fprintf(out, "},\"paths\":[");
-    for (i = 0; i < tele->head.num_paths; ++i) {
-        fprintf(out, "%s{", (i == 0) ? "" : ",");
-        teleout_json_record(out, tele, VQP_TELEMETRY_PATH,
-                            vqp_telemetry_record(tele, VQP_TELEMETRY_PATH, conn, i));
-        fprintf(out, "}");
-    }
-    fprintf(out, "]}");
-}
-
-static void teleout_json_file(FILE *out, const teleset_file_t *file)
-{
-    const vqp_telemetry_head_t *head = &file->tele.head;
-    uint32_t i;
-
-    fprintf(out, "{\"file\":");
-    teleout_quote(out, file->name);
-    fprintf(out, ",\"pid\":%" PRIu64 ",\"command\":\"%s\",\"host\":\"%s\",\"device\":"
-            "\"%s\",\"iface\":\"0x%" PRIx64 "\",\"running\":%s,\"torn\":%s,\"age\":%.3f,"
-            "\"created\":%.3f,\"updated\":%.3f,\"fields\":{", head->pid, head->command,
-            head->host, head->device, head->iface, file->is_running ? "true" : "false",
-            file->is_torn ? "true" : "false", file->age, (double)head->created * 1e-9,
-            (double)head->updated * 1e-9);
-    teleout_json_record(out, &file->tele, VQP_TELEMETRY_IFACE,
-                        vqp_telemetry_record(&file->tele, VQP_TELEMETRY_IFACE, 0, 0));
-    fprintf(out, "},\"connections\":[");
-    for (i = 0; i < head->num_conns; ++i) {
-        fprintf(out, "%s\n", (i == 0) ? "" : ",");
-        teleout_json_conn(out, &file->tele, i);
-    }
-    fprintf(out, "]}");
-}
-
-void teleout_json(FILE *out, const teleset_t *set)
-{
-    size_t i;
-
-    fprintf(out, "{\"interfaces\":[");
-    for (i = 0; i < set->num; ++i) {
-        fprintf(out, "%s\n", (i == 0) ? "" : ",");
-        teleout_json_file(out, &set->files[i]);
-    }
-    fprintf(out, "]}\n");
-}
-
-/* ---- Prometheus ---- */
 
 /* The field of the same name and level. Most files have it at the same index */
 static int teleout_same(const vqp_telemetry_t *tele, uint32_t index,
@@ -208,7 +116,8 @@ static int teleout_is_metric(const vqp_telemetry_field_t *field)
 
     return ((field->type == VQP_TELEMETRY_COUNTER) ||
             (field->type == VQP_TELEMETRY_GAUGE)) &&
-           (end == NULL) && (strcmp(field->name, "info") != 0);
+           (end == NULL) && (strcmp(field->name, "info") != 0) &&
+           (strncmp(field->name, "latency_seconds", 15) != 0) && !telelat_has(field);
 }
 
 /* All samples of the metric of @a like, from the file @a first of the set on */
@@ -257,6 +166,54 @@ static void teleout_metrics(FILE *out, const teleset_t *set, const char *is_used
 
             if (j == i) {
                 teleout_metric(out, set, is_used, i, index, &field);
+            }
+        }
+    }
+}
+
+/* A metric of Prometheus' type histogram: each bucket has those below it in it */
+static void teleout_histogram(FILE *out, const vqp_telemetry_t *tele, uint32_t conn,
+                              uint32_t path)
+{
+    const char *record = vqp_telemetry_record(tele, VQP_TELEMETRY_PATH, conn, path);
+    uint64_t below     = 0;
+    telelat_t latency;
+    unsigned i;
+
+    if (!telelat_read(&latency, tele, record)) {
+        return;
+    }
+
+    for (i = 0; i < latency.num; ++i) {
+        below += latency.buckets[i].count;
+        fprintf(out, TELEOUT_LATENCY "_bucket");
+        teleout_labels(out, tele, VQP_TELEMETRY_PATH, conn, path);
+        fprintf(out, ",le=\"%.9g\"} %" PRIu64 "\n",
+                (double)latency.buckets[i].limit * 1e-6, below);
+    }
+
+    fprintf(out, TELEOUT_LATENCY "_bucket");
+    teleout_labels(out, tele, VQP_TELEMETRY_PATH, conn, path);
+    fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n" TELEOUT_LATENCY "_sum", latency.count);
+    teleout_labels(out, tele, VQP_TELEMETRY_PATH, conn, path);
+    fprintf(out, "} %.6f\n" TELEOUT_LATENCY "_count", (double)latency.sum * 1e-6);
+    teleout_labels(out, tele, VQP_TELEMETRY_PATH, conn, path);
+    fprintf(out, "} %" PRIu64 "\n", latency.count);
+}
+
+static void teleout_histograms(FILE *out, const teleset_t *set, const char *is_used)
+{
+    const vqp_telemetry_t *tele;
+    uint32_t conn, path;
+    size_t i;
+
+    fprintf(out, "# HELP " TELEOUT_LATENCY " latency of samples of the work requests\n"
+            "# TYPE " TELEOUT_LATENCY " histogram\n");
+    for (i = 0; i < set->num; ++i) {
+        tele = &set->files[i].tele;
+        for (conn = 0; is_used[i] && (conn < tele->head.num_conns); ++conn) {
+            for (path = 0; path < tele->head.num_paths; ++path) {
+                teleout_histogram(out, tele, conn, path);
             }
         }
     }
@@ -354,5 +311,6 @@ void teleout_prometheus(FILE *out, const teleset_t *set)
     }
 
     teleout_metrics(out, set, is_used);
+    teleout_histograms(out, set, is_used);
     free(is_used);
 }
