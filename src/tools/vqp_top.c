@@ -4,6 +4,7 @@
  */
 #include "tools/teleout.h"
 #include "tools/teleset.h"
+#include "tools/topkeys.h"
 
 #include "vqp_version.h"
 
@@ -13,7 +14,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct vqp_top {
@@ -25,7 +25,13 @@ typedef struct vqp_top {
     double         delay;      /* seconds */
     unsigned long  count;      /* refreshes; 0: no limit */
     teleout_sort_t sort;
+    size_t         skipped;    /* lines of the table above the screen */
+    int            is_help;    /* the keys are shown */
 } vqp_top_t;
+
+#define VQP_TOP_HEAD      4    /* lines of the table that stay: summary, names of columns */
+#define VQP_TOP_DELAY_MIN 0.01 /* seconds */
+#define VQP_TOP_DELAY_MAX 86400
 
 static const char vqp_top_help[] =
 "vqp-top - live counters of the UCX transport vqp, per connection and path\n"
@@ -63,6 +69,10 @@ static const char vqp_top_help[] =
 "QPN and PEER QPN the queue pairs, RATE (\"!\": less than half of its share for 10 s),\n"
 "BYTES and FRAGS posted, FLIGHT and BYTES in flight, DOWNS, REPLAYS, P50 and P99 the\n"
 "latency that 50 and 99 % of the samples do not exceed.\n"
+"\n"
+"Keys, on a terminal: q quit; r, b, d, p sort by rate, bytes, downs, pid; arrows and\n"
+"pages move in the table; + and - halve and double the delay; space refresh now; h or ?\n"
+"show the keys.\n"
 "\n"
 "Exit status: 0; 1 if a named place can not be read or FILE can not be written; 2 for\n"
 "a wrong option.\n";
@@ -137,12 +147,9 @@ static int vqp_top_write_metrics(const vqp_top_t *top)
     return good;
 }
 
-/* As many lines and columns as the terminal has */
-static void vqp_top_clip(const char *text)
+static struct winsize vqp_top_window(void)
 {
     struct winsize size = {.ws_row = 0};
-    unsigned row        = 1;
-    size_t length;
 
     (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     if ((size.ws_row == 0) || (size.ws_col == 0)) {
@@ -150,20 +157,51 @@ static void vqp_top_clip(const char *text)
         size.ws_col = 80;
     }
 
+    return size;
+}
+
+static size_t vqp_top_num_lines(const char *text)
+{
+    size_t num = 0;
+
+    for (; *text != '\0'; ++text) {
+        num += (*text == '\n') ? 1 : 0;
+    }
+
+    return num;
+}
+
+/* As many lines and columns as the terminal has: the head, and the rest from
+ * top->skipped on, which may not leave the last line behind */
+static void vqp_top_clip(vqp_top_t *top, const char *text)
+{
+    static const char keys[] = "q quit  r b d p sort  arrows, pages move  + - delay  "
+                               "space refresh";
+    struct winsize size      = vqp_top_window();
+    size_t lines             = vqp_top_num_lines(text);
+    unsigned row             = 1;
+    size_t index, length;
+    const char *line;
+
+    top->skipped = vqp_min(top->skipped, vqp_max(lines, VQP_TOP_HEAD + 1ul) -
+                                         (VQP_TOP_HEAD + 1));
     printf("\033[H\033[2J");
-    while (*text != '\0') {
+    for (index = 0; index < lines; ++index, text += length + 1) {
         length = strcspn(text, "\n");
-        if (row >= size.ws_row) {
+        if ((index >= VQP_TOP_HEAD) && (index < VQP_TOP_HEAD + top->skipped)) {
+            continue;
+        } else if (row >= size.ws_row) {
             printf("...");
             break;
         }
-        printf("%.*s\n", (int)vqp_min(length, (size_t)size.ws_col), text);
-        text += length + (text[length] == '\n');
+
+        line = ((index == 1) && top->is_help && (lines > VQP_TOP_HEAD)) ? keys : text;
+        printf("%.*s\n", (int)vqp_min(strcspn(line, "\n"), (size_t)size.ws_col), line);
         ++row;
     }
 }
 
-static void vqp_top_print_table(const vqp_top_t *top, int is_live)
+static void vqp_top_print_table(vqp_top_t *top, int is_live)
 {
     char *text = NULL;
     size_t size;
@@ -178,20 +216,69 @@ static void vqp_top_print_table(const vqp_top_t *top, int is_live)
     if (file != NULL) {
         teleout_table(file, &top->set, top->sort);
         if (fclose(file) == 0) {
-            vqp_top_clip(text);
+            vqp_top_clip(top, text);
         }
         free(text);
     }
 }
 
+/* @return 0: quit */
+static int vqp_top_handle_key(vqp_top_t *top, int key)
+{
+    static const char sorts[] = {
+        [TELEOUT_SORT_RATE]  = 'r', [TELEOUT_SORT_BYTES] = 'b',
+        [TELEOUT_SORT_DOWNS] = 'd', [TELEOUT_SORT_PID]   = 'p'
+    };
+    size_t page = vqp_max(vqp_top_window().ws_row, VQP_TOP_HEAD + 2u) -
+                  (VQP_TOP_HEAD + 1u);
+    unsigned i;
+
+    for (i = 0; i < sizeof(sorts); ++i) {
+        if (key == sorts[i]) {
+            top->sort = (teleout_sort_t)i;
+        }
+    }
+
+    switch (key) {
+    case 'q':
+        return 0;
+    case 'h':
+    case '?':
+        top->is_help = !top->is_help;
+        break;
+    case '+':
+        top->delay = vqp_max(top->delay / 2, VQP_TOP_DELAY_MIN);
+        break;
+    case '-':
+        top->delay = vqp_min(top->delay * 2, (double)VQP_TOP_DELAY_MAX);
+        break;
+    case TOPKEYS_UP:
+        top->skipped -= vqp_min(top->skipped, 1ul);
+        break;
+    case TOPKEYS_DOWN:
+        ++top->skipped;
+        break;
+    case TOPKEYS_PAGE_UP:
+        top->skipped -= vqp_min(top->skipped, page);
+        break;
+    case TOPKEYS_PAGE_DOWN:
+        top->skipped += page;
+        break;
+    default:
+        break;
+    }
+
+    return 1;
+}
+
 static int vqp_top_run(vqp_top_t *top)
 {
-    struct timespec delay = {
-        .tv_sec  = (time_t)top->delay,
-        .tv_nsec = (long)((top->delay - (double)(time_t)top->delay) * 1e9)
-    };
     unsigned long done = 0;
     int good;
+
+    if (!top->is_clean && !top->is_json && (top->prometheus == NULL) && (top->count != 1)) {
+        topkeys_open();
+    }
 
     for (;;) {
         good = vqp_top_read(top);
@@ -210,10 +297,10 @@ static int vqp_top_run(vqp_top_t *top)
             return 1;
         }
 
-        if (++done == top->count) {
+        if ((++done == top->count) ||
+            !vqp_top_handle_key(top, topkeys_wait(top->delay))) {
             return good ? 0 : 1;
         }
-        (void)nanosleep(&delay, NULL);
     }
 }
 
@@ -255,7 +342,8 @@ static const char *vqp_top_parse_option(vqp_top_t *top, int option, int *is_dela
     case 'd':
         top->delay  = strtod(optarg, &end);
         *is_delayed = 1;
-        return ((*end == '\0') && (top->delay >= 0.01) && (top->delay <= 86400)) ?
+        return ((*end == '\0') && (top->delay >= VQP_TOP_DELAY_MIN) &&
+                (top->delay <= VQP_TOP_DELAY_MAX)) ?
                        NULL : "--delay has to be 0.01 to 86400 seconds";
     case 'n':
         top->count = strtoul(optarg, &end, 10);

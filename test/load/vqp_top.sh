@@ -124,6 +124,11 @@ if command -v script >/dev/null && command -v stty >/dev/null; then
         awk 'length > 63 {exit 1}' || fail "on a terminal: columns are not cut"
 fi
 
+if command -v python3 >/dev/null; then
+    timeout 400 python3 "$top_srcdir/test/load/top_keys.py" "$top" "$dir" \
+        >"$out/stdout" 2>"$out/stderr" || fail "keys: $(tail -n 5 "$out/stderr")"
+fi
+
 # where "on" puts the files
 XDG_RUNTIME_DIR=$dir vqp_top --json || fail "the default place: exit $?"
 grep -q "\"file\":\"$dir/uct_vqp\.$client\." "$out/stdout" ||
