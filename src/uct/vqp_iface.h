@@ -123,7 +123,7 @@ typedef struct uct_vqp_iface {
     uint32_t             timer_skip;   /* calls from then to the next reading */
     uint32_t             timer_calls;  /* of these, still to come */
     vqp_sampler_t        sampler;      /* of the latency, for telemetry */
-    struct uct_vqp      *sampled;      /* whose work request, while there is one */
+    struct uct_vqp      *sampled;      /* whose work request it is, or was last */
     vqp_turns_t          turns;        /* of paths that want a new queue pair */
     uint64_t             warned_path;  /* ns: last warning of a path that is down, */
     uint64_t             warned_rail;  /* of one that moves to another rail, */

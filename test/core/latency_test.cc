@@ -112,6 +112,19 @@ TEST_F(latency, one_request_is_sampled_at_a_time)
     EXPECT_EQ(1u, sampler.since);
 }
 
+/* What it still posts may have no completion: then nothing would be sampled any more */
+TEST_F(latency, a_sender_that_has_failed_is_not_sampled)
+{
+    add(0, true);
+    tx.failed = 1;
+    vqp_sampler_choose(&sampler, &tx);
+    EXPECT_EQ(0u, tx.slow);
+    tx.slow = VQP_TX_SAMPLE; /* chosen before it failed */
+    EXPECT_FALSE(begin());
+    EXPECT_EQ(0u, tx.slow);
+    EXPECT_EQ(nullptr, sampler.path);
+}
+
 TEST_F(latency, paths_of_a_batch_take_turns)
 {
     std::vector<unsigned> turns;

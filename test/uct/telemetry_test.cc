@@ -136,14 +136,14 @@ protected:
         return sum;
     }
 
-    uint64_t samples(unsigned path)
+    uint64_t samples(unsigned path, unsigned conn = 0)
     {
-        uint64_t sum = number(VQP_TELEMETRY_PATH, "latency_us_more", 0, path);
+        uint64_t sum = number(VQP_TELEMETRY_PATH, "latency_us_more", conn, path);
 
         for (unsigned limit = 1; limit <= 16384; limit *= 2) {
             std::string name = "latency_us_" + std::to_string(limit);
 
-            sum += number(VQP_TELEMETRY_PATH, name.c_str(), 0, path);
+            sum += number(VQP_TELEMETRY_PATH, name.c_str(), conn, path);
         }
         return sum;
     }
@@ -308,38 +308,69 @@ TEST_F(telemetry_test, each_path_has_samples_of_its_latency)
     EXPECT_GT(number(VQP_TELEMETRY_PATH, "latency_us_sum"), 0u);
 }
 
-/* It leaves nothing behind that is looked at */
-TEST_F(telemetry_test, a_connection_may_fail_while_its_work_request_is_sampled)
+/* A work request is sampled whose completion never comes: its queue pair can not be moved
+ * to ERR, and is destroyed. Another connection is sampled then */
+TEST_F(telemetry_test, a_connection_that_fails_leaves_samples_to_others)
 {
     char data[8] = {};
 
-    open({{"TELEMETRY", dir}, {"NUM_PATHS", "1"}, {"FAILOVER", "n"}, {"TIMEOUT", "5ms"},
-          {"RETRY_COUNT", "1"}});
+    open({{"TELEMETRY", dir}, {"NUM_PATHS", "1"}, {"FAILOVER", "n"}, {"TIMEOUT", "1s"},
+          {"RETRY_COUNT", "1"}, {"FSN_WINDOW", "1024"}});
     settle();
     connect_back();
-    memory to(*b, sizeof(data));
+    node other(1, {{"FSN_WINDOW", "1024"}});
+    endpoint to_other(*a, other);
+    memory to(*b, sizeof(data)), to2(other, sizeof(data));
+    ASSERT_EQ(UCS_OK, to_other.retry([&] {
+        return uct_ep_put_short(to_other, data, sizeof(data), to2.addr(), to2.rkey());
+    }));
+    ASSERT_EQ(UCS_OK, to_other.flush());
     auto put = [&] {
         return uct_ep_put_short(*ab, data, sizeof(data), to.addr(), to.rkey());
     };
-    ASSERT_TRUE(until([&] { /* a node with samples, and its last one of long ago */
-        EXPECT_EQ(UCS_OK, ab->retry(put));
-        return read_node(*a) && (samples(0) > 0);
-    }));
-    ASSERT_EQ(UCS_OK, ab->flush());
-    for (unsigned i = 0; i < 160; ++i) { /* progress of as many calls chooses the next op */
+    for (unsigned i = 0; i < 3; ++i) { /* so that the first put that is lost is not sampled */
+        ASSERT_EQ(UCS_OK, ab->retry(put));
+        ASSERT_EQ(UCS_OK, ab->flush());
+    }
+    faults("lose op=RDMA_WRITE count=all; call verb=modify_qp count=all errno=EIO");
+    unsigned sent = 0;
+    for (; sent < 480; ++sent) { /* in as many calls of progress ops are chosen */
         unsigned arrived = settled;
 
-        ASSERT_EQ(UCS_OK, ba->retry([&] {
-            return uct_ep_am_short(*ba, settle_id, 0, NULL, 0);
-        }));
+        if (sent % 16 == 0) {
+            ASSERT_EQ(UCS_OK, put());
+        }
+        if (uct_ep_am_short(*ba, settle_id, 0, NULL, 0) != UCS_OK) {
+            break; /* its credit is lost, too */
+        }
         ASSERT_TRUE(until([&] { return settled > arrived; }));
     }
-    faults("lose op=RDMA_WRITE count=all");
-    ASSERT_EQ(UCS_OK, put());
+    EXPECT_GT(sent, 2u * 151u);
     EXPECT_TRUE(until([&] { return ab->flush() != UCS_OK; }));
     faults("");
-    ASSERT_TRUE(until([&] { return read_node(*a) && (text(VQP_TELEMETRY_CONN, "state") !=
-                                                     "LIVE"); }));
+    /* 1, and samples of the connection that has not failed; 0: both live in the snapshot */
+    auto of_other = [&]() -> uint64_t {
+        for (auto &name : files(dir)) {
+            if ((read(name) != VQP_OK) || (device() != a->name) ||
+                (tele.head.num_conns != 2)) {
+                continue;
+            }
+            for (unsigned i = 0; i < 2; ++i) {
+                if (text(VQP_TELEMETRY_CONN, "state", 1 - i) != "LIVE") {
+                    return 1 + samples(0, i);
+                }
+            }
+        }
+        return 0;
+    };
+    uint64_t before = 0;
+    ASSERT_TRUE(until([&] { return (before = of_other()) > 0; }));
+    EXPECT_TRUE(until([&] {
+        EXPECT_EQ(UCS_OK, to_other.retry([&] {
+            return uct_ep_put_short(to_other, data, sizeof(data), to2.addr(), to2.rkey());
+        }));
+        return of_other() > before;
+    }));
 }
 
 TEST_F(telemetry_test, rates_are_those_of_the_last_second)

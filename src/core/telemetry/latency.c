@@ -33,6 +33,10 @@ vqp_sampler_select(const vqp_sampler_t *sampler, const vqp_tx_t *tx,
 
 void vqp_sampler_choose(vqp_sampler_t *sampler, vqp_tx_t *tx)
 {
+    if (tx->failed) {
+        return;
+    }
+
     if (sampler->skip > 0) {
         --sampler->skip;
         return;
@@ -54,8 +58,8 @@ int vqp_sampler_begin(vqp_sampler_t *sampler, vqp_tx_t *tx, const vqp_batch_t *b
 
     sampler->tries = 0;
     tx->slow &= ~(uint32_t)VQP_TX_SAMPLE;
-    if (sampler->path != NULL) {
-        return 0; /* another sender was chosen later, and was earlier */
+    if ((sampler->path != NULL) || tx->failed) {
+        return 0; /* another sender was earlier; or no completion may come */
     }
 
     sampler->path   = chosen->path;

@@ -45,7 +45,8 @@ typedef struct vqp_sampler {
 
 /**
  * Progress has handled completions, and no work request is sampled. If a sample is due,
- * one of the next op of @a tx is.
+ * one of the next op of @a tx is. Of a sender that has failed none is: of its queue pairs
+ * no completion may come.
  */
 void vqp_sampler_choose(vqp_sampler_t *sampler, vqp_tx_t *tx);
 
