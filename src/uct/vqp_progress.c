@@ -10,7 +10,7 @@
 #include "uct/vqp_log.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
-#include "uct/vqp_sample.h"
+#include "uct/vqp_todo.h"
 
 #include <ucs/debug/log.h>
 
@@ -441,31 +441,6 @@ uct_vqp_iface_due(uct_vqp_iface_t *iface, unsigned count)
     return todo;
 }
 
-static void __attribute__((noinline))
-uct_vqp_iface_do(uct_vqp_iface_t *iface, uint32_t todo, unsigned count)
-{
-    if (todo & UCT_VQP_TODO_SAMPLE) { /* first: it reads the clock */
-        uct_vqp_iface_look_at_sample(iface);
-    }
-
-    if (todo & UCT_VQP_TODO_HELD) {
-        uct_vqp_iface_run_deferred(iface, 0);
-    }
-
-    if (todo & UCT_VQP_TODO_RATE) {
-        uct_vqp_iface_rate(iface, count);
-    }
-
-    if (todo & UCT_VQP_TODO_WAKE) {
-        uct_vqp_iface_wake_for_timers(iface);
-    }
-
-    if (todo & UCT_VQP_TODO_TIMERS) {
-        uct_vqp_iface_run_timers(iface, (count < iface->set.poll_max) &&
-                                        !(todo & UCT_VQP_TODO_WCS));
-    }
-}
-
 unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
@@ -492,7 +467,7 @@ unsigned uct_vqp_iface_progress(uct_iface_h tl_iface)
     }
     if (vqp_unlikely(iface->todo != 0) &&
         ((todo = uct_vqp_iface_due(iface, count)) != 0)) {
-        uct_vqp_iface_do(iface, todo, count);
+        uct_vqp_iface_handle_todo(iface, todo, count);
     }
 
     if (iface->scheduled != NULL) {
