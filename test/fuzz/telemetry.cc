@@ -1,7 +1,8 @@
 /*
  * Fuzz target: a telemetry file, which vqp-top reads as root. Whatever the parser takes
  * can be read completely, inside of the file: a sanitizer sees what is outside. Names
- * and texts are terminated and printable.
+ * and texts are terminated and printable. Latency histograms have limits that grow, and a
+ * percentile among them.
  */
 #include "fuzz.h"
 
@@ -9,6 +10,7 @@
 
 extern "C" {
 #include "core/telemetry/telemetry.h"
+#include "tools/telelat.h"
 }
 
 static void check_text(const char *text, size_t size)
@@ -50,6 +52,22 @@ static void check_field(const vqp_telemetry_t &tele, const vqp_telemetry_field_t
     }
 }
 
+static void check_latency(const vqp_telemetry_t &tele, uint32_t conn, uint32_t path)
+{
+    const char *record = vqp_telemetry_record(&tele, VQP_TELEMETRY_PATH, conn, path);
+    telelat_t latency;
+    char text[32];
+
+    FUZZ_CHECK(telelat_read(&latency, &tele, record) == (latency.num > 0));
+    FUZZ_CHECK(latency.num <= TELELAT_BUCKETS);
+    for (unsigned i = 1; i < latency.num; ++i) {
+        FUZZ_CHECK(latency.buckets[i - 1].limit < latency.buckets[i].limit);
+    }
+    for (unsigned percent = 0; percent <= 100; percent += 50) {
+        check_text(telelat_percentile(&latency, percent, text, sizeof(text)), sizeof(text));
+    }
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     std::unique_ptr<char[]> copy(new char[size]);
@@ -67,6 +85,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(8ul * tele.head.num_conns * (1 + tele.head.num_paths) <= size);
     for (uint32_t i = 0; i < tele.head.num_fields; ++i) {
         check_field(tele, vqp_telemetry_field(&tele, i), copy.get(), copy.get() + size);
+    }
+    for (uint32_t conn = 0; conn < tele.head.num_conns; ++conn) {
+        for (uint32_t path = 0; path < tele.head.num_paths; ++path) {
+            check_latency(tele, conn, path);
+        }
     }
     return 0;
 }
