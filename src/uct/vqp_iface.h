@@ -185,6 +185,7 @@ typedef struct uct_vqp_iface {
     volatile uint32_t    num_bad_qpn;
 
     ucs_list_link_t      md_list;      /* in uct_vqp_md_t::ifaces */
+    ucs_list_link_t      status_list;  /* of all interfaces, for vqp_status() */
     int                  event_fd;     /* control plane -> sleeper */
     int                  epoll_fd;     /* returned by event_fd_get */
     char                *stats_file;   /* or NULL */

@@ -230,8 +230,7 @@ void uct_vqp_telemetry_close(uct_vqp_iface_t *iface)
 
 /* ---- snapshots ---- */
 
-static void
-uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *record)
+void uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *record)
 {
     const vqp_path_t *path     = &vqp->paths[index];
     const uct_vqp_rail_t *rail = &vqp->iface->rails[path->rail];
@@ -241,6 +240,14 @@ uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *rec
                       uct_vqp_rail_source(vqp->iface, path->rail));
     record->port = rail->port.num;
     record->qpn  = vqp->ib_paths[index].rc.qpn;
+
+    /* What was counted stays when the connection has failed, or the path is not used now */
+    record->downs = path->fo.downs;
+    record->stats = path->stats;
+    if (vqp->latency != NULL) {
+        record->latency = vqp->latency[index];
+    }
+
     if (!vqp_is_connected(&vqp->core) || (index >= vqp->core.tx.paths.count) ||
         vqp_path_is_off(path)) {
         ucs_snprintf_safe(record->state, sizeof(record->state), "%s", "UNUSED");
@@ -255,19 +262,13 @@ uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *rec
     record->peer_qpn        = path->fo.peer_qpn;
     record->in_flight       = vqp_path_outstanding(path);
     record->in_flight_bytes = path->bytes;
-    record->downs           = path->fo.downs;
-    record->stats           = path->stats;
-    if (vqp->latency != NULL) {
-        record->latency = vqp->latency[index];
-    }
     if (vqp->balance != NULL) {
         record->rate = vqp->balance[index].rate;
         record->low  = vqp->balance[index].is_low;
     }
 }
 
-static void
-uct_vqp_telemetry_conn(uct_vqp_t *vqp, uint64_t now, vqp_telemetry_conn_t *record)
+void uct_vqp_telemetry_conn(uct_vqp_t *vqp, uint64_t now, vqp_telemetry_conn_t *record)
 {
     record->vqp  = vqp->number;
     record->peer = vqp->conn.peer_id;

@@ -13,6 +13,8 @@
 
 #include "uct/vqp.h"
 
+#include "core/telemetry/telefields.h"
+
 #define UCT_VQP_TELEMETRY_PREFIX "uct_vqp." /* of file names: uct_vqp.PID.N */
 
 /**
@@ -26,6 +28,13 @@ void uct_vqp_telemetry_open(uct_vqp_iface_t *iface, const char *where);
 /** Write a snapshot. The worker's thread, under the async block. No effect if the
  *  interface has no telemetry. */
 void uct_vqp_telemetry_update(uct_vqp_iface_t *iface, uint64_t now);
+
+/** The record of a connection, which the caller has zeroed. The worker's thread, or a debugger
+ *  (vqp_status.h). */
+void uct_vqp_telemetry_conn(uct_vqp_t *vqp, uint64_t now, vqp_telemetry_conn_t *record);
+
+/** Likewise of path @a index, below the interface's number of paths. */
+void uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t *record);
 
 /** The interface closes: remove the file. */
 void uct_vqp_telemetry_close(uct_vqp_iface_t *iface);

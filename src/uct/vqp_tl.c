@@ -9,6 +9,7 @@
 #include "uct/vqp_log.h"
 #include "uct/vqp_ring.h"
 #include "uct/vqp_stats.h"
+#include "uct/vqp_status.h"
 #include "uct/vqp_telemetry.h"
 #include "uct/vqp_timers.h"
 
@@ -290,6 +291,7 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
     pthread_mutex_lock(&md->lock);
     ucs_list_add_tail(&md->ifaces, &self->md_list);
     pthread_mutex_unlock(&md->lock);
+    uct_vqp_status_add(self);
     return UCS_OK;
 
 err_events:
@@ -389,6 +391,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_vqp_iface_t)
     UCS_ASYNC_UNBLOCK(self->super.worker->async);
     uct_vqp_iface_linger(self);
     uct_vqp_cm_stop(self);
+    uct_vqp_status_remove(self);
     uct_vqp_iface_end_vqps(self);
     uct_vqp_stats_report(self);
     uct_vqp_telemetry_close(self);
