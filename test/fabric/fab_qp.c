@@ -334,6 +334,7 @@ static void fab_qp_reset(struct fab_qp *qp)
     fab_lock_take(&qp->rq.post_lock);
     qp->rq.tail  = qp->rq.head;
     qp->rq.freed = qp->rq.head;
+    qp->rq.taken = qp->rq.head;
     fab_lock_drop(&qp->rq.post_lock);
     if (fab_config.purge == FAB_PURGE_YES) {
         fab_cq_purge(fab_ptr(struct fab_cq, qp->send_cq), qp);

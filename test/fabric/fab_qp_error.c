@@ -78,6 +78,7 @@ void fab_qp_push_recv(struct fab_qp *qp, struct fab_cqe *cqe)
 
     cqe->index = qp->rq.tail;
     __atomic_store_n(&qp->rq.is_pushing, 1, __ATOMIC_SEQ_CST);
+    fab_rq_take(&qp->rq);
     fab_cq_push(cq, cqe);
     fab_fault_middle();
     fab_rq_pop(&qp->rq);
@@ -93,6 +94,8 @@ void fab_qp_settle_rq(struct fab_qp *qp)
     if ((fab_rq_front(&qp->rq) != NULL) &&
         fab_cq_has_seen(fab_ptr(struct fab_cq, qp->recv_cq), qp, qp->rq.tail)) {
         fab_rq_pop(&qp->rq);
+    } else {
+        __atomic_store_n(&qp->rq.taken, qp->rq.tail, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&qp->rq.is_pushing, 0, __ATOMIC_RELEASE);
 }

@@ -31,7 +31,8 @@ struct fab_rq {
     uint32_t  polled;  /* behind the newest one whose CQE was polled */
     uint32_t  is_pushing; /* nonzero from before the CQE is pushed until it is consumed */
     uint32_t  freed;   /* ever given back: a slot is free once its CQE has
-                          been polled (profile rxe: once it is consumed) */
+                          been polled */
+    uint32_t  taken;   /* profile rxe: the same, but free before the CQE is pushed */
 };
 
 struct fab_srq {
@@ -66,7 +67,7 @@ int fab_rq_put(struct fab_rq *rq, const struct ibv_recv_wr *wr);
 static inline uint32_t fab_rq_used(const struct fab_rq *rq)
 {
     return rq->head - ((fab_config.profile == FAB_PROFILE_RXE) ?
-                               __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE) :
+                               __atomic_load_n(&rq->taken, __ATOMIC_ACQUIRE) :
                                __atomic_load_n(&rq->freed, __ATOMIC_RELAXED));
 }
 
@@ -81,9 +82,17 @@ static inline struct fab_rwr *fab_rq_front(struct fab_rq *rq)
                    rq->ring + (uint64_t)(rq->tail & rq->mask) * rq->stride);
 }
 
+/** The contents of the oldest WR are not needed any more: profile rxe frees its slot. Only who
+ *  polls the CQE posts into it; until then it is not overwritten. Consumers only. */
+static inline void fab_rq_take(struct fab_rq *rq)
+{
+    __atomic_store_n(&rq->taken, rq->tail + 1, __ATOMIC_RELEASE);
+}
+
 /** Consume the oldest WR; its contents are not valid any more. */
 static inline void fab_rq_pop(struct fab_rq *rq)
 {
+    fab_rq_take(rq);
     __atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELEASE);
 }
 

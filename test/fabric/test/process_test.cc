@@ -311,3 +311,18 @@ TEST_F(killed_in_the_middle, also_if_it_was_polled_before)
     EXPECT_EQ(13u, a->drain(13).size());
     EXPECT_TRUE(a->quiet());
 }
+
+/* The kernel frees the slot before it pushes the completion: whoever polls that may post */
+class rxe_killed_in_the_middle : public killed_in_the_middle {
+};
+
+TEST_F(rxe_killed_in_the_middle, the_slot_of_a_polled_receive_is_free)
+{
+    const unsigned left = 16 - 3; /* posted by SetUp(), and not consumed */
+
+    ASSERT_EQ(2u, a->drain(2).size());
+    ASSERT_LT(left, a->cap.max_recv_wr);
+    for (unsigned i = left; i < a->cap.max_recv_wr; ++i) {
+        ASSERT_EQ(0, a->recv()) << i << " are posted";
+    }
+}
