@@ -17,6 +17,7 @@ enum {
     CUDA_MEMORY_TYPE   = 2,
     CUDA_IS_MANAGED    = 8,
     CUDA_DEVICE        = 9,
+    CUDA_RDMA_CAPABLE  = 15,
     CUDA_MEMORY_DEVICE = 2
 };
 
@@ -156,6 +157,15 @@ int fab_cuda_is_device(const void *addr, size_t length)
         return 0;
     }
     return 1;
+}
+
+int fab_cuda_has_pages(const void *addr)
+{
+    int is_capable = 0;
+
+    /* a driver that does not know the attribute has only such memory */
+    return (cuda.attribute(&is_capable, CUDA_RDMA_CAPABLE, (uintptr_t)addr) != 0) ||
+           is_capable;
 }
 
 int fab_cuda_copy(void *dst, const void *src, size_t length)

@@ -19,6 +19,13 @@
 int fab_cuda_is_device(const void *addr, size_t length);
 
 /**
+ * Does the GPU's driver give the pages of such memory to the drivers of RDMA devices?
+ * It gives those of cuMemAlloc, and of cuMemCreate with gpuDirectRDMACapable; not those
+ * of pools. Only for addresses of which fab_cuda_is_device() is true.
+ */
+int fab_cuda_has_pages(const void *addr);
+
+/**
  * Copy within this process, from or to such memory; pieces of the host between them are
  * copied, too. The data is there at the return.
  * @return 0 or EFAULT.

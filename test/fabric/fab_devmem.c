@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fab_config.h"
 #include "fab_cuda.h"
 
 /* What the kernel calls the files of such memory */
@@ -152,6 +153,10 @@ int fab_devmem_find(struct fab_devmem *mem, size_t length, void **addr)
 
     memset(mem, 0, sizeof(*mem));
     if (fab_cuda_is_device(*addr, length)) {
+        if (!fab_cuda_has_pages(*addr)) {
+            fab_log("GPU memory at %p: its driver does not give its pages", *addr);
+            return ENOENT;
+        }
         mem->is_cuda = 1;
         return 0;
     }

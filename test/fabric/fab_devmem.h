@@ -2,7 +2,8 @@
  * Memory that the CPU may not touch at the address which its owner has: that of a
  * dmabuf descriptor, and "device memory", a shared mapping of a memfd without access
  * (PROT_NONE). The fabric's devices reach both through a mapping of their own, and the
- * memory of a real GPU, which the CPU can not map, by libcuda. May call libc, fab_cuda.
+ * memory of a real GPU, which the CPU can not map, by libcuda. May call libc,
+ * fab_config, fab_cuda.
  */
 #ifndef FAB_DEVMEM_H
 #define FAB_DEVMEM_H
@@ -33,7 +34,8 @@ int fab_devmem_map(struct fab_devmem *mem, int fd, uint64_t offset, size_t lengt
  * memory driver (nvidia_peermem) does for ibv_reg_mr().
  *
  * @param [in,out] addr  The owner's address; where the fabric reaches it.
- * @return 0; ENOENT: they are not; EINVAL, ENOMEM.
+ * @return 0; ENOENT: they are not, or the driver of a real GPU does not give these
+ *         pages; EINVAL, ENOMEM.
  */
 int fab_devmem_find(struct fab_devmem *mem, size_t length, void **addr);
 
