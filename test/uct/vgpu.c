@@ -123,7 +123,8 @@ static ucs_status_t vgpu_md_query(uct_md_h md, uct_vqp_md_attr_t *attr)
     UCT_VQP_MD_ATTR(attr, max_alloc)        = 0;
     UCT_VQP_MD_ATTR(attr, max_reg)          = ULONG_MAX;
     UCT_VQP_MD_ATTR(attr, reg_mem_types)    = cuda | UCS_BIT(UCS_MEMORY_TYPE_HOST);
-    UCT_VQP_MD_ATTR(attr, access_mem_types) = cuda;
+    /* UCX 1.22 copies host memory, too, only by what has access to it */
+    UCT_VQP_MD_ATTR(attr, access_mem_types) = cuda | UCS_BIT(UCS_MEMORY_TYPE_HOST);
     UCT_VQP_MD_ATTR(attr, alloc_mem_types)  = 0;
     UCT_VQP_MD_ATTR(attr, detect_mem_types) = cuda;
     attr->rkey_packed_size                  = 0;
