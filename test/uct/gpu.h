@@ -21,7 +21,13 @@ public:
     virtual const char *transport() const = 0;
 
     /* Has its memory dmabuf descriptors? */
-    virtual bool has_dmabuf() const = 0;
+    virtual bool has_dmabuf() = 0;
+
+    /* Does the GPU's driver give its pages to the drivers of RDMA devices? */
+    virtual bool has_pages() = 0;
+
+    /* Does UCX take it for managed memory, which it does not register? */
+    virtual bool is_managed() = 0;
 
     /* Memory of at least one byte. Errors end the process. */
     virtual void *alloc(size_t length)                                   = 0;
@@ -30,7 +36,19 @@ public:
     virtual void read(void *data, const void *device, size_t length)     = 0;
 };
 
-/* "virtual", "cuda", or "host": memory of the host, with the same interface */
+/* "virtual", a kind of memory of a real GPU as below, or "host": memory of the host, with
+ * the same interface */
 std::unique_ptr<gpu> make_gpu(const std::string &kind);
+
+/*
+ * Memory of a real GPU, by how it is allocated:
+ *
+ * "cuda"              cuMemAlloc
+ * "cuda_pool"         cuMemAllocAsync, of the default pool
+ * "cuda_managed"      cuMemAllocManaged
+ * "cuda_mapped"       cuMemCreate and cuMemMap
+ * "cuda_mapped_rdma"  the same, with the flag gpuDirectRDMACapable
+ */
+std::unique_ptr<gpu> make_cuda_gpu(const std::string &kind);
 
 #endif

@@ -38,12 +38,14 @@ protected:
     /* Does a driver offer device memory by its address? */
     static bool is_offered() { return option_is_yes("PEER_MEM"); }
 
-    /* Does UCP register device memory with vqp? */
-    static bool is_direct()
+    /* Are dmabuf descriptors registered? */
+    static bool takes_dmabuf()
     {
-        return is_offered() ||
-               ((UCT_API >= UCT_VERSION(1, 14)) && option_is_yes("DMABUF"));
+        return (UCT_API >= UCT_VERSION(1, 14)) && option_is_yes("DMABUF");
     }
+
+    /* Does UCP register device memory with vqp? */
+    static bool is_direct() { return is_offered() || takes_dmabuf(); }
 
     bool is_attached = false;
 
