@@ -140,8 +140,10 @@ AC_DEFUN([_VQP_UCX_CONFIG_H], [
     UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $vqp_here/ucx-config"
     UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $VQP_UCX_SRC/src"
     UCX_LIBS="-luct -lucs"
-    AS_CASE([$with_ucx],
-        [yes|''], [],
+    # the compiler's own folder must stay where it is: libstdc++ looks behind its own
+    AS_CASE([$with_ucx:$VQP_UCX_PREFIX],
+        [yes:*|:*], [],
+        [*:/usr], [],
         [UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $VQP_UCX_PREFIX/include"
          UCX_LIBS="-L$VQP_UCX_LIBDIR $UCX_LIBS"])
 ])

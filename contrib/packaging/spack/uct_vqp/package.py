@@ -31,15 +31,14 @@ class UctVqp(AutotoolsPackage):
     depends_on("ucx@1.13:+verbs")
 
     # A module needs internal headers of the UCX that it is loaded into: its release
-    # tarball. The checksums are those of the package ucx.
+    # tarball. The checksums are those of the package ucx. Spack prefers the first one.
     ucx_sources = {
-        "1.13.1": "efc37829b68e131d2acc82a3fd4334bfd611156a756837ffeb650ab9a9dd3828",
-        "1.14.1": "baa0634cafb269a3112f626eb226bcd2ca8c9fcf0fec3b8e2a3553baad5f77aa",
-        "1.15.0": "4b202087076bc1c98f9249144f0c277a8ea88ad4ca6f404f94baa9cb3aebda6d",
-        "1.16.0": "f73770d3b583c91aba5fb07557e655ead0786e057018bfe42f0ebe8716e9d28c",
-        "1.17.0": "34658e282f99f89ce7a991c542e9727552734ac6ad408c52f22b4c2653b04276",
         "1.18.1": "8018dd75f11b5e8d6e57dcdb5b798d2c1f000982c353efde1f3170025c6c3b4c",
-        "1.22.0": "258941cddd14ca60d38c0d31b9b09ec1052c901086841011a498da8b55a3cb24",
+        "1.17.0": "34658e282f99f89ce7a991c542e9727552734ac6ad408c52f22b4c2653b04276",
+        "1.16.0": "f73770d3b583c91aba5fb07557e655ead0786e057018bfe42f0ebe8716e9d28c",
+        "1.15.0": "4b202087076bc1c98f9249144f0c277a8ea88ad4ca6f404f94baa9cb3aebda6d",
+        "1.14.1": "baa0634cafb269a3112f626eb226bcd2ca8c9fcf0fec3b8e2a3553baad5f77aa",
+        "1.13.1": "efc37829b68e131d2acc82a3fd4334bfd611156a756837ffeb650ab9a9dd3828",
     }
     for ucx_version, ucx_sha256 in ucx_sources.items():
         resource(
@@ -59,7 +58,6 @@ class UctVqp(AutotoolsPackage):
     def configure_args(self):
         return [
             "--without-gtest",
-            f"--with-ucx={self.spec['ucx'].prefix}",
             f"--with-ucx-src={self.stage.source_path}/ucx-src",
         ]
 
