@@ -5,6 +5,8 @@
  */
 #include "conn_node.h"
 
+#include <algorithm>
+
 using namespace vqp_test;
 
 namespace {

@@ -1,6 +1,8 @@
 /* Paths that do not come up move to other rails: rails.h */
 #include "railskit.h"
 
+#include <algorithm>
+
 namespace {
 
 class rails : public railskit {};

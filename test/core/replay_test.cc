@@ -8,6 +8,7 @@ extern "C" {
 #include "core/failover/replay.h"
 }
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 

@@ -10,6 +10,8 @@ extern "C" {
 #include "core/failover/slow.h"
 }
 
+#include <algorithm>
+
 namespace {
 
 class slow : public failkit {

@@ -5,6 +5,8 @@
  */
 #include "flow_fixture.h"
 
+#include <algorithm>
+
 namespace {
 
 class busy_flow : public flow_fixture {
