@@ -8,7 +8,8 @@
 # passes when its function returns 0.  `skip REASON` ends it otherwise.
 #
 # From check: CHECK_TL (vqp or rc_v), CHECK_BUILD (the build tree), CHECK_BIN
-# (programs compiled for the suites), CHECK_PATHS (paths of a vqp).
+# (programs compiled for the suites), CHECK_PATHS (paths of a vqp),
+# CHECK_MAP_COUNT (mappings that a process of the host may have).
 
 # shellcheck source-path=SCRIPTDIR source=../../lib/perftest.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../lib/perftest.sh"
