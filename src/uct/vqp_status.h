@@ -22,7 +22,7 @@ const char *vqp_status(void);
 /** An interface is open: vqp_status() knows it until uct_vqp_status_remove(). Any thread. */
 void uct_vqp_status_add(struct uct_vqp_iface *iface);
 
-/** The connections of an interface are about to go. Any thread. */
+/** vqp_status() knows the interface no more: its connections are about to go. Any thread. */
 void uct_vqp_status_remove(struct uct_vqp_iface *iface);
 
 #endif

@@ -241,7 +241,7 @@ void uct_vqp_telemetry_path(uct_vqp_t *vqp, unsigned index, vqp_telemetry_path_t
     record->port = rail->port.num;
     record->qpn  = vqp->ib_paths[index].rc.qpn;
 
-    /* What was counted stays when the connection has failed, or the path is not used now */
+    /* What was counted stays when the path is not used any more */
     record->downs = path->fo.downs;
     record->stats = path->stats;
     if (vqp->latency != NULL) {

@@ -6,15 +6,13 @@ extern "C" {
 #include <uct/base/uct_iface.h>
 }
 
-#include <dlfcn.h>
-
 class break_test : public failover_fixture {
 protected:
     void SetUp() override
     {
         failover_fixture::SetUp();
-        *(void**)&break_path = dlsym(RTLD_DEFAULT, "uct_vqp_ep_break_path");
-        ASSERT_TRUE(break_path != NULL) << "the module does not export it";
+        break_path = exported<decltype(break_path)>("uct_vqp_ep_break_path");
+        ASSERT_TRUE(break_path != NULL);
     }
 
     decltype(&uct_vqp_ep_break_path) break_path;

@@ -4,6 +4,12 @@
  */
 #include "flow_fixture.h"
 
+extern "C" {
+#include "uct/vqp_status.h"
+}
+
+#include <regex>
+
 namespace {
 
 class elastic : public bonded_failover_fixture {
@@ -239,15 +245,22 @@ protected:
     }
 };
 
-/* The first path under load, without a judgement */
+/* The first path under load, without a judgement. What it has counted stays */
 TEST_F(elastic_flow, replaces_the_path_with_a_short_queue)
 {
+    const std::regex replaced("\n    path=0 state=UNUSED [^\n]* frags=[^\n]* bytes=");
+    auto status   = exported<decltype(&vqp_status)>("vqp_status");
+    bool has_kept = false;
+
+    ASSERT_TRUE(status != NULL);
     start({{"NUM_PATHS", "2"}, {"MIN_PATHS", "1"}});
     prepare();
     EXPECT_EQ((std::multiset<uint64_t> {32}), depths(a->name));
     EXPECT_EQ((std::multiset<uint64_t> {32}), depths(b->name));
     EXPECT_TRUE(stream([&] {
-        return (depths(a->name).count(32) == 0) && (depths(b->name).count(32) == 0);
+        has_kept |= std::regex_search(status(), replaced);
+        return has_kept && (depths(a->name).count(32) == 0) &&
+               (depths(b->name).count(32) == 0);
     }, 5));
     EXPECT_LE(1u, depths(a->name).count(128));
     finish();

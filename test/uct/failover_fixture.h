@@ -9,6 +9,7 @@
 
 #include "test/fabric/fabric.h"
 
+#include <dlfcn.h>
 #include <list>
 #include <set>
 #include <stdlib.h>
@@ -34,6 +35,15 @@ protected:
         }
         close();
         uct_test::TearDown();
+    }
+
+    /* A function of the module that is there for tools and debuggers */
+    template <typename func_t> static func_t exported(const char *name)
+    {
+        void *func = dlsym(RTLD_DEFAULT, name);
+
+        EXPECT_TRUE(func != NULL) << "the module does not export " << name;
+        return (func_t)func;
     }
 
     /* Does the first device count what it executes (source psn)? */

@@ -6,8 +6,6 @@ extern "C" {
 #include "uct/vqp_status.h"
 }
 
-#include <dlfcn.h>
-
 #include <sstream>
 
 class status_test : public failover_fixture {
@@ -18,8 +16,8 @@ protected:
         if (IsSkipped()) {
             return;
         }
-        *(void**)&status = dlsym(RTLD_DEFAULT, "vqp_status");
-        ASSERT_TRUE(status != NULL) << "the module does not export it";
+        status = exported<decltype(status)>("vqp_status");
+        ASSERT_TRUE(status != NULL);
     }
 
     /* As in a debugger the other threads, which connect, stand still */
@@ -92,13 +90,12 @@ TEST_F(status_test, connections_and_paths_have_what_is_not_zero)
     }
 }
 
-/* The counters of the paths remain when the connection has failed */
+/* It stays as long as its endpoint */
 TEST_F(status_test, of_a_connection_that_has_failed)
 {
     log_capture log(UCS_LOG_LEVEL_FATAL);
-    decltype(&uct_vqp_ep_break_path) break_path;
+    auto break_path = exported<decltype(&uct_vqp_ep_break_path)>("uct_vqp_ep_break_path");
 
-    *(void**)&break_path = dlsym(RTLD_DEFAULT, "uct_vqp_ep_break_path");
     ASSERT_TRUE(break_path != NULL);
     open({{"NUM_PATHS", "1"}, {"FAILOVER", "n"}});
     settle();
