@@ -48,6 +48,8 @@ std::unique_ptr<gpu> make_gpu(const std::string &kind);
  * "cuda_managed"      cuMemAllocManaged
  * "cuda_mapped"       cuMemCreate and cuMemMap
  * "cuda_mapped_rdma"  the same, with the flag gpuDirectRDMACapable
+ *
+ * NULL: there is no such kind.
  */
 std::unique_ptr<gpu> make_cuda_gpu(const std::string &kind);
 

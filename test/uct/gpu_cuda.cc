@@ -88,11 +88,13 @@ public:
     {
         void *address  = alloc(1);
         int is_capable = 0;
+        int error;
 
-        call("cuPointerGetAttribute", (void*)&is_capable, (int)RDMA_CAPABLE,
-             (uint64_t)address);
+        /* a driver that does not know the attribute has only such memory */
+        error = symbol<int (*)(void*, int, uint64_t)>("cuPointerGetAttribute")(
+                &is_capable, RDMA_CAPABLE, (uint64_t)address);
         free(address);
-        return is_capable != 0;
+        return (error != 0) || is_capable;
     }
 
     bool is_managed() override
