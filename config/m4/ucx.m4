@@ -140,10 +140,9 @@ AC_DEFUN([_VQP_UCX_CONFIG_H], [
     UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $vqp_here/ucx-config"
     UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $VQP_UCX_SRC/src"
     UCX_LIBS="-luct -lucs"
-    # the compiler's own folder must stay where it is: libstdc++ looks behind its own
-    AS_CASE([$with_ucx:$VQP_UCX_PREFIX],
-        [yes:*|:*], [],
-        [*:/usr], [],
+    # not /usr/include: it must stay behind the folders of libstdc++
+    AS_CASE([$with_ucx],
+        [yes|''|/usr|/usr/], [],
         [UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $VQP_UCX_PREFIX/include"
          UCX_LIBS="-L$VQP_UCX_LIBDIR $UCX_LIBS"])
 ])

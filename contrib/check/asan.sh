@@ -19,8 +19,10 @@ objects() {
 asan_environment
 corpora=$(cd "$CHECK_SRC/test/fuzz/corpus" && printf 'test/fuzz/%s ' *)
 objects=(test_core_OBJECTS="$(objects core)" test_sim_vqp_sim_OBJECTS="$(objects sim)")
+# C++ has to compile with an explicit prefix, too, which is /usr on Debian
+prefix=${CHECK_WITH_UCX:-$(pkg-config --variable=prefix ucx)}
 # shellcheck disable=SC2086 # words
-configured asan --enable-debug --enable-asan --enable-ubsan &&
+configured asan --with-ucx="$prefix" --enable-debug --enable-asan --enable-ubsan &&
     made asan test_core test/sim/vqp_sim $corpora "${objects[@]}" &&
     tests asan TESTS="test_core $corpora" "${objects[@]}" &&
     suite "asan: sim" "$CHECK_DIR/asan/test/sim/vqp_sim" \
