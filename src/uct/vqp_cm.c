@@ -24,8 +24,7 @@ static inline uct_vqp_t *uct_vqp_of_conn(vqp_conn_t *conn)
     return ucs_container_of(conn, uct_vqp_t, conn);
 }
 
-/* Add an event for progress, and wake a sleeper */
-static void uct_vqp_cm_add_event(uct_vqp_t *vqp, uint32_t event)
+void uct_vqp_cm_add_event(uct_vqp_t *vqp, uint32_t event)
 {
     uct_vqp_iface_t *iface = vqp->iface;
 

@@ -29,6 +29,9 @@ ucs_status_t uct_vqp_cm_connect(uct_vqp_iface_t *iface,
                                 const vqp_iface_addr_t *addr,
                                 uct_vqp_t **vqp_p);
 
+/** Add an event UCT_VQP_CM_* for progress, and wake a sleeper. Under the async block. */
+void uct_vqp_cm_add_event(uct_vqp_t *vqp, uint32_t event);
+
 /** Take the events that the control plane has set. Under the async block. */
 void uct_vqp_cm_take_events(uct_vqp_iface_t *iface);
 

@@ -31,7 +31,8 @@ typedef struct uct_vqp_ring {
 enum {
     UCT_VQP_CM_LIVE  = 1 << 0, /* operations may be posted */
     UCT_VQP_CM_PATHS = 1 << 1, /* path_msgs has some */
-    UCT_VQP_CM_END   = 1 << 2  /* the connection has ended, with conn.status */
+    UCT_VQP_CM_END   = 1 << 2, /* the connection has ended, with conn.status */
+    UCT_VQP_CM_FAIL  = 1 << 3  /* END was seen by the previous call of progress */
 };
 
 typedef struct uct_vqp {

@@ -51,6 +51,16 @@ static void uct_vqp_handle_conn_end(uct_vqp_t *vqp)
     uct_vqp_schedule(vqp);
 }
 
+/* The endpoint fails in the next call of progress. This one may have delivered messages that
+ * the user has not taken yet, and UCP throws away what it has of a stream when its endpoint
+ * fails (ucp_stream_ep_cleanup) */
+static void uct_vqp_postpone_conn_end(uct_vqp_t *vqp)
+{
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
+    uct_vqp_cm_add_event(vqp, UCT_VQP_CM_FAIL);
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
+}
+
 static void uct_vqp_handle_cm_events(uct_vqp_iface_t *iface)
 {
     uint32_t events = 0;
@@ -70,8 +80,10 @@ static void uct_vqp_handle_cm_events(uct_vqp_iface_t *iface)
         if (events & UCT_VQP_CM_PATHS) {
             uct_vqp_handle_path_messages(vqp);
         }
-        if (events & UCT_VQP_CM_END) {
+        if (events & UCT_VQP_CM_FAIL) {
             uct_vqp_handle_conn_end(vqp);
+        } else if (events & UCT_VQP_CM_END) {
+            uct_vqp_postpone_conn_end(vqp);
         }
     }
 }

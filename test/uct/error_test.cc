@@ -671,6 +671,37 @@ TEST_F(error_test, what_the_peer_sent_before_it_ended_is_delivered_first)
     EXPECT_EQ(0u, late);
 }
 
+/* Who was told of messages can take them before the endpoint fails: UCP throws away what
+ * it has of a stream when its endpoint fails */
+TEST_F(error_test, an_endpoint_fails_in_a_call_that_delivers_nothing)
+{
+    unsigned got = 0, before, errors;
+
+    start();
+    connect_back();
+    b->on_am(3, [&](const char *, size_t) {
+        ++got;
+        return UCS_OK;
+    });
+    for (int i = 0; i < 40; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_am_short(*ab, 3, 0, NULL, 0));
+    }
+    run_for_one(*a, 0.1);
+    EXPECT_EQ(UCS_OK, uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, NULL));
+    ab->destroy();
+    run_for_one(*a, 0.2);
+    do {
+        before = got;
+        errors = ba->errors;
+        b->progress();
+        if (got > before) {
+            EXPECT_EQ(errors, ba->errors) << "after " << got << " messages";
+        }
+    } while (got > before);
+    EXPECT_EQ(40u, got);
+    EXPECT_TRUE(until([&] { return ba->errors == 1; }));
+}
+
 /* The same when all that happens while a message is delivered, with an event of
  * another connection behind it */
 TEST_F(error_test, what_the_peer_sent_during_a_delivery_is_delivered_first)
