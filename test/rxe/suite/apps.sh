@@ -55,6 +55,10 @@ client_server_case() {
     local program=$CHECK_BIN/ucp_client_server
     shift 2
     [ -x "$program" ] || skip "ucp_client_server could not be built"
+    # The client closes behind its last message. UCP's connection manager tells the server
+    # at once, and UCP drops what it has received of a stream and the server has not taken.
+    [ "$api" != stream ] || grep -q "FIN message" "$program" ||
+        skip "the example of UCX before 1.14 does not wait for the last message"
     new_port
     set -- -p "$PORT" -c "$api" -s "$size" -i 100 "$@"
     serve "${DEVS[0]}" "$program" "$@" -l "${IPS[0]}"
