@@ -24,19 +24,25 @@ static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
 
 /* ---- queue pairs ---- */
 
+/* No flush will tell that its queue pair has ended: in ERR it may go on executing what the
+ * peer sends, after the count was taken. A device that has failed executes nothing. */
+static void uct_vqp_destroy_path(uct_vqp_t *vqp, vqp_path_t *path)
+{
+    if (!vqp_ib_dev_is_broken(vqp->iface->rails[path->rail].dev)) {
+        UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+        uct_vqp_drop_qp(vqp, path->index);
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
+    }
+    vqp_path_quiesced(&vqp->core, path, 1, 0);
+}
+
 static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
     vqp_ib_path_t *ib = &vqp->ib_paths[path->index];
     uint32_t posted   = 0;
 
     if (!uct_vqp_path_to_error(vqp, path->index)) {
-        /* It may go on executing what the peer sends, after the count was taken */
-        if (!uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail])) {
-            UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-            uct_vqp_drop_qp(vqp, path->index);
-            UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
-        }
-        vqp_path_quiesced(&vqp->core, path, 1, 0);
+        uct_vqp_destroy_path(vqp, path);
         return;
     }
 
@@ -325,7 +331,7 @@ void uct_vqp_path_destroyed(uct_vqp_t *vqp, unsigned index)
     vqp_path_t *path = &vqp->paths[index];
 
     if ((path->fo.state == VQP_PATH_QUIESCE) && path->fo.quiesced) {
-        vqp_path_quiesced(&vqp->core, path, 1, 0);
+        uct_vqp_destroy_path(vqp, path);
         uct_vqp_schedule_wake(vqp);
     } else {
         uct_vqp_path_fault(vqp, index, VQP_ERR_IO);
