@@ -5,21 +5,23 @@
 . "$(dirname "$0")/common.sh"
 no_sanitizer
 top=$builddir/src/tools/vqp-top
-perftest=$(command -v ucx_perftest) || skip "ucx_perftest is missing"
+command -v ucx_perftest >/dev/null || skip "ucx_perftest is missing"
 fabric=$(cd "$top_srcdir" && pwd)/contrib/fabric-run
 
 cat >"$out/job" <<'END'
 #!/bin/bash
-run=$1 perftest=$2 dir=$3 lib=$4 telemetry=$5
+run=$1 dir=$2 lib=$3 telemetry=$4
 . "$lib/port.sh"
+. "$lib/perftest.sh"
+perftest_find
 port_take || exit 1
 export UCX_VQP_TELEMETRY=$telemetry UCX_WARN_UNUSED_ENV_VARS=n UCX_NET_DEVICES=fab0:1
 export UCX_VQP_MIN_PATHS=4
 export UCX_VQP_SLOW_PATH=inf # else the path is moved to other flows first
-"$run" "$perftest" -p $port &
+"$run" "${perftest[@]}" -p $port &
 server=$!
 port_wait $port $server || exit 1
-"$run" "$perftest" -p $port localhost -t ucp_put_bw -s 1048576 -n 10000000 &
+"$run" "${perftest[@]}" -p $port localhost -t ucp_put_bw -s 1048576 -n 10000000 &
 client=$!
 trap 'kill -9 $server $client 2>/dev/null' EXIT
 while [ ! -e "$dir/end" ]; do sleep 0.1; done
@@ -29,7 +31,7 @@ END
 start() {
     mkdir "$out/$1" || exit 99
     "$fabric" --build "$builddir" --timeout 600 --mode timed -o PATH_RATE="$2" -- \
-        bash "$out/job" "$builddir/contrib/vqp-run" "$perftest" "$out/$1" \
+        bash "$out/job" "$builddir/contrib/vqp-run" "$out/$1" \
         "$top_srcdir/test/lib" "${3:-$out/$1}" \
         >"$out/$1.log" 2>&1 &
 }

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 no_sanitizer
 top=$builddir/src/tools/vqp-top
-perftest=$(command -v ucx_perftest) || skip "ucx_perftest is missing"
+command -v ucx_perftest >/dev/null || skip "ucx_perftest is missing"
 fabric=$(cd "$top_srcdir" && pwd)/contrib/fabric-run
 dir=$out/files
 mkdir "$dir" || exit 99
@@ -39,15 +39,17 @@ vqp_top --once "$out/none"
 
 cat >"$out/job" <<'END'
 #!/bin/bash
-run=$1 perftest=$2 dir=$3 lib=$4
+run=$1 dir=$2 lib=$3
 . "$lib/port.sh"
+. "$lib/perftest.sh"
+perftest_find
 port_take || exit 1
 export UCX_VQP_TELEMETRY=$dir UCX_WARN_UNUSED_ENV_VARS=n UCX_NET_DEVICES=fab0:1
 export UCX_VQP_MIN_PATHS=4
-"$run" "$perftest" -p $port &
+"$run" "${perftest[@]}" -p $port &
 server=$!
 port_wait $port $server || exit 1
-"$run" "$perftest" -p $port localhost -t ucp_put_bw -s 1048576 -n 10000000 &
+"$run" "${perftest[@]}" -p $port localhost -t ucp_put_bw -s 1048576 -n 10000000 &
 client=$!
 trap 'kill -9 $server $client 2>/dev/null' EXIT
 echo $server >"$dir/../server"
@@ -59,7 +61,7 @@ touch "$dir/../killed"
 while [ ! -e "$dir/../end" ]; do sleep 0.1; done
 END
 "$fabric" --build "$builddir" --timeout 600 -- bash "$out/job" \
-    "$builddir/contrib/vqp-run" "$perftest" "$dir" "$top_srcdir/test/lib" >"$out/job.log" 2>&1 &
+    "$builddir/contrib/vqp-run" "$dir" "$top_srcdir/test/lib" >"$out/job.log" 2>&1 &
 job=$!
 trap 'touch "$out/kill" "$out/end"; wait "$job"; rm -rf "$out"' EXIT
 

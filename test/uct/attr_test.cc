@@ -4,6 +4,8 @@
  */
 #include "uct_fixture.h"
 
+#include "test/lib/option.h"
+
 #include <uct/api/v2/uct_v2.h>
 #include <uct/api/version.h>
 
@@ -23,8 +25,8 @@ protected:
         EXPECT_EQ(UCS_OK, uct_md_iface_config_read(a->md, "vqp", NULL, NULL,
                                                    &config));
         for (const auto &value : values) {
-            EXPECT_EQ(UCS_OK, uct_config_modify(config, value.first.c_str(),
-                                                value.second.c_str()));
+            EXPECT_EQ(UCS_OK, vqp_option_set(config, value.first.c_str(),
+                                             value.second.c_str()));
         }
         params.field_mask          |= UCT_IFACE_PARAM_FIELD_OPEN_MODE |
                                       UCT_IFACE_PARAM_FIELD_DEVICE;
