@@ -93,15 +93,18 @@ grep -q '^| `UCX_VQP_' "$new" || {
     echo "gen-config-doc: ucx_info printed no option of vqp" >&2
     exit 2
 }
-# Only UCX before 1.16 has these options, and the page is written with such a one
-older='^| `UCX_VQP_RCACHE'
+# The page is written with a UCX before 1.16, which has options that later ones lack
+has_all() {
+    "$ucx_info" -v | sed -n 's/^#.* \([0-9]*\)\.\([0-9]*\)\.[0-9].*/\1 \2/p;q' |
+        awk '{ exit !($1 == 1 && $2 < 16) }'
+}
 
 # The page, as this UCX has to print it
 documented() {
-    if grep -q "$older" "$new"; then
+    if has_all; then
         cat "$top/docs/config.md"
     else
-        grep -v "$older" "$top/docs/config.md"
+        grep -v '^| `UCX_VQP_RCACHE' "$top/docs/config.md"
     fi
 }
 
@@ -114,8 +117,8 @@ if [ -n "$check" ]; then
     echo "gen-config-doc: docs/config.md is current"
     exit 0
 fi
-grep -q "$older" "$new" || {
-    echo "gen-config-doc: this UCX has no UCX_VQP_RCACHE: use one before 1.16" >&2
+has_all || {
+    echo "gen-config-doc: UCX 1.16 and newer lack UCX_VQP_RCACHE: use an older one" >&2
     exit 2
 }
 mkdir -p "$top/docs" && cat "$new" >"$top/docs/config.md" &&

@@ -19,7 +19,8 @@ objects() {
 asan_environment
 corpora=$(cd "$CHECK_SRC/test/fuzz/corpus" && printf 'test/fuzz/%s ' *)
 objects=(test_core_OBJECTS="$(objects core)" test_sim_vqp_sim_OBJECTS="$(objects sim)")
-# one core: with assertions (--enable-debug), without coverage points
+# One core for both: with assertions (--enable-debug), without coverage points. This simulator
+# can not say which points were reached.
 objects+=(test_sim_vqp_sim_LDADD=libvqp_core.la test_sim_vqp_sim_DEPENDENCIES=libvqp_core.la)
 # C++ has to compile with an explicit prefix, too, which is /usr on Debian
 prefix=${CHECK_WITH_UCX:-$(pkg-config --variable=prefix ucx)}

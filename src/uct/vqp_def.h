@@ -32,7 +32,7 @@ enum {
     UCT_VQP_CM_LIVE  = 1 << 0, /* operations may be posted */
     UCT_VQP_CM_PATHS = 1 << 1, /* path_msgs has some */
     UCT_VQP_CM_END   = 1 << 2, /* the connection has ended, with conn.status */
-    UCT_VQP_CM_FAIL  = 1 << 3  /* END was seen by the previous call of progress */
+    UCT_VQP_CM_FAIL  = 1 << 3  /* END was taken: the vqp is to fail */
 };
 
 typedef struct uct_vqp {
@@ -49,6 +49,11 @@ typedef struct uct_vqp {
     struct uct_vqp      *scheduled_next;
     struct uct_vqp      *deferred_next;
     vqp_timer_t          timer;       /* in iface->timers */
+    struct {
+        uint64_t         ams;         /* stats.ams_rx at the last look */
+        uint8_t          looks;       /* since END was taken */
+        uint8_t          is_waited;   /* requests were pending meanwhile */
+    } end;
     uint64_t             faulted;     /* bits of the paths whose first fault was logged */
     uint64_t             outage_at;   /* ns: begin of the outage that was logged; or 0 */
     uint8_t              outage_level; /* ucs_log_level_t of that line */

@@ -19,6 +19,8 @@
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
 
+#define UCT_VQP_END_LOOKS 8 /* calls of progress that may put off the end of a connection */
+
 static inline ucs_async_context_t *uct_vqp_async(uct_vqp_iface_t *iface)
 {
     return iface->super.worker->async;
@@ -43,22 +45,37 @@ static void uct_vqp_handle_conn_end(uct_vqp_t *vqp)
                  vqp->number, vqp->conn.peer_id);
     }
     vqp_on_conn_end(&vqp->core, (vqp_status_t)vqp->conn.status,
-                    vqp->conn.peer_closed,
-                    (vqp->ep != NULL) && (vqp->ep->num_pending > 0));
+                    vqp->conn.peer_closed, vqp->end.is_waited);
     uct_vqp_handle_failure(vqp);
     UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
     uct_vqp_update_ready(vqp);
     uct_vqp_schedule(vqp);
 }
 
-/* The endpoint fails in the next call of progress. This one may have delivered messages that
- * the user has not taken yet, and UCP throws away what it has of a stream when its endpoint
- * fails (ucp_stream_ep_cleanup) */
-static void uct_vqp_postpone_conn_end(uct_vqp_t *vqp)
+/* Was END taken just now, or has this call of progress delivered messages? The user takes them
+ * before the next call, and UCP throws away what it has of a stream when its endpoint fails
+ * (ucp_stream_ep_cleanup). A peer that goes on sending does not put the end off for ever. */
+static int uct_vqp_end_is_early(uct_vqp_t *vqp)
 {
-    UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
-    uct_vqp_cm_add_event(vqp, UCT_VQP_CM_FAIL);
-    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
+    uint64_t ams = vqp->core.stats.ams_rx;
+    int is_early = (vqp->end.looks == 0) ||
+                   ((vqp->end.ams != ams) && (vqp->end.looks < UCT_VQP_END_LOOKS));
+
+    vqp->end.ams        = ams;
+    vqp->end.looks     += is_early;
+    vqp->end.is_waited |= (vqp->ep != NULL) && (vqp->ep->num_pending > 0);
+    return is_early;
+}
+
+static void uct_vqp_handle_end(uct_vqp_t *vqp)
+{
+    if (uct_vqp_end_is_early(vqp)) {
+        UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
+        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_FAIL);
+        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
+    } else {
+        uct_vqp_handle_conn_end(vqp);
+    }
 }
 
 static void uct_vqp_handle_cm_events(uct_vqp_iface_t *iface)
@@ -80,10 +97,8 @@ static void uct_vqp_handle_cm_events(uct_vqp_iface_t *iface)
         if (events & UCT_VQP_CM_PATHS) {
             uct_vqp_handle_path_messages(vqp);
         }
-        if (events & UCT_VQP_CM_FAIL) {
-            uct_vqp_handle_conn_end(vqp);
-        } else if (events & UCT_VQP_CM_END) {
-            uct_vqp_postpone_conn_end(vqp);
+        if (events & (UCT_VQP_CM_END | UCT_VQP_CM_FAIL)) {
+            uct_vqp_handle_end(vqp);
         }
     }
 }

@@ -24,15 +24,13 @@ static inline ucs_async_context_t *uct_vqp_async(const uct_vqp_t *vqp)
 
 /* ---- queue pairs ---- */
 
-/* No flush will tell that its queue pair has ended: in ERR it may go on executing what the
- * peer sends, after the count was taken. A device that has failed executes nothing. */
+/* No flush will tell that its queue pair has ended. Until it is destroyed it may execute what
+ * the peer sends, after the count was taken. */
 static void uct_vqp_destroy_path(uct_vqp_t *vqp, vqp_path_t *path)
 {
-    if (!vqp_ib_dev_is_broken(vqp->iface->rails[path->rail].dev)) {
-        UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-        uct_vqp_drop_qp(vqp, path->index);
-        UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
-    }
+    UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
+    uct_vqp_drop_qp(vqp, path->index);
+    UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
     vqp_path_quiesced(&vqp->core, path, 1, 0);
 }
 

@@ -55,7 +55,7 @@ client_server_case() {
     local program=$CHECK_BIN/ucp_client_server
     shift 2
     [ -x "$program" ] || skip "ucp_client_server could not be built"
-    # The client closes behind its last message. UCP's connection manager tells the server
+    # The client closes after its last message. UCP's connection manager tells the server
     # at once, and UCP drops what it has received of a stream and the server has not taken.
     [ "$api" != stream ] || grep -q "FIN message" "$program" ||
         skip "the example of UCX before 1.14 does not wait for the last message"
