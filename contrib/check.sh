@@ -37,7 +37,7 @@ Usage: contrib/check.sh [--no-install] [--ucx-src SOURCES] [--with-ucx PREFIX]
                         [--dir DIR] [--again] [--only STEP[,STEP]...]
                         [--all [--minutes N] [--seed S]]
 
-Builds, and runs the tests that a change must pass: 22 minutes of processor time, 12
+Builds, and runs the tests that a change must pass: 20 minutes of processor time, 12
 minutes on two idle cores. The first run takes 5 minutes more, for packages and UCX's
 suites, which are kept in ~/.cache/uct_vqp. The same tree has the same result. The last
 line is "N passed, N failed, N skipped". The exit status is 1 if something failed. Each
