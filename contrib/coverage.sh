@@ -9,6 +9,8 @@ usage: coverage.sh [DIR]
 Builds with gcov in DIR [build-coverage], runs the unit tests, the simulator, test_verbs and
 test_uct on the software fabric, stock programs with the module, and this project's own
 programs, and prints a table. A line counts if one of them runs it. Takes some 25 minutes.
+Needs configure (autogen.sh) and UCX's sources (contrib/get-ucx-src.sh). Edit nothing
+meanwhile: what is built anew loses its counts.
 EOF
 }
 

@@ -93,6 +93,7 @@ grep -q '^| `UCX_VQP_' "$new" || {
     echo "gen-config-doc: ucx_info printed no option of vqp" >&2
     exit 2
 }
+
 # The page is written with a UCX before 1.16, which has options that later ones lack
 has_all() {
     "$ucx_info" -v | sed -n 's/^#.* \([0-9]*\)\.\([0-9]*\)\.[0-9].*/\1 \2/p;q' |

@@ -31,8 +31,7 @@ typedef struct uct_vqp_ring {
 enum {
     UCT_VQP_CM_LIVE  = 1 << 0, /* operations may be posted */
     UCT_VQP_CM_PATHS = 1 << 1, /* path_msgs has some */
-    UCT_VQP_CM_END   = 1 << 2, /* the connection has ended, with conn.status */
-    UCT_VQP_CM_FAIL  = 1 << 3  /* END was taken: the vqp is to fail */
+    UCT_VQP_CM_END   = 1 << 2  /* the connection has ended, with conn.status */
 };
 
 typedef struct uct_vqp {
@@ -51,7 +50,7 @@ typedef struct uct_vqp {
     vqp_timer_t          timer;       /* in iface->timers */
     struct {
         uint64_t         ams;         /* stats.ams_rx at the last look */
-        uint8_t          looks;       /* since END was taken */
+        uint8_t          looks;       /* how often END was put off */
         uint8_t          is_waited;   /* requests were pending meanwhile */
     } end;
     uint64_t             faulted;     /* bits of the paths whose first fault was logged */

@@ -52,9 +52,10 @@ static void uct_vqp_handle_conn_end(uct_vqp_t *vqp)
     uct_vqp_schedule(vqp);
 }
 
-/* Was END taken just now, or has this call of progress delivered messages? The user takes them
- * before the next call, and UCP throws away what it has of a stream when its endpoint fails
- * (ucp_stream_ep_cleanup). A peer that goes on sending does not put the end off for ever. */
+/* Was END taken for the first time, or has this call of progress delivered messages? The
+ * user takes them before the next call, and UCP throws away what it has of a stream when its
+ * endpoint fails (ucp_stream_ep_cleanup). A peer that goes on sending does not put the end
+ * off for ever. */
 static int uct_vqp_end_is_early(uct_vqp_t *vqp)
 {
     uint64_t ams = vqp->core.stats.ams_rx;
@@ -71,7 +72,7 @@ static void uct_vqp_handle_end(uct_vqp_t *vqp)
 {
     if (uct_vqp_end_is_early(vqp)) {
         UCS_ASYNC_BLOCK(uct_vqp_async(vqp->iface));
-        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_FAIL);
+        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_END); /* for the next call */
         UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp->iface));
     } else {
         uct_vqp_handle_conn_end(vqp);
@@ -97,7 +98,7 @@ static void uct_vqp_handle_cm_events(uct_vqp_iface_t *iface)
         if (events & UCT_VQP_CM_PATHS) {
             uct_vqp_handle_path_messages(vqp);
         }
-        if (events & (UCT_VQP_CM_END | UCT_VQP_CM_FAIL)) {
+        if (events & UCT_VQP_CM_END) {
             uct_vqp_handle_end(vqp);
         }
     }
