@@ -305,6 +305,7 @@ static const vqp_fabric_t control_table = {
     .act              = fab_fault_do,
     .fault_hits       = fab_fault_hits,
     .stalled          = fab_fault_stalled,
+    .stalls_here      = fab_fault_stalls_here,
     .calls            = control_calls,
     .qp_error         = control_qp_error,
     .port             = fab_port_set,

@@ -46,6 +46,8 @@ static struct {
     unsigned         stalled; /* calls that wait in a rule; atomic */
 } fault = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static __thread unsigned fault_stalls_here; /* see fab_fault_stalls_here() */
+
 /* xorshift64*: never 0 */
 static uint64_t fault_random(void)
 {
@@ -148,6 +150,7 @@ static void fault_stall(uint64_t ns, unsigned script)
     const useconds_t step = 1000; /* us */
     uint64_t left         = ns / 1000;
 
+    ++fault_stalls_here;
     __atomic_fetch_add(&fault.stalled, 1, __ATOMIC_ACQ_REL);
     for (; (left > 0) &&
            (__atomic_load_n(&fault.script, __ATOMIC_ACQUIRE) == script);
@@ -160,6 +163,11 @@ static void fault_stall(uint64_t ns, unsigned script)
 unsigned fab_fault_stalled(void)
 {
     return __atomic_load_n(&fault.stalled, __ATOMIC_ACQUIRE);
+}
+
+unsigned fab_fault_stalls_here(void)
+{
+    return fault_stalls_here;
 }
 
 int fab_fault_resolve_on(uint32_t dev)

@@ -316,6 +316,10 @@ uint64_t fab_fault_hits(void);
 
 /** Calls that a rule with stall= holds up now. */
 unsigned fab_fault_stalled(void);
+
+/** Calls of this thread that such a rule has held up, since the thread began. */
+unsigned fab_fault_stalls_here(void);
+
 uint64_t fab_fault_calls(enum fab_call call);
 
 /* Names of verbs are without "ibv_"; FAB_NUM_CALLS if there is no such verb */

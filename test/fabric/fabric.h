@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VQP_FABRIC_VERSION 7
+#define VQP_FABRIC_VERSION 8
 
 /* What this process has open */
 typedef struct vqp_fabric_objects {
@@ -75,6 +75,9 @@ typedef struct vqp_fabric {
 
     /* Calls that a rule with stall= holds up now */
     unsigned (*stalled)(void);
+
+    /* Calls of the calling thread that such a rule has held up, since it began */
+    unsigned (*stalls_here)(void);
 
     /**
      * Calls of a verb, by its name without "ibv_" or "mlx5dv_", or of all if NULL, since

@@ -166,7 +166,8 @@ TEST_F(ud, an_unknown_address_does_not_resolve)
 
 TEST_F(ud, an_address_does_not_resolve_after_a_stall)
 {
-    auto start = std::chrono::steady_clock::now();
+    auto start      = std::chrono::steady_clock::now();
+    unsigned stalls = fabric().stalls_here();
     ibv_ah_attr attr = {};
 
     attr.port_num       = 1;
@@ -180,6 +181,7 @@ TEST_F(ud, an_address_does_not_resolve_after_a_stall)
     EXPECT_GE(std::chrono::steady_clock::now() - start,
               std::chrono::milliseconds(30));
     EXPECT_EQ(1u, fabric().fault_hits());
+    EXPECT_EQ(stalls + 1, fabric().stalls_here());
     EXPECT_EQ(0, ibv_destroy_ah(ibv_create_ah(dev->pd, &attr)));
     /* Other faults end it */
     faults("resolve stall=1000s");
@@ -188,6 +190,7 @@ TEST_F(ud, an_address_does_not_resolve_after_a_stall)
     faults("");
     waits.join();
     EXPECT_EQ(0u, fabric().stalled());
+    EXPECT_EQ(stalls + 1, fabric().stalls_here());
     /* A queue pair resolves it when it is connected; other devices are not hit */
     faults("resolve dev=fab1 count=all");
     EXPECT_EQ(0, connect(dev->gid));
