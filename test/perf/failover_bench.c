@@ -31,7 +31,7 @@ static const char usage[] =
 "  --size N          bytes of an operation [65536]\n"
 "  --window N        operations at a time [32]\n"
 "  --busy S          seconds between two calls of progress of the receiver [0]\n"
-"  --cut HOW         lost, unanswered, both, lossy, slow (link.h), or error: the\n"
+"  --cut HOW         lost, unanswered, both, lossy, one, slow (link.h), or error: the\n"
 "                    queue pair fails and the link stays [lost]\n"
 "  --cycles N        connections, each with one cut [1]\n"
 "  --warm S          seconds before the first figure of a cycle [0.005]\n"

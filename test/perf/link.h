@@ -14,6 +14,7 @@ typedef enum perf_cut {
                             what the peer sends is lost */
     PERF_CUT_BOTH,       /* what either end sends is lost */
     PERF_CUT_LOSSY,      /* one in a hundred of the packets that are sent is lost */
+    PERF_CUT_ONE,        /* one packet that is sent is lost */
     PERF_CUT_SLOW,       /* the sender's port has a tenth of its rate */
     PERF_CUT_ERROR,      /* the link stays, but the sender's queue pair fails */
     PERF_CUT_NUM
