@@ -12,6 +12,7 @@ static const char *const cut_names[] = {
     [PERF_CUT_UNANSWERED] = "unanswered",
     [PERF_CUT_BOTH]       = "both",
     [PERF_CUT_LOSSY]      = "lossy",
+    [PERF_CUT_PORT]       = "port",
     [PERF_CUT_ONE]        = "one",
     [PERF_CUT_SLOW]       = "slow",
     [PERF_CUT_ERROR]      = "error"
@@ -34,7 +35,8 @@ perf_cut_t perf_cut_by_name(const char *name)
 
 int perf_cut_is_partial(perf_cut_t cut)
 {
-    return (cut == PERF_CUT_LOSSY) || (cut == PERF_CUT_ONE) || (cut == PERF_CUT_SLOW);
+    return (cut == PERF_CUT_LOSSY) || (cut == PERF_CUT_PORT) || (cut == PERF_CUT_ONE) ||
+           (cut == PERF_CUT_SLOW);
 }
 
 static const vqp_fabric_t *fabric(void)
@@ -91,6 +93,9 @@ void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
         break;
     case PERF_CUT_LOSSY:
         snprintf(script, sizeof(script), "lose dev=%s p=0.01", link->from);
+        break;
+    case PERF_CUT_PORT:
+        snprintf(script, sizeof(script), "port dev=%s at=0s for=100ms", link->from);
         break;
     case PERF_CUT_ONE:
         snprintf(script, sizeof(script), "lose dev=%s count=1", link->from);
