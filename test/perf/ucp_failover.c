@@ -1,9 +1,10 @@
 /*
  * What a cut link costs a program that uses UCP: UCP's own failover between the lanes of
  * an endpoint, or vqp's below UCP. Puts go over two devices of the software fabric; the
- * link of one is cut, again and again on new workers, and healed. Both ends are in this
- * process, so that the fabric's virtual clock can be used. The data of each put are
- * checked, and that it completes once. What test/perf/ucp-failover runs.
+ * link of one is cut, or loses some packets, or becomes slow, again and again on new
+ * workers, and healed. Both ends are in this process, so that the fabric's virtual clock
+ * can be used. The data of each put are checked, and that it completes once. What
+ * test/perf/ucp-failover runs.
  */
 #include "link.h"
 #include "side.h"
@@ -21,8 +22,11 @@ enum { LINKS = 2, MAX_WINDOW = 256, MAX_CYCLES = 100, STRIDE = 256 };
 
 #define MEASURE 5e-3  /* s */
 #define DARK    20e-3 /* s: from the last put of before the cut, until the link is healed */
-#define BACK    0.6   /* s: for the link to be used again. vqp tries each 0.5 s at least */
+#define PARTIAL 1.0   /* s: from the cut, if it is partial, until the link is healed */
+#define BACK    1.2   /* s: for the link to be used again. vqp tries each 0.5 s at least,
+                         RC sends again after 1.07 s */
 #define LIMIT   100   /* s: for the puts of before the cut */
+#define RATE    8000  /* Mb/s of a link */
 
 typedef struct bench bench_t;
 
@@ -45,8 +49,12 @@ struct bench {
     uint64_t   posted, done;
     uint64_t   mark;      /* number of the first put after the cut */
     uint64_t   marked;    /* those before it that are not complete */
+    double     first;     /* s: of the first completion after the cut; 0: none yet */
+    double     mark_end;  /* s: of the last one of those before the cut */
     double     last, gap; /* s: of the last completion; the longest time without one */
     double     async_due; /* s */
+    double     busy;      /* s: for which the peer computes between two calls of progress */
+    double     busy_end;  /* s */
     figures_t  figures[MAX_CYCLES];
 };
 
@@ -69,9 +77,13 @@ static void put_done(void *request, ucs_status_t status, void *arg)
         perf_check(*word(bench, bench->b.data, op, at) == (op->number << 20) + at,
                    "put %lu: wrong data at byte %zu", (unsigned long)op->number, at);
     }
-    bench->gap     = (now - bench->last > bench->gap) ? now - bench->last : bench->gap;
-    bench->last    = now;
-    bench->marked -= (op->number < bench->mark);
+    bench->gap   = (now - bench->last > bench->gap) ? now - bench->last : bench->gap;
+    bench->last  = now;
+    bench->first = (bench->first == 0) ? now : bench->first;
+    if (op->number < bench->mark) {
+        --bench->marked;
+        bench->mark_end = now;
+    }
     ++bench->done;
     ucp_request_free(request);
 }
@@ -102,7 +114,12 @@ static void post(bench_t *bench, op_t *op)
 
 static void progress(bench_t *bench)
 {
-    perf_ucp_progress(&bench->a, &bench->b);
+    if (perf_now() >= bench->busy_end) {
+        perf_ucp_progress(&bench->a, &bench->b);
+        bench->busy_end = perf_now() + bench->busy;
+    } else {
+        ucp_worker_progress(bench->a.worker);
+    }
     if (perf_now() > bench->async_due) {
         /* the async thread comes when the machine lets it, whatever this clock says; if
          * it is at work it shall get the CPU, since others wait for its lock */
@@ -137,12 +154,20 @@ static double run_for(bench_t *bench, double seconds)
            (perf_now() - begin) / 1e6;
 }
 
+static void wait_for_marked(bench_t *bench, double cut)
+{
+    while (bench->marked > 0) {
+        turn(bench);
+        perf_check(perf_now() < cut + LIMIT, "puts do not end");
+    }
+}
+
 static void run_cycle(bench_t *bench, figures_t *figures, unsigned cycle, perf_cut_t cut)
 {
     perf_link_t link = {.from = perf_device(cycle % LINKS),
-                        .to   = perf_device(cycle % LINKS + LINKS)};
+                        .to   = perf_device(cycle % LINKS + LINKS),
+                        .rate = (cut == PERF_CUT_SLOW) ? RATE : 0};
     double at;
-    uint64_t done;
 
     while (bench->done < 10 * bench->window) { /* connects, registers */
         turn(bench);
@@ -151,24 +176,24 @@ static void run_cycle(bench_t *bench, figures_t *figures, unsigned cycle, perf_c
     figures->before = run_for(bench, MEASURE + (cycle * 2654435761u >> 12 & 1023) * 1e-6);
     perf_link_find(&link);
     bench->last   = at = perf_now();
-    bench->gap    = 0;
+    bench->first  = bench->gap = 0;
     bench->mark   = bench->posted;
     bench->marked = bench->posted - bench->done;
-    done          = bench->done;
     perf_link_cut(&link, cut);
-    while (bench->marked > 0) {
-        turn(bench);
-        perf_check(perf_now() < at + LIMIT, "puts do not end");
-        if ((figures->next == 0) && (bench->done > done)) {
-            figures->next = (perf_now() - at) * 1e3;
-        }
+    if (perf_cut_is_partial(cut)) { /* all puts may be complete at once, or after it */
+        figures->during = run_for(bench, PARTIAL);
+        perf_link_heal(&link);
+        wait_for_marked(bench, at);
+    } else {
+        wait_for_marked(bench, at);
+        figures->during = run_for(bench, DARK);
+        perf_link_heal(&link);
     }
-    figures->ops    = (perf_now() - at) * 1e3;
-    figures->during = run_for(bench, DARK);
-    figures->gap    = bench->gap * 1e3;
-    perf_link_heal(&link);
     run_for(bench, BACK);
     figures->after = run_for(bench, MEASURE);
+    figures->next  = (bench->first - at) * 1e3;
+    figures->ops   = (bench->mark_end - at) * 1e3;
+    figures->gap   = bench->gap * 1e3;
 }
 
 static void run_connection(bench_t *bench, unsigned cycle, perf_cut_t cut)
@@ -201,7 +226,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print(const bench_t *bench, const char *name, size_t field, const char *unit)
+static void print(const bench_t *bench, const char *name, size_t field, const char *unit,
+                  int is_time)
 {
     double values[MAX_CYCLES];
     unsigned i;
@@ -211,7 +237,7 @@ static void print(const bench_t *bench, const char *name, size_t field, const ch
     }
     qsort(values, bench->cycles, sizeof(values[0]), compare);
     printf("%s p50,%.4g,%s\n", name, values[bench->cycles / 2], unit);
-    if (unit[1] == 's') {
+    if (is_time) {
         printf("%s p99,%.4g,%s\n", name,
                values[(unsigned)(0.99 * (bench->cycles - 1) + 0.5)], unit);
     }
@@ -223,12 +249,14 @@ int main(int argc, char **argv)
     perf_cut_t cut;
     unsigned i;
 
-    perf_check(argc == 5, "usage: ucp_failover CUT SIZE WINDOW CYCLES\n"
-               "CUT: lost, error (link.h). SIZE: bytes of a put. WINDOW: puts at a time");
+    perf_check(argc == 6, "usage: ucp_failover CUT SIZE WINDOW CYCLES BUSY\n"
+               "CUT: lost, lossy, slow, error (link.h). SIZE: bytes of a put. WINDOW: puts "
+               "at a time.\nBUSY: seconds between two calls of progress of the peer");
     cut          = perf_cut_by_name(argv[1]);
     bench.size   = strtoul(argv[2], NULL, 0);
     bench.window = (unsigned)atoi(argv[3]);
     bench.cycles = (unsigned)atoi(argv[4]);
+    bench.busy   = atof(argv[5]);
     perf_check((cut != PERF_CUT_NUM) && (bench.size > 0) && (bench.size % STRIDE == 0) &&
                (bench.window - 1 < MAX_WINDOW) && (bench.cycles - 1 < MAX_CYCLES),
                "an argument is out of range");
@@ -238,12 +266,12 @@ int main(int argc, char **argv)
     for (i = 0; i < bench.cycles; ++i) {
         run_connection(&bench, i, cut);
     }
-    print(&bench, "next operation", offsetof(figures_t, next), "ms");
-    print(&bench, "longest pause", offsetof(figures_t, gap), "ms");
-    print(&bench, "all operations", offsetof(figures_t, ops), "ms");
-    print(&bench, "before", offsetof(figures_t, before), "MB/s");
-    print(&bench, "during", offsetof(figures_t, during), "MB/s");
-    print(&bench, "after", offsetof(figures_t, after), "MB/s");
+    print(&bench, "next operation", offsetof(figures_t, next), "ms", 1);
+    print(&bench, "longest pause", offsetof(figures_t, gap), "ms", 1);
+    print(&bench, "all operations", offsetof(figures_t, ops), "ms", 1);
+    print(&bench, "before", offsetof(figures_t, before), "MB/s", 0);
+    print(&bench, "during", offsetof(figures_t, during), "MB/s", 0);
+    print(&bench, "after", offsetof(figures_t, after), "MB/s", 0);
     return 0;
 }
 
