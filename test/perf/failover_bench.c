@@ -133,7 +133,7 @@ static void watch_outage(bench_t *bench, figures_t *figures, double cut)
     uint64_t done     = ops->done;
     int64_t pending   = perf_link_pending(link);
     double stuck      = cut; /* since then something was pending */
-    int is_over       = perf_cut_is_partial(opts.cut); /* nobody has to give it up */
+    int is_over       = !perf_cut_kills_path(opts.cut);
 
     figures->cut_bytes = figures->end_bytes = (double)pending;
     ops->gap           = 0;
@@ -206,7 +206,8 @@ static void run_cycle(bench_t *bench, figures_t *figures)
     if (opts.cut != PERF_CUT_ERROR) {
         run_until(bench, cut.time + opts.dark);
     }
-    figures->gap = bench->ops.gap;
+    figures->gap = perf_now() - bench->ops.last; /* one that has not ended */
+    figures->gap = (bench->ops.gap > figures->gap) ? bench->ops.gap : figures->gap;
     perf_link_heal(cut_link(bench));
     heal           = take_moment(bench);
     figures->share = watch_share(bench, heal.time) -

@@ -33,10 +33,10 @@ perf_cut_t perf_cut_by_name(const char *name)
     return (perf_cut_t)cut;
 }
 
-int perf_cut_is_partial(perf_cut_t cut)
+int perf_cut_kills_path(perf_cut_t cut)
 {
-    return (cut == PERF_CUT_LOSSY) || (cut == PERF_CUT_PORT) || (cut == PERF_CUT_ONE) ||
-           (cut == PERF_CUT_SLOW);
+    return (cut == PERF_CUT_LOST) || (cut == PERF_CUT_UNANSWERED) ||
+           (cut == PERF_CUT_BOTH) || (cut == PERF_CUT_ERROR);
 }
 
 static const vqp_fabric_t *fabric(void)
@@ -98,7 +98,8 @@ void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
         snprintf(script, sizeof(script), "port dev=%s at=0s for=100ms", link->from);
         break;
     case PERF_CUT_ONE:
-        snprintf(script, sizeof(script), "lose dev=%s count=1", link->from);
+        snprintf(script, sizeof(script), "lose dev=%s qpn=0x%x count=1", link->from,
+                 link->qpn);
         break;
     case PERF_CUT_SLOW:
         set_rate(link, link->rate / 10);

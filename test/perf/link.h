@@ -13,9 +13,9 @@ typedef enum perf_cut {
     PERF_CUT_UNANSWERED, /* what is sent is executed, acknowledgements are lost;
                             what the peer sends is lost */
     PERF_CUT_BOTH,       /* what either end sends is lost */
-    PERF_CUT_LOSSY,      /* one in a hundred of the packets that are sent is lost */
+    PERF_CUT_LOSSY,      /* one in a hundred of the requests is lost */
     PERF_CUT_PORT,       /* the sender's port goes down, and up again after 100 ms */
-    PERF_CUT_ONE,        /* one packet that is sent is lost */
+    PERF_CUT_ONE,        /* one request of the queue pair is lost */
     PERF_CUT_SLOW,       /* the sender's port has a tenth of its rate */
     PERF_CUT_ERROR,      /* the link stays, but the sender's queue pair fails */
     PERF_CUT_NUM
@@ -33,8 +33,8 @@ const char *perf_cut_name(perf_cut_t cut);
 /** @return PERF_CUT_NUM if there is no such name. */
 perf_cut_t perf_cut_by_name(const char *name);
 
-/** Does the link go on carrying data, less of it, or come back by itself? */
-int perf_cut_is_partial(perf_cut_t cut);
+/** Does nothing get through any more, until a path is given up or the link is healed? */
+int perf_cut_kills_path(perf_cut_t cut);
 
 /** Find the queue pair that the sender has on the link now. */
 void perf_link_find(perf_link_t *link);

@@ -180,7 +180,7 @@ static void run_cycle(bench_t *bench, figures_t *figures, unsigned cycle, perf_c
     bench->mark   = bench->posted;
     bench->marked = bench->posted - bench->done;
     perf_link_cut(&link, cut);
-    if (perf_cut_is_partial(cut)) { /* all puts may be complete at once, or after it */
+    if (!perf_cut_kills_path(cut)) { /* all puts may be complete at once, or after it */
         figures->during = run_for(bench, PARTIAL);
         perf_link_heal(&link);
         wait_for_marked(bench, at);

@@ -40,6 +40,8 @@ protected:
     {
         unsigned before = vqp_fabric()->stalls_here();
 
+        faults("resolve dev=fab1 count=all");
+        EXPECT_TRUE(until([] { return vqp_fabric()->stalled() == 0; }));
         faults("resolve dev=fab1 count=all stall=5s" + script);
         EXPECT_TRUE(until([&] {
             put_all();
@@ -121,7 +123,7 @@ TEST_F(resolve_test, rebuilt_path_waits_for_the_address)
 
     start("");
     settle();
-    usleep(1100000); /* for a second answers of before are used */
+    usleep(1100000); /* an answer is used for a second */
     goes_on_while_calls_block("; wr dev=fab1 count=4 status=RETRY_EXC_ERR");
     EXPECT_EQ(0u, ab->errors);
     faults("");
