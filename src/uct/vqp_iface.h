@@ -141,6 +141,10 @@ typedef struct uct_vqp_iface {
     unsigned             fences;       /* iface_fence calls */
     int                  lost;         /* the next flush reports a loss (core/data/lost.h)
                                           of a connection that was released */
+    struct {
+        unsigned         paths;        /* given up by the last events, not counted since */
+        unsigned         receives;     /* that they had posted */
+    } flush;
     uint8_t              may_sleep;    /* the user has event_fd */
     uint64_t             rated;        /* ns: last measurement of a path */
     uint64_t             polled;       /* ns: end of the last empty poll, while

@@ -39,6 +39,8 @@ static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
     vqp_ib_path_t *ib = &vqp->ib_paths[path->index];
     uint32_t posted   = 0;
 
+    ++vqp->iface->flush.paths;
+    vqp->iface->flush.receives += 1u + path->recv_posted;
     if (!uct_vqp_path_to_error(vqp, path->index)) {
         uct_vqp_destroy_path(vqp, path);
         return;
@@ -67,6 +69,9 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
         source = VQP_SOURCE_IMM;
     }
 
+    if (vqp->iface->flush.paths > 0) {
+        --vqp->iface->flush.paths;
+    }
     ucs_debug("vqp %u: path %u has executed %u, by source %s", vqp->number,
               path->index, count, vqp_source_name(source));
     vqp_path_counted(&vqp->core, path, source, count);

@@ -16,6 +16,8 @@
 
 /* Full polls at most in front of events: traffic without an end must not delay them */
 #define UCT_VQP_POLLS_BEFORE_EVENTS 64
+/* ns: how long a call of progress polls empty queues for the flush of a queue pair */
+#define UCT_VQP_FLUSH_TIME 100000
 
 /* ---- receive ---- */
 
@@ -319,6 +321,7 @@ uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
 
     if (cq->failures < VQP_IB_CQ_MAX_FAILURES) {
         ++cq->failures;
+        iface->flush.paths = 0; /* nothing is awaited by polls that fail */
         ucs_error("failed to poll a completion queue of %s", cq->dev_name);
         return;
     }
@@ -378,9 +381,7 @@ uct_vqp_poll_cqs(uct_vqp_iface_t *iface, unsigned max)
     return count;
 }
 
-/* Completions that arrived before an event come first: what the peer has executed
- * before it ended succeeds, and what it had sent is delivered. What was not polled
- * after so many polls fails */
+/* Handle what has completed, all in this call of progress, but no more than so many polls */
 static unsigned uct_vqp_iface_drain(uct_vqp_iface_t *iface)
 {
     unsigned total = 0;
@@ -404,18 +405,47 @@ static unsigned uct_vqp_iface_drain(uct_vqp_iface_t *iface)
     return total;
 }
 
+/* A peer whose path was given up waits for the count of what was executed, which the flush of
+ * the queue pair decides. Most devices flush at once: so this call of progress sends the
+ * count, for the next one may be late. It handles twice what a flush brings at most, since
+ * other completions come between. */
+static unsigned uct_vqp_iface_await_flush(uct_vqp_iface_t *iface)
+{
+    uint64_t end   = uct_vqp_now() + UCT_VQP_FLUSH_TIME;
+    unsigned total = 0;
+    unsigned count;
+
+    iface->max_reported = UINT_MAX;
+    do {
+        count  = uct_vqp_poll_cqs(iface, iface->set.poll_max);
+        total += count;
+        uct_vqp_iface_run_scheduled(iface);
+    } while ((iface->flush.paths > 0) && (total < 2 * iface->flush.receives) &&
+             ((count > 0) || (uct_vqp_now() < end)));
+    iface->max_reported = UCT_VQP_MAX_REPORTED;
+    return total;
+}
+
 static unsigned __attribute__((noinline))
 uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
 {
     uint32_t events = uct_vqp_iface_take_events(iface);
     unsigned total  = 0;
 
-    /* Nothing ends by the other two */
+    /* Completions that arrived before an event come first: what the peer has executed
+     * before it ended succeeds, and what it had sent is delivered. What was not polled
+     * then fails. Nothing ends by the other two events */
     if (events & ~(uint32_t)(UCT_VQP_EVENT_TICK | UCT_VQP_EVENT_LOCAL)) {
         total = uct_vqp_iface_drain(iface);
     }
 
+    iface->flush.paths    = 0;
+    iface->flush.receives = 0;
     uct_vqp_iface_handle_events(iface, events);
+    uct_vqp_iface_run_scheduled(iface);
+    if ((iface->flush.paths > 0) && !(iface->todo & UCT_VQP_TODO_WCS)) {
+        total += uct_vqp_iface_await_flush(iface);
+    }
     return total;
 }
 

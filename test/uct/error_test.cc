@@ -95,14 +95,6 @@ protected:
         return uct_ep_put_zcopy(ep, &iov, 1, remote, rkey, &comp.super);
     }
 
-    /* Progress this one only */
-    static void run_for_one(node &one, double seconds)
-    {
-        for (double end = now() + seconds; now() < end;) {
-            (void)one.progress();
-        }
-    }
-
     /* a's endpoint to b works */
     void expect_alive(endpoint &ep)
     {

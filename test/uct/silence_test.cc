@@ -285,6 +285,44 @@ TEST_F(failover_fixture, auto_gives_up_silent_paths_if_both_sides_count)
     }
 }
 
+/* The call that gives the path up also says what was executed, although it polls many times
+ * until all receives are flushed: the next one may be late */
+TEST_F(failover_fixture, a_silent_path_costs_the_peer_one_call_of_progress)
+{
+    const unsigned count = 100;
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+    completion &comp = kept_completion();
+    double end;
+
+    if (!counts()) {
+        GTEST_SKIP() << "needs a device that counts what it executes";
+    }
+    start({{"NUM_PATHS", "2"}, {"MIN_PATHS", "2"}, {"PATH_TIMEOUT", "1ms"},
+           {"TIMEOUT", "1000s"}, {"POLL_MAX", "2"}, {"FSN_WINDOW", "1024"}});
+    faults(one_lost);
+    memset(target->data, 0, size);
+    for (uint64_t i = 1; i <= count; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_put_short(*ab, &i, sizeof(i),
+                                           target->addr(i * sizeof(i)),
+                                           target->rkey()));
+    }
+    ASSERT_EQ(UCS_INPROGRESS, uct_ep_flush(*ab, 0, &comp.super));
+    for (end = now() + wait_limit(); !log.has("the peer gave it up") && (now() < end);) {
+        run_for_one(*a, 10e-3); /* its question comes to the other side's thread */
+        b->progress();
+    }
+    EXPECT_TRUE(log.has("the peer gave it up"));
+    for (end = now() + wait_limit(10); (comp.calls == 0) && (now() < end);) {
+        a->progress();
+    }
+    ASSERT_EQ(1, comp.calls);
+    EXPECT_EQ(UCS_OK, comp.status);
+    for (uint64_t i = 1; i <= count; ++i) {
+        EXPECT_EQ(i, ((const uint64_t*)target->data)[i]);
+    }
+    faults("");
+}
+
 /* Nothing of a side that is idle comes or goes: the timer ends */
 TEST_F(failover_fixture, an_idle_side_is_not_woken)
 {

@@ -228,6 +228,13 @@ void run_for(double seconds)
     until([] { return false; }, seconds);
 }
 
+void run_for_one(node &one, double seconds)
+{
+    for (double end = now() + seconds; now() < end;) {
+        (void)one.progress();
+    }
+}
+
 /* ---- node ---- */
 
 ucs_async_mode_t async_mode = UCS_ASYNC_MODE_THREAD_SPINLOCK;

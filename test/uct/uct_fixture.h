@@ -150,6 +150,9 @@ bool until(const std::function<bool()> &condition, double seconds = wait_limit_s
 /* Progress them for that long */
 void run_for(double seconds);
 
+/* Progress this one only */
+void run_for_one(node &one, double seconds);
+
 /* Monotonic, in seconds */
 double now();
 

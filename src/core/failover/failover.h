@@ -12,8 +12,8 @@
  *               are replayed on another path; the queue pair may be destroyed
  *     CONNECT   there is a new queue pair, of the next epoch; PATH_UP is sent
  *     READY     the peer's PATH_UP has arrived, and the queue pair is connected
- *     PROBE     the peer has connected its own; a nop shows whether the path works
- *     UP        the completion of the nop has come
+ *     PROBE     the peer has connected its own; a write of a packet shows whether it works
+ *     UP        its completion has come
  *
  * A path is off if it is DOWN and neither side rebuilds it by itself: it has no queue pair,
  * no timer and no message. So are the paths beyond those of REQ and REP, and those that
