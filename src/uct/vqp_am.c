@@ -2,6 +2,8 @@
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
 
+#include "core/data/pack.h"
+
 /* Allocate ring space for a message, or return NO_RESOURCE. _may_pack: it is copied */
 #define UCT_VQP_AM_BEGIN(_vqp, _max, _may_pack, _am) \
     vqp_tx_am_t _am; \
@@ -48,24 +50,42 @@ ucs_status_t uct_vqp_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     return UCS_OK;
 }
 
+/* A message whose payload, of @a length bytes, is copied */
+static UCS_F_ALWAYS_INLINE ucs_status_t
+uct_vqp_am_copy(uct_vqp_t *vqp, uint8_t id, const void *header, unsigned header_length,
+                const uct_iov_t *iov, size_t iovcnt, size_t length)
+{
+    uint32_t total = (uint32_t)(header_length + length);
+    ucs_iov_iter_t iter;
+
+    UCT_VQP_AM_BEGIN(vqp, total, 1, am);
+
+    am.op->user_kind = UCT_VQP_USER_NONE;
+    if (header_length > 0) {
+        memcpy(am.record + 1, header, header_length);
+    }
+    ucs_iov_iter_init(&iter);
+    uct_iov_to_buffer(iov, iovcnt, &iter,
+                      UCS_PTR_BYTE_OFFSET(am.record + 1, header_length), SIZE_MAX);
+    uct_vqp_am_send(vqp, &am, id, total, total, 1);
+    return UCS_OK;
+}
+
 ucs_status_t uct_vqp_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id,
                                      const uct_iov_t *iov, size_t iovcnt)
 {
     size_t length = uct_iov_total_length(iov, iovcnt);
-    ucs_iov_iter_t iter;
+    ucs_status_t status;
 
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_LENGTH(length, 0, ucs_derived_of(tl_ep->iface, uct_vqp_iface_t)->
                              am_max_short, "am_short_iov");
     UCT_VQP_EP_READY(tl_ep, vqp);
-    UCT_VQP_AM_BEGIN(vqp, (uint32_t)length, 1, am);
-
-    am.op->user_kind = UCT_VQP_USER_NONE;
-    ucs_iov_iter_init(&iter);
-    uct_iov_to_buffer(iov, iovcnt, &iter, am.record + 1, SIZE_MAX);
-    UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, SHORT, length);
-    uct_vqp_am_send(vqp, &am, id, (uint32_t)length, (uint32_t)length, 1);
-    return UCS_OK;
+    status = uct_vqp_am_copy(vqp, id, NULL, 0, iov, iovcnt, length);
+    if (status == UCS_OK) {
+        UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, SHORT, length);
+    }
+    return status;
 }
 
 ssize_t uct_vqp_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id,
@@ -86,6 +106,22 @@ ssize_t uct_vqp_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id,
     return length;
 }
 
+/* Is all of it memory that this process may read? */
+static int uct_vqp_iov_is_host(const uct_iov_t *iov, size_t iovcnt)
+{
+    const uct_vqp_mem_t *mem;
+    size_t i;
+
+    for (i = 0; i < iovcnt; ++i) {
+        mem = iov[i].memh;
+        if ((uct_iov_get_length(&iov[i]) > 0) && !mem->is_host) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
 ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
                                  unsigned header_length, const uct_iov_t *iov,
                                  size_t iovcnt, unsigned flags,
@@ -103,6 +139,16 @@ ucs_status_t uct_vqp_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
     UCT_CHECK_LENGTH(header_length + length, 0, ucs_derived_of(tl_ep->iface,
                      uct_vqp_iface_t)->am_max_zcopy, "am_zcopy");
     UCT_VQP_EP_READY(tl_ep, vqp);
+    if (vqp_tx_wants_copy(&vqp->core.tx, (uint32_t)(header_length + length)) &&
+        uct_vqp_iov_is_host(iov, iovcnt)) {
+        status = uct_vqp_am_copy(vqp, id, header, header_length, iov, iovcnt, length);
+        if (status == UCS_OK) {
+            UCT_TL_EP_STAT_OP(ucs_derived_of(tl_ep, uct_base_ep_t), AM, ZCOPY,
+                              header_length + length);
+        }
+        return status;
+    }
+
     UCT_VQP_AM_BEGIN(vqp, (uint32_t)(header_length + length), 0, am);
 
     op = am.op;

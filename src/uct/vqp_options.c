@@ -109,13 +109,13 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "run empty. 1g at most.",
      UCT_VQP_OPTION(path_bytes), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"RING_SIZE", "2m",
+    {"RING_SIZE", "auto",
      "Largest active message ring of a connection: a power of two from 4k to 128m;\n"
      "RING_SIZE x FSN_WINDOW must not exceed 2g. The ring bounds the bytes of active\n"
      "messages in flight. A connection begins with RING_MIN; its ring grows while\n"
      "messages wait for it, and is given back after some seconds without messages.\n"
      "Each side pins two rings (ring and mirror). The smaller value of both sides\n"
-     "counts.",
+     "counts. auto: 4m, or what FSN_WINDOW allows if that is smaller.",
      UCT_VQP_OPTION(ring_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_MIN", "auto",
@@ -171,7 +171,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"POLL_MAX", "16",
      "Largest number of completions that one progress call handles, 1 to 64. In\n"
-     "front of an event, for example the end of a peer, up to 64 times as many.",
+     "front of an event, for example the end of a peer, up to 64 times as many; when\n"
+     "paths are given up twice what they have receives for, too.",
      UCT_VQP_OPTION(poll_max), UCS_CONFIG_TYPE_UINT},
 
     {"SEG_SIZE", "8256",

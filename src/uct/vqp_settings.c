@@ -29,6 +29,7 @@
 
 #define UCT_VQP_NUM_PATHS        4 /* NUM_PATHS=auto */
 #define UCT_VQP_SL               0 /* SL=auto */
+#define UCT_VQP_RING_MAX         (4 * UCS_MBYTE)  /* RING_SIZE=auto */
 #define UCT_VQP_RING_MIN         (32 * UCS_KBYTE) /* RING_MIN=auto */
 #define UCT_VQP_SLOW_PATH        (4ull * 1000 * 1000) /* ns: SLOW_PATH=auto */
 #define UCT_VQP_PATH_TIMEOUT_MIN 1e-4 /* seconds: some round trips */
@@ -161,19 +162,35 @@ uint32_t uct_vqp_inflight(uint32_t send_depth)
     return (uint32_t)ucs_roundup_pow2(send_depth);
 }
 
+/* The largest ring: auto leaves the window what it is set to */
+static size_t uct_vqp_settings_ring_size(const uct_vqp_iface_config_t *config)
+{
+    unsigned window;
+
+    if (config->ring_size != UCS_MEMUNITS_AUTO) {
+        return config->ring_size;
+    }
+
+    /* a window that is refused is not the ring's fault */
+    window = ucs_min(ucs_max(config->fsn_window, 1u), (unsigned)VQP_FSN_WINDOW_MAX);
+    return ucs_min(UCT_VQP_RING_MAX, VQP_RING_WINDOW_MAX / ucs_roundup_pow2(window));
+}
+
 /* Delayed credit must be recognized as old, see VQP_RING_WINDOW_MAX */
 static ucs_status_t
 uct_vqp_settings_check_ring(const uct_vqp_settings_t *set,
                             const uct_vqp_iface_config_t *config)
 {
-    UCT_VQP_CHECK(uct_vqp_in_range(config->ring_size, 4 * UCS_KBYTE,
+    size_t ring_size = uct_vqp_settings_ring_size(config);
+
+    UCT_VQP_CHECK(uct_vqp_in_range(ring_size, 4 * UCS_KBYTE,
                                    128 * UCS_MBYTE) &&
-                  ucs_is_pow2(config->ring_size),
-                  "RING_SIZE", config->ring_size,
+                  ucs_is_pow2(ring_size),
+                  "RING_SIZE", ring_size,
                   "must be a power of two from 4k to 128m");
     UCT_VQP_CHECK((config->ring_min == UCS_MEMUNITS_AUTO) ||
                   (uct_vqp_in_range(config->ring_min, 4 * UCS_KBYTE,
-                                    config->ring_size) &&
+                                    ring_size) &&
                    ucs_is_pow2(config->ring_min)),
                   "RING_MIN", config->ring_min,
                   "must be a power of two from 4k to UCX_VQP_RING_SIZE");
@@ -187,8 +204,8 @@ uct_vqp_settings_check_ring(const uct_vqp_settings_t *set,
     UCT_VQP_CHECK(config->fsn_window >= 2 * set->num_paths, "FSN_WINDOW",
                   config->fsn_window,
                   "must be at least twice UCX_VQP_NUM_PATHS");
-    UCT_VQP_CHECK(config->ring_size <= VQP_RING_WINDOW_MAX / config->fsn_window,
-                  "RING_SIZE", config->ring_size,
+    UCT_VQP_CHECK(ring_size <= VQP_RING_WINDOW_MAX / config->fsn_window,
+                  "RING_SIZE", ring_size,
                   "times UCX_VQP_FSN_WINDOW must be at most 2g");
     return UCS_OK;
 }
@@ -237,10 +254,10 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                                    const uct_vqp_iface_config_t *config,
                                    unsigned num_rails)
 {
-    set->ring_max   = (uint32_t)config->ring_size;
+    set->ring_max   = (uint32_t)uct_vqp_settings_ring_size(config);
     set->ring_min   = (config->ring_min != UCS_MEMUNITS_AUTO) ?
                               (uint32_t)config->ring_min :
-                              (uint32_t)ucs_min(config->ring_size, UCT_VQP_RING_MIN);
+                              ucs_min(set->ring_max, (uint32_t)UCT_VQP_RING_MIN);
     set->max_mem    = config->max_mem;
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);

@@ -102,6 +102,23 @@ TEST_F(pack, an_am_that_was_not_dispatched_takes_others) {
     EXPECT_EQ(0u, record(80).credit_ring | record(80).credit_fsn);
 }
 
+TEST_F(pack, copies_what_may_join_once_half_of_the_window_is_in_use) {
+    start(1);
+    EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 8)); /* nobody has looked at the credit */
+    while (!vqp_tx_lacks_fsns(&m_tx)) {
+        ASSERT_TRUE(am(8));
+        ASSERT_EQ(1u, dispatch().size());
+        EXPECT_EQ(vqp_tx_lacks_fsns(&m_tx), vqp_tx_wants_copy(&m_tx, 8) != 0);
+    }
+    EXPECT_TRUE(vqp_tx_wants_copy(&m_tx, 1024 - RECORD - 1));
+    EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 1024 - RECORD));
+    m_tx.cfg.comp_post = 1; /* it would be complete before the others */
+    EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 8));
+    m_tx.cfg.comp_post = 0;
+    m_tx.cfg.pack      = 0; /* the peer does not know it */
+    EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 8));
+}
+
 TEST_F(pack, it_goes_inline_while_it_is_short_enough) {
     start(1);
     ASSERT_TRUE(copy(8));

@@ -175,6 +175,8 @@ TEST_P(ops, ams_of_all_kinds_arrive_in_the_order_of_posting)
 {
     const unsigned count = 3000;
     unsigned next        = 0;
+    int returning        = 0;
+    ucs_status_t status;
     std::string bad;
 
     b->on_am(9, [&](const char *data, size_t length) {
@@ -213,9 +215,11 @@ TEST_P(ops, ams_of_all_kinds_arrive_in_the_order_of_posting)
             }));
             break;
         case 2:
-            ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+            status = ab->retry([&] {
                 return uct_ep_am_zcopy(*ab, 9, &i, 8, &iov, 1, 0, &comp.super);
-            }));
+            });
+            ASSERT_TRUE((status == UCS_INPROGRESS) || (status == UCS_OK)); /* copied */
+            returning += status == UCS_INPROGRESS;
             break;
         }
     }
@@ -223,5 +227,5 @@ TEST_P(ops, ams_of_all_kinds_arrive_in_the_order_of_posting)
     ASSERT_TRUE(until([&] { return next == count; })) << next;
     EXPECT_EQ("", bad);
     ASSERT_EQ(UCS_OK, ab->flush());
-    EXPECT_EQ((1 << 30) - (int)count / 3, comp.super.count);
+    EXPECT_EQ((1 << 30) - returning, comp.super.count);
 }

@@ -341,9 +341,9 @@ TEST_P(fence, messages_of_several_frags_stay_in_order_over_asymmetric_paths)
         uct_iov_t iov = source->iov(0, (i * 7919) %
                                        (a->attr.cap.am.max_zcopy - 8));
 
-        EXPECT_EQ(UCS_INPROGRESS, ab->retry([&] {
+        EXPECT_GE(ab->retry([&] {
             return uct_ep_am_zcopy(*ab, 2, &i, 8, &iov, 1, 0, NULL);
-        }));
+        }), UCS_OK);
     }
     EXPECT_TRUE(until([&] { return got == 300; }));
     EXPECT_EQ("", bad);

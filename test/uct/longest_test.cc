@@ -24,13 +24,18 @@ protected:
                             source.iov(part, length - part)};
         size_t before    = taken.size();
         completion comp;
+        ucs_status_t status;
 
-        ASSERT_EQ(UCS_INPROGRESS, ab->retry([&] {
+        status = ab->retry([&] {
             return uct_ep_am_zcopy(*ab, 1, NULL, 0, &iov[part == 0],
                                    (part > 0) ? 2 : 1, 0, &comp.super);
-        })) << length;
+        });
+        ASSERT_GE(status, UCS_OK) << length;
+        if (status == UCS_OK) {
+            comp.status = UCS_OK; /* it was copied: no call comes */
+        }
         ASSERT_TRUE(until([&] {
-            return (comp.calls == 1) &&
+            return (comp.calls == (status == UCS_INPROGRESS)) &&
                    ((taken.size() > before) || (comp.status != UCS_OK));
         })) << length;
         ASSERT_EQ(UCS_OK, comp.status);

@@ -99,6 +99,58 @@ TEST_F(ring, grows_while_messages_wait_for_it)
     EXPECT_EQ("", log_capture::complaints());
 }
 
+/* What lies in the user's memory is copied while more than half of the window is in use, and
+ * then shares immediates: the window does not end a burst. The header goes with it */
+TEST_F(ring, zcopy_messages_share_immediates_if_these_are_few)
+{
+    const unsigned window  = 128, most = 1024;
+    const uint64_t header  = 0x1122334455667788;
+    const size_t   payload = length - sizeof(header);
+    std::list<completion> posted;
+    unsigned copied = 0;
+
+    start_with({{"RING_MIN", "1m"}}, {{"RING_MIN", "1m"}});
+    source = std::make_unique<memory>(*a, window * payload);
+    b->on_am(id, [&](const char *data, size_t size) {
+        EXPECT_EQ(+length, size);
+        EXPECT_EQ(header, *(const uint64_t*)data);
+        for (size_t i = 0; i < payload; i += 97) {
+            EXPECT_EQ(pattern(got, i), data[sizeof(header) + i]) << got << " " << i;
+        }
+        ++got;
+        return UCS_OK;
+    });
+    for (ucs_status_t status = UCS_OK; (status >= 0) && (sent < most);) {
+        char *data    = source->data + ((posted.size() % window) * payload);
+        uct_iov_t iov = source->iov((size_t)(data - source->data), payload);
+
+        ASSERT_LT(posted.size(), window);
+        for (size_t i = 0; i < payload; ++i) {
+            data[i] = pattern(sent, i);
+        }
+        posted.emplace_back();
+        status = uct_ep_am_zcopy(*ab, id, &header, sizeof(header), &iov, 1, 0,
+                                 &posted.back().super);
+        if (status != UCS_INPROGRESS) {
+            posted.pop_back();
+            memset(data, 0, payload); /* it may be used again */
+        }
+        copied += status == UCS_OK;
+        sent   += status >= 0;
+    }
+    EXPECT_GT(copied, 0u);
+    EXPECT_EQ(sent, copied + posted.size());
+    EXPECT_GE(sent, 130u); /* 1 MiB has 130 */
+    EXPECT_TRUE(until([&] { return got == sent; })) << got;
+    EXPECT_EQ(UCS_OK, ab->flush());
+    for (const completion &comp : posted) {
+        EXPECT_EQ(1, comp.calls);
+        EXPECT_EQ(UCS_OK, comp.status);
+    }
+    EXPECT_EQ(0u, switches());
+    EXPECT_GE(stats_sum(stats.name, "packed"), copied / 2);
+}
+
 TEST_F(ring, does_not_grow_for_a_message_at_a_time)
 {
     start_with({}, {});

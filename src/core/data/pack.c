@@ -32,6 +32,12 @@ static int vqp_tx_am_is_fenced(const vqp_tx_t *tx)
     return tx->fence.am && vqp_opring_is_ahead(&tx->rma, tx->fence.rma_tail);
 }
 
+int vqp_tx_wants_copy_slow(const vqp_tx_t *tx, uint32_t length)
+{
+    return tx->cfg.pack && !tx->cfg.comp_post && vqp_tx_lacks_fsns(tx) &&
+           (sizeof(vqp_record_t) + length < tx->limits.pack);
+}
+
 int vqp_tx_may_pack(const vqp_tx_t *tx, uint32_t max)
 {
     const vqp_op_t *op = vqp_tx_pack_op(tx);

@@ -27,6 +27,19 @@ static inline int vqp_tx_lacks_fsns(const vqp_tx_t *tx)
            vqp_tx_pack_fsns(tx);
 }
 
+/** vqp_tx_wants_copy(), when credit has to be looked at. */
+int vqp_tx_wants_copy_slow(const vqp_tx_t *tx, uint32_t length);
+
+/**
+ * Is an AM of @a length bytes, which could be read from the user's buffer, better copied?
+ * Immediates are few then, and only what is in the mirror shares them. It is complete at
+ * once: not with COMP_ORDER=post, before older ops are.
+ */
+static inline int vqp_tx_wants_copy(const vqp_tx_t *tx, uint32_t length)
+{
+    return vqp_unlikely(tx->fc.am_credits == 0) && vqp_tx_wants_copy_slow(tx, length);
+}
+
 /** May a record of up to @a max bytes of payload join the AM that was accepted last? */
 int vqp_tx_may_pack(const vqp_tx_t *tx, uint32_t max);
 

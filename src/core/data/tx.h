@@ -74,7 +74,7 @@ typedef struct vqp_tx_config {
 /* Most bytes up to which an AM takes further records, and most records. Fewer bytes are
  * enough if the half of the window that packed AMs use carries the ring with them. The
  * records bound what one completion at the receiver brings */
-#define VQP_PACK_MAX     32768u
+#define VQP_PACK_MAX     65536u
 #define VQP_PACK_RECORDS 64u
 
 /* Why the fast path is not allowed, and what dispatch has to do first */
