@@ -70,8 +70,8 @@ TEST_F(rails, paths_that_do_not_come_up_move_but_the_last_one_of_a_rail)
     EXPECT_EQ(4u, moves("fab1", "fab0"));
     EXPECT_EQ(0u, moves("fab0", "fab1"));
 
-    faults("");
-    EXPECT_TRUE(until([&] { return ups() == 6; }));
+    faults(""); /* the first probe of one side may pass and that of the other not */
+    EXPECT_TRUE(until([&] { return ups() >= 6; }));
     put(78);
     expect_survived();
     EXPECT_EQ(4u, stats_sum(stats.name, "rail_moves"));
