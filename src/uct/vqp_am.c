@@ -56,17 +56,24 @@ uct_vqp_am_copy(uct_vqp_t *vqp, uint8_t id, const void *header, unsigned header_
                 const uct_iov_t *iov, size_t iovcnt, size_t length)
 {
     uint32_t total = (uint32_t)(header_length + length);
-    ucs_iov_iter_t iter;
+    size_t piece, i;
+    char *to;
 
     UCT_VQP_AM_BEGIN(vqp, total, 1, am);
 
     am.op->user_kind = UCT_VQP_USER_NONE;
+    to               = (char*)(am.record + 1);
     if (header_length > 0) {
-        memcpy(am.record + 1, header, header_length);
+        memcpy(to, header, header_length);
+        to += header_length;
     }
-    ucs_iov_iter_init(&iter);
-    uct_iov_to_buffer(iov, iovcnt, &iter,
-                      UCS_PTR_BYTE_OFFSET(am.record + 1, header_length), SIZE_MAX);
+    for (i = 0; i < iovcnt; ++i) { /* uct_iov_to_buffer() ignores count */
+        piece = uct_iov_get_length(&iov[i]);
+        if (piece > 0) {
+            memcpy(to, iov[i].buffer, piece);
+            to += piece;
+        }
+    }
     uct_vqp_am_send(vqp, &am, id, total, total, 1);
     return UCS_OK;
 }

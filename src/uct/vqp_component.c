@@ -279,11 +279,11 @@ uct_vqp_md_open(uct_component_t *component, const char *md_name,
         .devs             = md->dev_ptrs,
         .num_rails        = md->num_rails,
         .relaxed_ordering = config->relaxed_ordering,
-        .has_gpu          = md->memtypes.reg != UCS_BIT(UCS_MEMORY_TYPE_HOST),
+        .is_all_host      = md->memtypes.is_all_host,
         .parallel         = config->reg_parallel
     };
     status = uct_vqp_rcache_init(&md->rcache, &md->reg, &config->rcache, md_name,
-                                 md->reg.has_gpu);
+                                 md->memtypes.reg != UCS_BIT(UCS_MEMORY_TYPE_HOST));
     if (status != UCS_OK) {
         goto err_cleanup;
     }

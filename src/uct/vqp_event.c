@@ -106,6 +106,25 @@ void uct_vqp_iface_rail_broken(uct_vqp_iface_t *iface, unsigned rail)
     uct_vqp_iface_signal(iface, UCT_VQP_EVENT_DEVICE);
 }
 
+void uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
+{
+    unsigned i;
+
+    if (cq->failures < VQP_IB_CQ_MAX_FAILURES) {
+        ++cq->failures;
+        iface->flush.paths = 0; /* nothing is awaited by polls that fail */
+        ucs_error("failed to poll a completion queue of %s", cq->dev_name);
+        return;
+    }
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        if (vqp_ib_cq_pool_has(&iface->rails[i].cqs, cq->cq)) {
+            vqp_ib_dev_set_broken(iface->rails[i].dev);
+            uct_vqp_iface_rail_broken(iface, i);
+        }
+    }
+}
+
 void uct_vqp_iface_event_stop_rail(uct_vqp_iface_t *iface, unsigned rail)
 {
     int fd = vqp_ib_chan_fd(&iface->rails[rail].cqs.chan);

@@ -143,7 +143,7 @@ typedef struct uct_vqp_iface {
                                           of a connection that was released */
     struct {
         unsigned         paths;        /* given up by the last events, not counted since */
-        unsigned         receives;     /* that they had posted */
+        unsigned         wcs;          /* completions that their queue pairs hold */
     } flush;
     uint8_t              may_sleep;    /* the user has event_fd */
     uint64_t             rated;        /* ns: last measurement of a path */
@@ -218,6 +218,10 @@ void uct_vqp_iface_add_cqs(uct_vqp_iface_t *iface);
 
 /** The rail has failed for good: progress has to give it up. Any thread. */
 void uct_vqp_iface_rail_broken(uct_vqp_iface_t *iface, unsigned rail);
+
+/** A poll failed (logged). Its completions are lost: after several failures in a row none will
+ *  come, and the rails of the queue are broken. Called by progress. */
+void uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq);
 
 /** Is a timer due before @a time? Any thread. */
 static inline int

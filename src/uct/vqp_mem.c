@@ -17,6 +17,6 @@ vqp_status_t uct_vqp_mem_register(uct_vqp_mem_t *mem, const uct_vqp_reg_t *reg,
     params->parallel    = reg->parallel;
     mem->may_invalidate = 0;
     mem->is_cached      = 0;
-    mem->is_host        = !reg->has_gpu && (params->dmabuf == NULL);
+    mem->is_host        = reg->is_all_host && (params->dmabuf == NULL);
     return vqp_ib_mr_reg(&mem->mr, reg->devs, reg->num_rails, params);
 }

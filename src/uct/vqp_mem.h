@@ -12,7 +12,7 @@ typedef struct uct_vqp_mem {
     vqp_ib_mr_t mr;
     uint8_t     may_invalidate; /* a key was packed for it */
     uint8_t     is_cached;      /* from uct_vqp_rcache_get() */
-    uint8_t     is_host;        /* certainly; else perhaps a GPU's */
+    uint8_t     is_host;        /* the CPU may read it; else it may be a GPU's */
 } uct_vqp_mem_t;
 
 /** The same for all memory of a domain. */
@@ -20,7 +20,7 @@ typedef struct uct_vqp_reg {
     vqp_ib_dev_t *const *devs;
     unsigned            num_rails;
     int                 relaxed_ordering;
-    int                 has_gpu;  /* addresses may be a GPU's */
+    int                 is_all_host; /* no address is a GPU's */
     size_t              parallel; /* bytes from which rails register in parallel */
 } uct_vqp_reg_t;
 

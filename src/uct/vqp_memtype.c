@@ -47,17 +47,19 @@ ucs_status_t uct_vqp_memtypes_init(uct_vqp_memtypes_t *types,
 
     types->reg        = host;
     types->has_dmabuf = 0;
-    if (setting == UCS_NO) {
-        return UCS_OK;
-    }
-
     for (i = 0; i < ucs_static_array_size(uct_vqp_peer_drivers); ++i) {
         if (access(uct_vqp_peer_drivers[i].path, F_OK) == 0) {
-            ucs_debug("%s: registers %s memory, since there is %s", devs[0]->name,
+            ucs_debug("%s: %s memory can be registered, since there is %s", devs[0]->name,
                       ucs_memory_type_names[uct_vqp_peer_drivers[i].type],
                       uct_vqp_peer_drivers[i].path);
             types->reg |= UCS_BIT(uct_vqp_peer_drivers[i].type);
         }
+    }
+
+    types->is_all_host = types->reg == host;
+    if (setting == UCS_NO) {
+        types->reg = host;
+        return UCS_OK;
     }
 
     types->has_dmabuf = uct_vqp_memtypes_all_have_dmabuf(devs, num_devs);

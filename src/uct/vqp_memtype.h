@@ -10,8 +10,9 @@
 #include "verbs/dev.h"
 
 typedef struct uct_vqp_memtypes {
-    uint64_t reg;        /* bits of ucs_memory_type_t: registered by address */
-    int      has_dmabuf; /* all devices register dmabuf descriptors */
+    uint64_t reg;         /* bits of ucs_memory_type_t: registered by address */
+    int      is_all_host; /* no driver offers other addresses, whatever the setting is */
+    int      has_dmabuf;  /* all devices register dmabuf descriptors */
 } uct_vqp_memtypes_t;
 
 /**

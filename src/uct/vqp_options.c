@@ -171,8 +171,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
 
     {"POLL_MAX", "16",
      "Largest number of completions that one progress call handles, 1 to 64. In\n"
-     "front of an event, for example the end of a peer, up to 64 times as many; when\n"
-     "paths are given up twice what they have receives for, too.",
+     "front of an event, for example the end of a peer, up to 64 times as many;\n"
+     "and if the event gives paths up, twice as many as their queue pairs hold.",
      UCT_VQP_OPTION(poll_max), UCS_CONFIG_TYPE_UINT},
 
     {"SEG_SIZE", "8256",

@@ -40,7 +40,7 @@ static void uct_vqp_quiesce_path(uct_vqp_t *vqp, vqp_path_t *path)
     uint32_t posted   = 0;
 
     ++vqp->iface->flush.paths;
-    vqp->iface->flush.receives += 1u + path->recv_posted;
+    vqp->iface->flush.wcs += 1u + path->recv_posted + vqp_path_outstanding(path);
     if (!uct_vqp_path_to_error(vqp, path->index)) {
         uct_vqp_destroy_path(vqp, path);
         return;

@@ -312,28 +312,6 @@ uct_vqp_defer_wcs(uct_vqp_iface_t *iface, const struct ibv_wc *wcs, unsigned cou
     iface->todo            |= UCT_VQP_TODO_WCS;
 }
 
-/* The lost completions are unknown. After several consecutive failures no
- * completion will come: the rail is broken */
-static void __attribute__((noinline))
-uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
-{
-    unsigned i;
-
-    if (cq->failures < VQP_IB_CQ_MAX_FAILURES) {
-        ++cq->failures;
-        iface->flush.paths = 0; /* nothing is awaited by polls that fail */
-        ucs_error("failed to poll a completion queue of %s", cq->dev_name);
-        return;
-    }
-
-    for (i = 0; i < iface->num_rails; ++i) {
-        if (vqp_ib_cq_pool_has(&iface->rails[i].cqs, cq->cq)) {
-            vqp_ib_dev_set_broken(iface->rails[i].dev);
-            uct_vqp_iface_rail_broken(iface, i);
-        }
-    }
-}
-
 static UCS_F_ALWAYS_INLINE unsigned
 uct_vqp_poll_cq(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq, unsigned max)
 {
@@ -407,8 +385,8 @@ static unsigned uct_vqp_iface_drain(uct_vqp_iface_t *iface)
 
 /* A peer whose path was given up waits for the count of what was executed, which the flush of
  * the queue pair decides. Most devices flush at once: so this call of progress sends the
- * count, for the next one may be late. It handles twice what a flush brings at most, since
- * other completions come between. */
+ * count, for the next one may be late. It handles twice what the queue pairs hold at most,
+ * since other completions come between. */
 static unsigned uct_vqp_iface_await_flush(uct_vqp_iface_t *iface)
 {
     uint64_t end   = uct_vqp_now() + UCT_VQP_FLUSH_TIME;
@@ -420,7 +398,7 @@ static unsigned uct_vqp_iface_await_flush(uct_vqp_iface_t *iface)
         count  = uct_vqp_poll_cqs(iface, iface->set.poll_max);
         total += count;
         uct_vqp_iface_run_scheduled(iface);
-    } while ((iface->flush.paths > 0) && (total < 2 * iface->flush.receives) &&
+    } while ((iface->flush.paths > 0) && (total < 2 * iface->flush.wcs) &&
              ((count > 0) || (uct_vqp_now() < end)));
     iface->max_reported = UCT_VQP_MAX_REPORTED;
     return total;
@@ -439,8 +417,8 @@ uct_vqp_iface_events_progress(uct_vqp_iface_t *iface)
         total = uct_vqp_iface_drain(iface);
     }
 
-    iface->flush.paths    = 0;
-    iface->flush.receives = 0;
+    iface->flush.paths = 0;
+    iface->flush.wcs   = 0;
     uct_vqp_iface_handle_events(iface, events);
     uct_vqp_iface_run_scheduled(iface);
     if ((iface->flush.paths > 0) && !(iface->todo & UCT_VQP_TODO_WCS)) {

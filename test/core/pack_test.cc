@@ -112,11 +112,27 @@ TEST_F(pack, copies_what_may_join_once_half_of_the_window_is_in_use) {
     }
     EXPECT_TRUE(vqp_tx_wants_copy(&m_tx, 1024 - RECORD - 1));
     EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 1024 - RECORD));
+    m_tx.limits.frag_shift = 10; /* two records must fit */
+    EXPECT_TRUE(vqp_tx_wants_copy(&m_tx, 512 - RECORD));
+    EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 512 - RECORD + 1));
     m_tx.cfg.comp_post = 1; /* it would be complete before the others */
     EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 8));
     m_tx.cfg.comp_post = 0;
     m_tx.cfg.pack      = 0; /* the peer does not know it */
     EXPECT_FALSE(vqp_tx_wants_copy(&m_tx, 8));
+}
+
+/* It would wait for nothing */
+TEST_F(pack, an_am_without_room_for_another_does_not_wait) {
+    start(1);
+    m_tx.limits.frag_shift = 10;
+    use_half();
+    ASSERT_TRUE(copy(512 - RECORD));
+    ASSERT_TRUE(dispatch().empty()); /* two of these fill the frag */
+    ASSERT_TRUE(copy(512 - RECORD));
+    EXPECT_EQ(1u, dispatch().size());
+    ASSERT_TRUE(copy(513 - RECORD));
+    EXPECT_EQ(1u, dispatch().size());
 }
 
 TEST_F(pack, it_goes_inline_while_it_is_short_enough) {

@@ -109,6 +109,39 @@ protected:
                 << "message of " << length;
         ASSERT_EQ(UCS_OK, ab->flush()); /* before the memory goes */
     }
+
+    /* Many messages to a peer that does nothing */
+    void check_burst()
+    {
+        const unsigned most = 128;
+        unsigned count      = 0, got = 0;
+        completion sent[most];
+        ucs_status_t status = UCS_OK;
+
+        open({{"RING_SIZE", "1m"}, {"RING_MIN", "1m"}});
+        settle();
+        device_buffer source(4096);
+        source.fill(3);
+        memory from(*a, source.length, source.device);
+        b->on_am(1, [&](const char *data, size_t) {
+            EXPECT_EQ(pattern(3, 0), data[0]);
+            ++got;
+            return UCS_OK;
+        });
+        while ((status >= 0) && (count < most)) {
+            uct_iov_t iov = from.iov(0, source.length);
+
+            status = uct_ep_am_zcopy(*ab, 1, NULL, 0, &iov, 1, 0, &sent[count].super);
+            EXPECT_NE(UCS_OK, status);
+            count += status >= 0;
+        }
+        EXPECT_GT(count, most / 2); /* of the window */
+        EXPECT_TRUE(until([&] { return got == count; })) << got;
+        EXPECT_EQ(UCS_OK, ab->flush());
+        for (unsigned i = 0; i < count; ++i) {
+            EXPECT_EQ(1, sent[i].calls);
+        }
+    }
 };
 
 TEST_F(gpu_memory_test, put_and_get_leave_it_to_the_device)
@@ -122,36 +155,17 @@ TEST_F(gpu_memory_test, put_and_get_leave_it_to_the_device)
     }
 }
 
-/* Those of the host are copied when immediates are few */
+/* Messages of host memory may be copied then. Also if UCX is not to be told of the driver: the
+ * device registers the memory all the same */
 TEST_F(gpu_memory_test, messages_gather_from_it_if_immediates_are_few)
 {
-    const unsigned most = 128;
-    unsigned count      = 0, got = 0;
-    completion sent[most];
-    ucs_status_t status = UCS_OK;
-
-    open({{"RING_SIZE", "1m"}, {"RING_MIN", "1m"}});
-    settle();
-    device_buffer source(4096);
-    source.fill(3);
-    memory from(*a, source.length, source.device);
-    b->on_am(1, [&](const char *data, size_t) {
-        EXPECT_EQ(pattern(3, 0), data[0]);
-        ++got;
-        return UCS_OK;
-    });
-    while ((status >= 0) && (count < most)) {
-        uct_iov_t iov = from.iov(0, source.length);
-
-        status = uct_ep_am_zcopy(*ab, 1, NULL, 0, &iov, 1, 0, &sent[count].super);
-        EXPECT_NE(UCS_OK, status);
-        count += status >= 0;
-    }
-    EXPECT_GT(count, most / 2); /* of the window */
-    EXPECT_TRUE(until([&] { return got == count; })) << got;
-    EXPECT_EQ(UCS_OK, ab->flush());
-    for (unsigned i = 0; i < count; ++i) {
-        EXPECT_EQ(1, sent[i].calls);
+    for (const char *setting : {"try", "n"}) {
+        setenv("UCX_VQP_GPU_DIRECT_RDMA", setting, 1);
+        check_burst();
+        unsetenv("UCX_VQP_GPU_DIRECT_RDMA");
+        ab.reset();
+        b.reset();
+        a.reset();
     }
 }
 

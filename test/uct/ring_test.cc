@@ -122,8 +122,9 @@ TEST_F(ring, zcopy_messages_share_immediates_if_these_are_few)
     });
     for (ucs_status_t status = UCS_OK; (status >= 0) && (sent < most);) {
         char *data    = source->data + ((posted.size() % window) * payload);
-        uct_iov_t iov = source->iov((size_t)(data - source->data), payload);
+        uct_iov_t iov = source->iov((size_t)(data - source->data), payload / 2);
 
+        iov.count = 2; /* two times the length */
         ASSERT_LT(posted.size(), window);
         for (size_t i = 0; i < payload; ++i) {
             data[i] = pattern(sent, i);
@@ -149,6 +150,36 @@ TEST_F(ring, zcopy_messages_share_immediates_if_these_are_few)
     }
     EXPECT_EQ(0u, switches());
     EXPECT_GE(stats_sum(stats.name, "packed"), copied / 2);
+}
+
+/* The messages share immediates: 64 have one each, and 62 up to eight */
+TEST_F(ring, grows_to_four_megabytes_by_default)
+{
+    unsigned most = 0;
+
+    start_with({{"RING_SIZE", "auto"}}, {{"RING_SIZE", "auto"}});
+    for (unsigned i = 0; (most <= 450) && (i < 200); ++i) {
+        unsigned first = sent;
+
+        (void)burst();
+        run_for_one(*a, 1e-4); /* what waits for others is posted */
+        while (send() >= 0) {
+        }
+        most = std::max(most, sent - first);
+        ASSERT_TRUE(until([&] { return got == sent; })) << got;
+        ASSERT_EQ(UCS_OK, ab->flush());
+    }
+    EXPECT_GT(most, 450u); /* 4 MiB have 523 */
+}
+
+TEST_F(ring, is_smaller_by_default_with_a_large_window)
+{
+    for (const char *window : {"16", "1024", "2048"}) {
+        start_with({{"RING_SIZE", "auto"}, {"FSN_WINDOW", window}, {"NUM_PATHS", "2"}},
+                   {{"RING_SIZE", "auto"}, {"FSN_WINDOW", window}, {"NUM_PATHS", "2"}});
+        messages(10);
+        close();
+    }
 }
 
 TEST_F(ring, does_not_grow_for_a_message_at_a_time)

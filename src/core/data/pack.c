@@ -21,9 +21,12 @@ static vqp_op_t *vqp_tx_pack_op(const vqp_tx_t *tx)
     return &tx->am.ops[(tx->am.tail - 1) & tx->am.mask];
 }
 
+/* Is there no room for another record of the mean length? */
 static int vqp_tx_pack_is_full(const vqp_tx_t *tx, const vqp_op_t *op)
 {
-    return (op->length >= tx->limits.pack) || (tx->pack.count >= VQP_PACK_RECORDS);
+    return (op->length >= tx->limits.pack) || (tx->pack.count >= VQP_PACK_RECORDS) ||
+           ((uint64_t)op->length * (tx->pack.count + 1u) >
+            (uint64_t)tx->pack.count << op->frag_shift);
 }
 
 /* Is the next AM behind a fence that it would have to wait for? */
@@ -34,8 +37,10 @@ static int vqp_tx_am_is_fenced(const vqp_tx_t *tx)
 
 int vqp_tx_wants_copy_slow(const vqp_tx_t *tx, uint32_t length)
 {
+    uint32_t size = (uint32_t)sizeof(vqp_record_t) + length;
+
     return tx->cfg.pack && !tx->cfg.comp_post && vqp_tx_lacks_fsns(tx) &&
-           (sizeof(vqp_record_t) + length < tx->limits.pack);
+           (size < tx->limits.pack) && (2ul * size <= 1ul << vqp_tx_frag_shift(tx, size));
 }
 
 int vqp_tx_may_pack(const vqp_tx_t *tx, uint32_t max)
