@@ -80,7 +80,9 @@
     _(PATH_RESPONDER, "the responder of a path has a fault") \
     _(PATH_DOWN_PROBE, "a path goes down again before its probe has come back") \
     _(SILENCE_WITHDRAWN, "a silent path has a completion before the peer gives it up") \
-    _(SILENCE_OLD_ASK, "a question of the peer is of another epoch, or is withdrawn") \
+    _(SILENCE_OLD_ASK, "a question of the peer is over") \
+    _(SILENCE_AGREED_BEFORE, "a question is withdrawn after this side has agreed to it") \
+    _(SILENCE_NEVER_ASKED, "a question is withdrawn before progress has seen it") \
     _(PATH_SILENT, "a path takes no frags, because it is silent") \
     _(PATH_REQUESTS_MOVE, "the peer is requested to move a path that is slow") \
     _(ADD_NEEDED, "a path that is off is needed") \

@@ -153,9 +153,8 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
     }
 
     if (set->failover) {
-        vqp->path_msgs = ucs_calloc(2 * num, sizeof(*vqp->path_msgs),
-                                    "uct_vqp_path_msgs");
-        if (vqp->path_msgs == NULL) {
+        vqp->inboxes = ucs_calloc(num, sizeof(*vqp->inboxes), "uct_vqp_inboxes");
+        if (vqp->inboxes == NULL) {
             goto err_free_local;
         }
     }
@@ -163,14 +162,14 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
     if (vqp->iface->telemetry != NULL) {
         vqp->latency = ucs_calloc(num, sizeof(*vqp->latency), "uct_vqp_latency");
         if (vqp->latency == NULL) {
-            goto err_free_msgs;
+            goto err_free_inboxes;
         }
     }
 
     return UCS_OK;
 
-err_free_msgs:
-    ucs_free(vqp->path_msgs);
+err_free_inboxes:
+    ucs_free(vqp->inboxes);
 err_free_local:
     ucs_free(vqp->local);
 err_free_ops:
@@ -187,7 +186,7 @@ static void uct_vqp_free_tables(uct_vqp_t *vqp)
     }
     ucs_free(vqp->iov_ext);
     ucs_free(vqp->peer_info);
-    ucs_free(vqp->path_msgs);
+    ucs_free(vqp->inboxes);
     uct_vqp_end_sample(vqp);
     ucs_free(vqp->latency);
     ucs_free(vqp->balance);

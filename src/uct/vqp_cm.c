@@ -168,44 +168,30 @@ uct_vqp_cm_connect_qps(uct_vqp_t *vqp, const vqp_wire_info_t *peer)
     }
 }
 
-/* The process computes: progress has not taken the message before. The peer must not
- * take it for dead */
-static void
-uct_vqp_cm_answer_busy(uct_vqp_t *vqp, const vqp_path_msg_t *msg)
-{
-    vqp_conntab_action_t action;
-    vqp_path_msg_t answer;
-
-    if (vqp_path_busy_answer(msg, &answer) &&
-        vqp_conntab_path_message(&vqp->conn, answer.type, answer.flags,
-                                 answer.epoch, &answer.down, NULL,
-                                 &action)) {
-        uct_vqp_cm_send(vqp->iface, &action);
-    }
-}
-
-/* For progress: the newest message contains the state of the older ones */
+/* For progress, unless it is answered here */
 static void
 uct_vqp_cm_keep_path_message(uct_vqp_t *vqp, const vqp_wire_msg_t *msg)
 {
-    int is_up      = msg->hdr.type == VQP_WIRE_PATH_UP;
-    unsigned index = is_up ? msg->path_up.path : msg->path_down.path;
-    vqp_path_msg_t new_msg, *kept;
+    unsigned index = (msg->hdr.type == VQP_WIRE_PATH_UP) ? msg->path_up.path :
+                                                           msg->path_down.path;
+    vqp_path_msg_t path_msg, answer;
+    vqp_conntab_action_t action;
+    unsigned todo;
 
-    if ((vqp->path_msgs == NULL) || (index >= vqp->core.num_paths)) {
+    if ((vqp->inboxes == NULL) || (index >= vqp->core.num_paths)) {
         return;
     }
 
-    new_msg = vqp_path_msg_of(msg);
-    kept    = &vqp->path_msgs[(2 * index) + is_up];
-    if (kept->type != VQP_WIRE_TYPE_NONE) {
-        if (new_msg.flags & VQP_WIRE_FLAG_BUSY) {
-            return; /* it contains no state */
-        }
-        uct_vqp_cm_answer_busy(vqp, &new_msg);
+    path_msg = vqp_path_msg_of(msg);
+    todo     = vqp_inbox_put(&vqp->inboxes[index], &path_msg, &answer);
+    if ((todo & VQP_INBOX_ANSWER) &&
+        vqp_conntab_path_message(&vqp->conn, answer.type, answer.flags, answer.epoch,
+                                 &answer.down, NULL, &action)) {
+        uct_vqp_cm_send(vqp->iface, &action);
     }
-    *kept = new_msg;
-    uct_vqp_cm_add_event(vqp, UCT_VQP_CM_PATHS);
+    if (todo & VQP_INBOX_TAKE) {
+        uct_vqp_cm_add_event(vqp, UCT_VQP_CM_PATHS);
+    }
 }
 
 static void uct_vqp_cm_log_state(uct_vqp_t *vqp)

@@ -9,7 +9,7 @@
 #include "uct/vqp_iface.h"
 
 #include "core/telemetry/balance.h"
-#include "core/failover/failover.h"
+#include "core/failover/inbox.h"
 #include "core/vqp.h"
 
 /** The endpoint: a reference to a vqp, and its user's requests. */
@@ -30,7 +30,7 @@ typedef struct uct_vqp_ring {
 /** Events of the control plane for progress. */
 enum {
     UCT_VQP_CM_LIVE  = 1 << 0, /* operations may be posted */
-    UCT_VQP_CM_PATHS = 1 << 1, /* path_msgs has some */
+    UCT_VQP_CM_PATHS = 1 << 1, /* an inbox has some */
     UCT_VQP_CM_END   = 1 << 2  /* the connection has ended, with conn.status */
 };
 
@@ -77,8 +77,7 @@ typedef struct uct_vqp {
     uint8_t              peer_reads;  /* READs and atomics that it serves on a path */
     vqp_wire_rail_t     *peer_info;   /* its rails, for new queue pairs; or NULL: no
                                          failover */
-    vqp_path_msg_t      *path_msgs;   /* of the peer: the newest PATH_DOWN and PATH_UP
-                                         of each path; under the async block */
+    vqp_inbox_t         *inboxes;     /* of each path, with failover; under the async block */
     ucs_list_link_t      list;        /* in iface->vqp_list */
     uct_vqp_chunk_t      chunk;
     uct_vqp_ring_t       rings[VQP_RING_LAST];   /* numbers 1 and 2; 0 is in the chunk */

@@ -261,14 +261,15 @@ void uct_vqp_ping(uct_vqp_t *vqp)
 void uct_vqp_handle_path_messages(uct_vqp_t *vqp)
 {
     vqp_path_msg_t msg;
+    int is_taken;
     unsigned i;
 
-    for (i = 0; i < 2 * vqp->core.num_paths; ++i) {
+    for (i = 0; i < VQP_INBOX_TYPES * vqp->core.num_paths; ++i) {
         UCS_ASYNC_BLOCK(uct_vqp_async(vqp));
-        msg                    = vqp->path_msgs[i];
-        vqp->path_msgs[i].type = VQP_WIRE_TYPE_NONE;
+        is_taken = vqp_inbox_take(&vqp->inboxes[i / VQP_INBOX_TYPES], &vqp->core,
+                                  i % VQP_INBOX_TYPES, &msg);
         UCS_ASYNC_UNBLOCK(uct_vqp_async(vqp));
-        if (msg.type != VQP_WIRE_TYPE_NONE) {
+        if (is_taken) {
             vqp_on_path_message(&vqp->core, &msg, uct_vqp_now());
         }
     }

@@ -8,10 +8,11 @@
 #include "txkit.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 extern "C" {
-#include "core/failover/failover.h"
+#include "core/failover/inbox.h"
 }
 
 class failkit : public txkit {
@@ -28,6 +29,8 @@ protected:
     unsigned m_min_paths     = 1;
     unsigned m_num_short     = 0; /* paths with short send queues, from the first one on */
     uint32_t m_ring_max      = 0; /* 0: rings do not change */
+    std::map<unsigned, vqp_inbox_t> m_inboxes;
+    vqp_path_msg_t m_answer {}; /* of the control plane, to the last message */
 
     failkit() {
         m_depth                = 30; /* 32 entries: none to spare */
@@ -164,7 +167,33 @@ protected:
         msg.down.source = (uint8_t)executed.source;
         msg.down.count  = executed.count;
         msg.down.imms   = executed.imms;
-        vqp_on_path_message(&m_vqp, &msg, m_now);
+        hear(i, msg);
+    }
+
+    /* Progress comes at once */
+    void hear(unsigned i, const vqp_path_msg_t &msg) {
+        arrive(i, msg);
+        take(i);
+    }
+
+    void arrive(unsigned i, const vqp_path_msg_t &msg) {
+        vqp_path_msg_t answer {};
+        unsigned todo = vqp_inbox_put(&m_inboxes[i], &msg, &answer);
+
+        m_answer = (todo & VQP_INBOX_ANSWER) ? answer : vqp_path_msg_t {};
+    }
+
+    unsigned take(unsigned i) {
+        unsigned count = 0;
+        vqp_path_msg_t msg;
+
+        for (unsigned type = 0; type < VQP_INBOX_TYPES; ++type) {
+            if (vqp_inbox_take(&m_inboxes[i], &m_vqp, type, &msg)) {
+                vqp_on_path_message(&m_vqp, &msg, m_now);
+                ++count;
+            }
+        }
+        return count;
     }
 
     void hear_up(unsigned flags, uint32_t epoch = 1, unsigned i = 0) {
@@ -177,7 +206,7 @@ protected:
         msg.up.rail    = m_paths[i].peer_rail;
         msg.up.qpn     = QPN + 1;
         msg.up.psn     = PSN + 1;
-        vqp_on_path_message(&m_vqp, &msg, m_now);
+        hear(i, msg);
     }
 
     /* ---- what the owner and its device do ---- */

@@ -988,21 +988,6 @@ TEST_F(failover, a_peer_that_computes_changes_nothing) {
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
 }
 
-TEST_F(failover, a_busy_answer_names_the_path_and_answers_no_answer) {
-    vqp_path_msg_t msg {}, answer;
-
-    msg.type       = VQP_WIRE_PATH_UP;
-    msg.epoch = 7;
-    msg.up.path    = 3;
-    EXPECT_TRUE(vqp_path_busy_answer(&msg, &answer));
-    EXPECT_EQ(VQP_WIRE_PATH_DOWN, answer.type);
-    EXPECT_EQ(ANSWER | VQP_WIRE_FLAG_BUSY, answer.flags);
-    EXPECT_EQ(7u, answer.epoch);
-    EXPECT_EQ(3, answer.down.path);
-    msg.flags = ANSWER;
-    EXPECT_FALSE(vqp_path_busy_answer(&msg, &answer));
-}
-
 /* The program computes: no path can come back meanwhile */
 TEST_F(failover, time_without_progress_is_no_outage) {
     open(1);

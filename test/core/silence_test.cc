@@ -60,6 +60,17 @@ protected:
         ASSERT_FALSE(is_quiet());
     }
 
+    void expect_withdrawn(uint32_t number, vqp_path_state_t was = VQP_PATH_UP) {
+        EXPECT_EQ(VQP_PATH_SILENT, state(0));
+        vqp_path_msg_t msg = next_message();
+        EXPECT_EQ(VQP_WIRE_FLAG_SILENT | VQP_WIRE_FLAG_WITHDRAWN, msg.flags);
+        EXPECT_EQ(number, msg.down.count);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
+        hear_down(VQP_WIRE_FLAG_SILENT | HAVE | ANSWER, 0, 0, {0, number, 0});
+        EXPECT_EQ(was, state(0));
+        EXPECT_EQ(was == VQP_PATH_UP, path().up);
+    }
+
     void silent_path_reaches_probe(uint32_t epoch = 0) {
         agree();
         quiesce();
@@ -160,8 +171,9 @@ TEST_F(silence, a_path_that_is_still_while_another_moves_is_given_up) {
 /* ---- while the peer is asked ---- */
 
 static const unsigned ASK = VQP_WIRE_FLAG_SILENT;
-static const unsigned WITHDRAWN = VQP_WIRE_FLAG_SILENT | VQP_WIRE_FLAG_WITHDRAWN |
-                                  VQP_WIRE_FLAG_ANSWER;
+static const unsigned WITHDRAWN = VQP_WIRE_FLAG_SILENT | VQP_WIRE_FLAG_WITHDRAWN;
+static const unsigned HEARD = VQP_WIRE_FLAG_SILENT | VQP_WIRE_FLAG_HAVE_YOURS |
+                              VQP_WIRE_FLAG_ANSWER;
 
 TEST_F(silence, peer_is_asked_again_and_again) {
     start();
@@ -195,13 +207,8 @@ TEST_F(silence, a_completion_withdraws_the_question) {
     }
     confirm_all(0);
     (void)next(); /* no look is needed */
-    EXPECT_EQ(VQP_PATH_UP, state(0));
-    EXPECT_TRUE(path().up);
+    expect_withdrawn(1);
     EXPECT_TRUE(event(VQP_EVENT_RESUME));
-    vqp_path_msg_t msg = next_message();
-    EXPECT_EQ(WITHDRAWN, msg.flags);
-    EXPECT_EQ(1u, msg.down.count);
-    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
     EXPECT_EQ(0u, m_stats.silences);
     EXPECT_EQ(0u, m_stats.path_downs);
     signaled(0);
@@ -210,13 +217,72 @@ TEST_F(silence, a_completion_withdraws_the_question) {
     EXPECT_EQ(2u, next_message().down.count);
 }
 
+/* The peer may have agreed: the result of an atomic would be lost */
+TEST_F(silence, nothing_is_sent_until_the_withdrawal_is_answered) {
+    start();
+    (void)looks_until_down();
+    (void)next_message();
+    confirm_all(0);
+    (void)next();
+    uint64_t expected = m_failover.retry_first;
+    for (unsigned i = 0; i < 4; ++i) { /* the message, or its answer, is lost */
+        EXPECT_EQ(WITHDRAWN, next_message().flags);
+        EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
+        EXPECT_EQ(m_now + expected, path().fo.due);
+        expected = std::min(2 * expected, m_failover.retry_max);
+        m_now    = path().fo.due;
+        timer();
+        EXPECT_FALSE(path().up);
+    }
+    hear_down(HEARD, 0, 0, {0, 0, 0}); /* of a question before, late */
+    EXPECT_FALSE(path().up);
+    hear_down(HEARD, 0, 0, {0, 1, 0});
+    EXPECT_TRUE(path().up);
+    EXPECT_TRUE(event(VQP_EVENT_RESUME));
+    EXPECT_EQ(UINT64_MAX, path().fo.due);
+}
+
+TEST_F(silence, a_question_that_was_agreed_to_can_not_be_withdrawn) {
+    start();
+    (void)looks_until_down();
+    confirm_all(0);
+    (void)next();
+    hear_down(0);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(1u, m_stats.silences);
+    hear_down(HEARD, 0, 0, {0, 1, 0});
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
+/* One of two frags was confirmed. The process of the peer is stopped, perhaps */
+TEST_F(silence, a_path_may_be_silent_again_before_the_answer) {
+    start();
+    signaled(0);
+    (void)looks_until_down();
+    (void)next_message();
+    ASSERT_EQ(1u, vqp_on_send(&m_vqp, &path(), path().head));
+    (void)next();
+    EXPECT_EQ(WITHDRAWN, next_message().flags);
+    for (unsigned i = 0; (i < 1000) && (path().fo.question == VQP_QUESTION_OVER); ++i) {
+        others_move(1);
+    }
+    vqp_path_msg_t msg = next_message();
+    EXPECT_EQ(ASK, msg.flags);
+    EXPECT_EQ(2u, msg.down.count);
+    hear_down(HEARD, 0, 0, {0, 1, 0}); /* of the first one */
+    EXPECT_EQ(VQP_PATH_SILENT, state(0));
+    confirm_all(0);
+    (void)next();
+    expect_withdrawn(2);
+}
+
 /* The looks count it, too: for the outage, and against others */
 TEST_F(silence, a_completion_that_ends_it_is_seen_by_the_next_look) {
     start();
     (void)looks_until_down();
     confirm_all(0);
     (void)next();
-    ASSERT_EQ(VQP_PATH_UP, state(0));
+    ASSERT_EQ(VQP_QUESTION_OVER, path().fo.question);
     look();
     EXPECT_EQ(m_now, m_vqp.acked_at);
 }
@@ -275,16 +341,11 @@ TEST_F(silence, a_question_takes_the_path_down_here_too) {
     EXPECT_EQ(ANSWER, next_message().flags);
 }
 
-TEST_F(silence, a_question_that_is_withdrawn_or_of_another_epoch_is_ignored) {
+TEST_F(silence, a_question_of_another_epoch_is_ignored) {
     open();
-    hear_down(WITHDRAWN, 0, 0, {0, 7, 0});
-    hear_down(ASK, 0, 0, {0, 7, 0});
-    hear_down(ASK, 0, 0, {0, 6, 0});
-    hear_down(ASK, 1, 0, {0, 8, 0});
+    hear_down(ASK, 1, 0, {0, 1, 0});
     EXPECT_EQ(VQP_PATH_UP, state(0));
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
-    hear_down(ASK, 0, 0, {0, 8, 0});
-    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
 }
 
 /* ---- fetching atomics ---- */
@@ -322,6 +383,8 @@ TEST_F(silence_fetch, peer_is_not_asked_while_a_result_is_under_way) {
 
 TEST_F(silence_fetch, an_error_of_rc_ends_the_wait_for_a_result) {
     fetch_falls_silent();
+    hear_down(VQP_WIRE_FLAG_LEAVING); /* nor is an answer a question */
+    EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
     fail_send(0, path().head, VQP_ERR_TIMEOUT);
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
 }

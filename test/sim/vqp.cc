@@ -26,6 +26,7 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
     m_inflight.resize(num_paths);
     m_covers.resize(num_paths);
     m_trimmed.resize(num_paths);
+    m_inboxes.resize(num_paths);
     m_lost.resize(num_paths);
     paths.resize(num_paths);
     owner.w.new_channel(p.comp_post, p.order_all, &sent);

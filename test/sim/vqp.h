@@ -16,7 +16,7 @@ extern "C" {
 #include "core/conn/conndrive.h"
 #include "core/failover/alive.h"
 #include "core/failover/elastic.h"
-#include "core/failover/failover.h"
+#include "core/failover/inbox.h"
 #include "core/failover/replay.h"
 #include "core/failover/slow.h"
 #include "core/rings.h"
@@ -78,7 +78,7 @@ public:
     void note_read(unsigned path, uint16_t slot);
     /* A path message has come, or is due */
     void on_path_message(const vqp_wire_msg_t &msg);
-    void answer_busy(const vqp_path_msg_t &msg);
+    void take_path_messages();
     void on_timer();
     void check();
     /* Once a second */
@@ -212,6 +212,8 @@ private:
     unsigned                                 m_events  = 0;
     uint64_t                                 m_timer = UINT64_MAX;
     std::vector<bool>                        m_trimmed, m_lost;
+    std::vector<vqp_inbox_t>                 m_inboxes;
+    bool                                     m_has_messages = false;
     bool                                     m_is_destroyed = false; /* a queue pair */
 };
 

@@ -247,32 +247,50 @@ bool vqp::handle_path_event(vqp_event_t event)
     return true;
 }
 
-/* The process computes: its control plane answers, and what the message says comes with
- * the next one */
-void vqp::answer_busy(const vqp_path_msg_t &msg)
-{
-    vqp_conntab_action_t action;
-    vqp_path_msg_t answer;
-
-    if (vqp_path_busy_answer(&msg, &answer) &&
-        vqp_conntab_path_message(&slot.conn, answer.type, answer.flags,
-                                 answer.epoch, &answer.down, NULL,
-                                 &action)) {
-        owner.send(action);
-    }
-}
-
+/* The process may compute: its control plane answers, and the message waits */
 void vqp::on_path_message(const vqp_wire_msg_t &msg)
 {
+    unsigned path = (msg.hdr.type == VQP_WIRE_PATH_UP) ? msg.path_up.path :
+                                                         msg.path_down.path;
     vqp_path_msg_t path_msg = vqp_path_msg_of(&msg);
+    vqp_conntab_action_t action;
+    vqp_path_msg_t answer;
+    unsigned todo;
 
-    if (owner.w.may_disturb() && owner.w.move.chance(owner.w.base.busy)) {
-        answer_busy(path_msg);
+    if (path >= num_paths) {
         return;
     }
 
-    vqp_on_path_message(&core, &path_msg, owner.w.now);
-    check_trims();
+    todo = vqp_inbox_put(&m_inboxes[path], &path_msg, &answer);
+    if ((todo & VQP_INBOX_ANSWER) &&
+        vqp_conntab_path_message(&slot.conn, answer.type, answer.flags, answer.epoch,
+                                 &answer.down, NULL, &action)) {
+        owner.send(action);
+    }
+    m_has_messages |= (todo & VQP_INBOX_TAKE) != 0;
+    if (!owner.w.may_disturb() || !owner.w.move.chance(owner.w.base.busy)) {
+        take_path_messages();
+    }
+}
+
+/* As a call of progress does */
+void vqp::take_path_messages()
+{
+    vqp_path_msg_t msg;
+
+    if (!m_has_messages) {
+        return;
+    }
+
+    m_has_messages = false;
+    for (vqp_inbox_t &inbox : m_inboxes) {
+        for (unsigned type = 0; type < VQP_INBOX_TYPES; ++type) {
+            if (vqp_inbox_take(&inbox, &core, type, &msg)) {
+                vqp_on_path_message(&core, &msg, owner.w.now);
+                check_trims();
+            }
+        }
+    }
     handle_failure();
     schedule();
 }
@@ -308,6 +326,7 @@ void vqp::on_timer()
     }
 
     m_timer = UINT64_MAX;
+    take_path_messages();
     if (vqp_wants_rails(&core, owner.w.now)) {
         core.good_rails = good_rails();
     }
@@ -364,9 +383,7 @@ void vqp::trim(unsigned path)
         if (is_done) {
             sent->confirmed(c.owner);
         } else if (is_atomic && (is_executed || !is_exact)) {
-            /* A question that was withdrawn may be handled nevertheless */
-            if (c.owner->awaited && owner.w.base.gives_up_only() && !is_failed() &&
-                (paths[path].fo.asks == 0)) {
+            if (c.owner->awaited && owner.w.base.gives_up_only() && !is_failed()) {
                 owner.w.fail("silence", "a result is lost, and nothing was broken");
             }
             c.owner->may_fail = true;

@@ -164,6 +164,7 @@ TEST_P(silence_test, a_lost_packet_does_not_wait_for_a_peer_that_computes)
     };
     uct_iov_t iov;
 
+    log_capture log(UCS_LOG_LEVEL_DEBUG);
     start({{"TIMEOUT", "70ms"}});
     iov = source->iov(0, 64);
     faults(one_lost);
@@ -183,6 +184,14 @@ TEST_P(silence_test, a_lost_packet_does_not_wait_for_a_peer_that_computes)
         EXPECT_EQ(1, comp.calls);
         EXPECT_EQ(UCS_OK, comp.status);
     }
+
+    /* The peer's async thread answers that the question is withdrawn */
+    while (!log.has("SILENT -> UP") && (now() < end)) {
+        a->progress();
+    }
+    EXPECT_TRUE(log.has("SILENT -> UP"));
+    close();
+    EXPECT_EQ(0u, stats_sum(stats.name, "path_downs"));
 }
 
 /* Without the option the RC time-out decides */

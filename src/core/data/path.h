@@ -103,6 +103,13 @@ typedef enum {
     VQP_MOVER_PEER
 } vqp_mover_t;
 
+/** Is the peer asked to give up a silent path, see silence.h. */
+typedef enum {
+    VQP_QUESTION_NONE,
+    VQP_QUESTION_ASKED,
+    VQP_QUESTION_OVER  /* withdrawn; the peer has not answered that */
+} vqp_question_t;
+
 /** What the peer, where the path was UP first, has asked for, see move.h. */
 typedef enum {
     VQP_PATH_ASKED_NOTHING,
@@ -147,6 +154,7 @@ typedef struct vqp_failover {
     uint8_t        waits;       /* in DOWN: unused, and is to be added later */
     uint8_t        added;       /* it was off before it was rebuilt */
     uint8_t        resume;      /* in SILENT: the state before */
+    uint8_t        question;    /* in SILENT: vqp_question_t */
     uint8_t        sent;        /* messages sent in this state, at most VQP_PATH_EARLY */
     uint8_t        fails;       /* failures to come up in a row on these rails, see rails.h */
     uint8_t        peer_fails;  /* those of the peer, as far as it has told */
@@ -187,7 +195,6 @@ typedef struct vqp_failover {
     uint64_t       silent;      /* ns of these in which other paths made progress */
     uint64_t       why_silent;  /* silent when the path was given up in SILENT; else 0 */
     uint32_t       asks;        /* number of the last question, see silence.h; 24 bits */
-    uint32_t       withdrawn;   /* that of the peer's last question that is withdrawn */
     uint64_t       slow;        /* ns for which it has been slow, see slow.h */
     uint64_t       slow_next;   /* ns: earliest time of the next move */
     uint64_t       slow_wait;   /* ns from the last move until then */

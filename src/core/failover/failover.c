@@ -136,7 +136,7 @@ vqp_path_end_silence(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     vqp_failover_t *fo = &path->fo;
     int is_silent      = fo->state == VQP_PATH_SILENT;
     int is_agreed      = is_silent && (status == VQP_ERR_RESET) &&
-                         vqp_path_has_asked(path);
+                         (fo->question != VQP_QUESTION_NONE);
 
     vqp->stats.silences += is_agreed;
     fo->why_silent       = is_silent ? fo->silent : 0;

@@ -45,9 +45,8 @@ enum {
 };
 
 enum {
-    VQP_PATH_MSG_REQUEST  = 1 << 0,
-    VQP_PATH_MSG_ANSWER   = 1 << 1,
-    VQP_PATH_MSG_WITHDRAW = 1 << 2 /* the last question of SILENT */
+    VQP_PATH_MSG_REQUEST = 1 << 0,
+    VQP_PATH_MSG_ANSWER  = 1 << 1
 };
 
 /* Messages of a state that avoid the rails of the path, if there are others: these
@@ -166,27 +165,9 @@ void vqp_path_drain(vqp_t *vqp, vqp_batch_t *batch);
 int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
                      vqp_path_msg_t *msg);
 
-/** Handle a path message of the peer. One that does not fit the state is ignored. */
+/** Handle a path message of the peer, which comes from vqp_inbox_take(). One that does not
+ *  fit the state is ignored. */
 void vqp_on_path_message(vqp_t *vqp, const vqp_path_msg_t *msg, uint64_t now);
-
-/**
- * Make the answer to a path message that arrives while the local process does not call
- * progress: only progress may access the vqp. It shows the peer that the process exists.
- * Any thread.
- *
- * @return 1, or 0 if @a msg is an answer itself and must not be answered.
- */
-static inline int
-vqp_path_busy_answer(const vqp_path_msg_t *msg, vqp_path_msg_t *answer)
-{
-    memset(answer, 0, sizeof(*answer));
-    answer->type      = VQP_WIRE_PATH_DOWN;
-    answer->flags     = VQP_WIRE_FLAG_ANSWER | VQP_WIRE_FLAG_BUSY;
-    answer->epoch     = msg->epoch;
-    answer->down.path = (msg->type == VQP_WIRE_PATH_DOWN) ? msg->down.path :
-                                                            msg->up.path;
-    return !(msg->flags & VQP_WIRE_FLAG_ANSWER);
-}
 
 /** Extract the path message from a control datagram, which is PATH_DOWN or PATH_UP. */
 static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)

@@ -32,12 +32,6 @@ static inline void vqp_path_stop_requests(vqp_path_t *path)
 /** The path goes down with @a status. */
 void vqp_path_count_down(vqp_t *vqp, vqp_path_t *path, vqp_status_t status);
 
-/** In SILENT: was the peer asked, or is it about to be? */
-static inline int vqp_path_has_asked(const vqp_path_t *path)
-{
-    return (path->fo.messages & VQP_PATH_MSG_REQUEST) || (path->fo.due != UINT64_MAX);
-}
-
 /** Answer a message of the peer, unless it is an answer itself, or a request that is to
  *  be sent has the same content. */
 static inline void vqp_path_answer(vqp_t *vqp, vqp_path_t *path,

@@ -25,13 +25,6 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     msg->epoch    = fo->epoch;
     msg->is_early = fo->sent < VQP_PATH_EARLY;
     fo->sent     += (uint8_t)msg->is_early;
-    if (fo->messages & VQP_PATH_MSG_WITHDRAW) {
-        fo->messages &= (uint8_t)~VQP_PATH_MSG_WITHDRAW;
-        msg->flags    = VQP_WIRE_FLAG_WITHDRAWN | VQP_WIRE_FLAG_ANSWER;
-        vqp_silence_message(path, msg);
-        return 1;
-    }
-
     fo->messages  &= is_request ? (uint8_t)~VQP_PATH_MSG_REQUEST : 0;
     msg->flags     = is_request ? 0 : VQP_WIRE_FLAG_ANSWER;
     if (is_request) {
@@ -39,7 +32,7 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     }
 
     if (fo->state == VQP_PATH_SILENT) {
-        vqp_silence_message(path, msg);
+        return vqp_silence_message(path, msg);
     } else if ((fo->state == VQP_PATH_LEAVE) ||
                ((fo->mover == VQP_MOVER_REQUEST) && is_request)) {
         vqp_path_leaving_message(path, msg);
@@ -68,33 +61,13 @@ int vqp_path_message(vqp_t *vqp, vqp_path_t *path, uint64_t now,
     return 1;
 }
 
-/* The peer gets no completions on the path: give it up, unless it has withdrawn that. Its
- * own side goes on until then, since RC may repair it */
-static void vqp_path_on_ask(vqp_t *vqp, vqp_path_t *path,
-                            const vqp_path_msg_t *msg)
-{
-    vqp_failover_t *fo = &path->fo;
-
-    if (msg->flags & VQP_WIRE_FLAG_WITHDRAWN) {
-        fo->withdrawn = msg->down.count;
-    } else if ((msg->epoch != fo->epoch) ||
-               (vqp_fsn_diff(msg->down.count, fo->withdrawn) <= 0)) {
-        vqp_cover(SILENCE_OLD_ASK);
-    } else if ((fo->state > VQP_PATH_LEAVE) || vqp_silence_may_give_up(vqp, path)) {
-        vqp_path_down(vqp, path, VQP_ERR_RESET);
-        if (!vqp_is_failed(vqp) && (fo->state <= VQP_PATH_DOWN)) {
-            vqp_path_answer(vqp, path, msg);
-        }
-    }
-}
-
 static void vqp_path_on_down(vqp_t *vqp, vqp_path_t *path,
                              const vqp_path_msg_t *msg)
 {
     vqp_failover_t *fo = &path->fo;
 
     if (msg->flags & VQP_WIRE_FLAG_SILENT) {
-        vqp_path_on_ask(vqp, path, msg);
+        vqp_silence_on_message(vqp, path, msg);
         return;
     }
 

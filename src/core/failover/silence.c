@@ -66,15 +66,19 @@ static void vqp_silence_adapt(vqp_t *vqp, uint64_t limit, unsigned max)
 
 /* ---- SILENT ---- */
 
-void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg)
+int vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg)
 {
     msg->type   = VQP_WIRE_PATH_DOWN;
     msg->flags |= VQP_WIRE_FLAG_SILENT;
+    msg->flags |= (path->fo.question == VQP_QUESTION_OVER) ? VQP_WIRE_FLAG_WITHDRAWN : 0;
     msg->down   = (vqp_wire_path_down_t){.path  = path->index,
                                          .count = path->fo.asks};
+    return path->fo.question != VQP_QUESTION_NONE;
 }
 
-int vqp_silence_may_give_up(vqp_t *vqp, vqp_path_t *path)
+/* May the path be given up although RC has reported no error? Not while an own fetching
+ * atomic waits for its result on it */
+static int vqp_silence_may_give_up(vqp_t *vqp, vqp_path_t *path)
 {
     const vqp_inflight_t *entry;
     uint16_t slot;
@@ -91,28 +95,37 @@ int vqp_silence_may_give_up(vqp_t *vqp, vqp_path_t *path)
     return 1;
 }
 
-/* Use the path no more, and ask the peer to give it up, if nothing is lost by that */
-static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
+/* The path takes no frags from now on */
+static void vqp_silence_enter(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_cover(PATH_SILENT);
-    path->fo.resume = path->fo.state;
-    path->fo.due    = UINT64_MAX; /* until the question is sent */
+    path->fo.resume   = path->fo.state;
+    path->fo.question = VQP_QUESTION_NONE;
+    path->fo.due      = UINT64_MAX; /* until a message is sent */
     if (path->fo.mover == VQP_MOVER_REQUEST) {
         path->fo.mover  = VQP_MOVER_NONE; /* its rate says nothing now */
         path->fo.unused = 0;
     }
     vqp_path_set_state(vqp, path, VQP_PATH_SILENT);
+}
+
+/* Use the path no more, and ask the peer to give it up, if nothing is lost by that */
+static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
+{
+    if (path->fo.state != VQP_PATH_SILENT) {
+        vqp_silence_enter(vqp, path);
+    }
     if (vqp_silence_may_give_up(vqp, path)) {
-        path->fo.asks = (path->fo.asks + 1) & VQP_FSN_MASK;
+        path->fo.question = VQP_QUESTION_ASKED;
+        path->fo.asks     = vqp_fsn_add(path->fo.asks, 1);
         vqp_path_request(vqp, path);
     }
 }
 
-/* A completion has come: the path works */
-static void vqp_silence_withdraw(vqp_t *vqp, vqp_path_t *path)
+/* Use the path again */
+static void vqp_silence_leave(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_failover_t *fo = &path->fo;
-    int is_asked       = vqp_path_has_asked(path);
 
     fo->messages = 0;
     vqp_path_set_state(vqp, path, (vqp_path_state_t)fo->resume);
@@ -120,12 +133,64 @@ static void vqp_silence_withdraw(vqp_t *vqp, vqp_path_t *path)
     if (fo->state == VQP_PATH_LEAVE) {
         vqp_path_request(vqp, path);
     }
-    if (is_asked) {
-        vqp_cover(SILENCE_WITHDRAWN);
-        fo->messages |= VQP_PATH_MSG_WITHDRAW;
-        vqp_path_post(vqp, path, VQP_PATH_TODO_SEND);
-    }
     vqp_set_event(vqp, VQP_EVENT_RESUME); /* there is room again */
+}
+
+/* A completion has come: the path works. What the peer has been asked is withdrawn, until it
+ * has answered that */
+static void vqp_silence_withdraw(vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    if (fo->question == VQP_QUESTION_NONE) {
+        vqp_silence_leave(vqp, path);
+    } else if (fo->question == VQP_QUESTION_ASKED) {
+        vqp_cover(SILENCE_WITHDRAWN);
+        fo->question = VQP_QUESTION_OVER;
+        vqp_path_request(vqp, path);
+    }
+}
+
+int vqp_silence_agrees(vqp_t *vqp, const vqp_path_msg_t *msg)
+{
+    vqp_path_t *path;
+
+    if (!vqp_is_connected(vqp) || (msg->down.path >= vqp->tx.paths.count)) {
+        return 0;
+    }
+
+    path = &vqp->tx.paths.list[msg->down.path];
+    return (msg->epoch == path->fo.epoch) &&
+           ((path->fo.state < VQP_PATH_QUIESCE) || (path->fo.state > VQP_PATH_DOWN)) &&
+           vqp_silence_may_give_up(vqp, path);
+}
+
+/* The peer gets no completions on the path: give it up. Its own side goes on until then,
+ * since RC may repair it */
+static void vqp_silence_on_question(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    vqp_cover_if(msg->epoch != fo->epoch, PATH_OLD_MESSAGE);
+    if (vqp_silence_agrees(vqp, msg)) {
+        vqp_path_down(vqp, path, VQP_ERR_RESET);
+    }
+    if (!vqp_is_failed(vqp) && (msg->epoch == fo->epoch) &&
+        (fo->state >= VQP_PATH_QUIESCE) && (fo->state <= VQP_PATH_DOWN)) {
+        vqp_path_answer(vqp, path, msg);
+    }
+}
+
+void vqp_silence_on_message(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg)
+{
+    vqp_failover_t *fo = &path->fo;
+
+    if (vqp_path_is_question(msg)) {
+        vqp_silence_on_question(vqp, path, msg);
+    } else if ((msg->flags & VQP_WIRE_FLAG_HAVE_YOURS) && (fo->state == VQP_PATH_SILENT) &&
+               (fo->question == VQP_QUESTION_OVER) && (msg->down.count == fo->asks)) {
+        vqp_silence_leave(vqp, path);
+    }
 }
 
 /* The path is not stalled (any more) */
@@ -245,7 +310,7 @@ vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
         vqp_silence_add(vqp, path, look);
     }
 
-    if (fo->state == VQP_PATH_SILENT) {
+    if ((fo->state == VQP_PATH_SILENT) && (fo->question != VQP_QUESTION_OVER)) {
         return;
     }
 

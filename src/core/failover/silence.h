@@ -12,12 +12,14 @@
  * When a path has been silent for the silence limit, plus four times the time that its
  * bytes in flight should take, it is SILENT: it takes no frags, and the peer is asked to
  * give it up. A peer that calls progress does so, and its PATH_DOWN binds both sides. Until
- * then RC goes on: if a completion comes, the question is withdrawn, and the path is what
- * it was. So nothing waits for a peer that computes unless RC can not repair the path.
+ * then RC goes on: if a completion comes, the question is withdrawn. The peer's control plane
+ * (inbox.h) answers that, and the path is what it was. So nothing waits for a peer that
+ * computes unless RC can not repair the path.
  *
  * While a fetching atomic waits for its result on the path, no side gives it up for its
  * silence: the result would be lost if the peer has executed the atomic, and RC may still
- * bring it.
+ * bring it. So the path takes no frags before the peer has answered the withdrawal: it
+ * might agree to the question still.
  *
  * The limit is failover.silence or more. It rises when a silent path makes progress again,
  * and when the first probe of a path that was given up succeeds: the path had not failed.
@@ -32,13 +34,30 @@
 
 #include "core/failover/failover.h"
 
-/** Fill in type and body of the question of SILENT, or of its withdrawal, and add to the
- *  flags. */
-void vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg);
+/** Does a path message ask this side to give the path up? */
+static inline int vqp_path_is_question(const vqp_path_msg_t *msg)
+{
+    return (msg->type == VQP_WIRE_PATH_DOWN) &&
+           ((msg->flags & (VQP_WIRE_FLAG_SILENT | VQP_WIRE_FLAG_WITHDRAWN |
+                           VQP_WIRE_FLAG_HAVE_YOURS)) == VQP_WIRE_FLAG_SILENT);
+}
 
-/** May the path be given up although RC has reported no error? Not while an own fetching
- *  atomic waits for its result on it. */
-int vqp_silence_may_give_up(vqp_t *vqp, vqp_path_t *path);
+/** Does it withdraw such a question? */
+static inline int vqp_path_is_withdrawal(const vqp_path_msg_t *msg)
+{
+    return (msg->type == VQP_WIRE_PATH_DOWN) && (msg->flags & VQP_WIRE_FLAG_SILENT) &&
+           (msg->flags & VQP_WIRE_FLAG_WITHDRAWN);
+}
+
+/** Fill in type and body of the message of SILENT, and add to the flags. @return 0 if there
+ *  is no message. */
+int vqp_silence_message(const vqp_path_t *path, vqp_path_msg_t *msg);
+
+/** Will vqp_on_path_message() give the path up at this question? */
+int vqp_silence_agrees(vqp_t *vqp, const vqp_path_msg_t *msg);
+
+/** Handle a PATH_DOWN with SILENT. */
+void vqp_silence_on_message(vqp_t *vqp, vqp_path_t *path, const vqp_path_msg_t *msg);
 
 /** Initialize for a vqp without frags in flight: no look is due. */
 void vqp_silence_init(vqp_t *vqp);
