@@ -37,13 +37,18 @@ static ucs_log_level_t
 uct_vqp_path_level(uct_vqp_t *vqp, const vqp_path_t *path, int is_fault)
 {
     uint64_t bit = 1ul << path->index;
+    ucs_log_level_t level;
 
     if (!is_fault || (vqp->faulted & bit) || !uct_vqp_is_link_fault(vqp, path)) {
         return UCS_LOG_LEVEL_DIAG;
     }
 
-    vqp->faulted |= bit;
-    return uct_vqp_warn_level(&vqp->iface->warned_path, UCT_VQP_WARN_INTERVAL);
+    level = uct_vqp_warn_level(&vqp->iface->warned_path, UCT_VQP_WARN_INTERVAL);
+    if (level <= UCS_LOG_LEVEL_WARN) {
+        vqp->faulted |= bit; /* else its next fault may be the one that is told */
+    }
+
+    return level;
 }
 
 /* A line for the administrator: the path went down, or is up again */
@@ -202,15 +207,17 @@ static int uct_vqp_is_long_outage(const uct_vqp_t *vqp)
 
 void uct_vqp_log_outage(uct_vqp_t *vqp)
 {
+    uint64_t end = vqp_path_outage_end(&vqp->core);
+
     if ((vqp->outage_at == 0) && uct_vqp_is_long_outage(vqp)) {
         vqp->outage_at    = vqp->core.all_down;
         vqp->outage_level = (uint8_t)uct_vqp_warn_level(&vqp->iface->warned_outage,
                                                         UCT_VQP_WARN_INTERVAL);
         ucs_log((ucs_log_level_t)vqp->outage_level,
                 "vqp %u: no path to iface 0x%" PRIx64 " is up. The endpoint fails if "
-                "none comes up in %.1f s (UCX_VQP_OUTAGE_TIMEOUT)", vqp->number,
+                "none comes up in the next %.1f s (UCX_VQP_OUTAGE_TIMEOUT)", vqp->number,
                 vqp->conn.peer_id,
-                (double)vqp->core.failover.outage * 1e-9);
+                (double)(end - ucs_min(end, uct_vqp_now())) * 1e-9);
     } else if (!vqp->core.in_outage && (vqp->outage_at != 0)) {
         ucs_log((ucs_log_level_t)vqp->outage_level,
                 "vqp %u: the outage of iface 0x%" PRIx64 " is over, after %.1f ms",

@@ -1005,6 +1005,26 @@ TEST_F(replay, an_error_that_comes_twice_fails_the_vqp) {
     }
 }
 
+/* It was sent before, but not it has failed: two devices of the peer are at fault */
+TEST_F(replay, an_error_of_a_frag_that_its_path_took_down_is_the_paths) {
+    for (vqp_status_t status : {VQP_ERR_IO, VQP_ERR_RESPONDER}) {
+        open(3);
+        puts(2, 1, u);
+        die(2, msn(0));
+        auto frags = next();
+        ASSERT_EQ(1u, frags.size());
+        unsigned i = frags[0].path->index;
+        fail_send(i, frags[0].slot, status);
+        EXPECT_FALSE(vqp_is_failed(&m_vqp));
+        EXPECT_EQ(VQP_PATH_QUIESCE, state(i));
+        die(i, msn(0));
+        frags = next();
+        ASSERT_EQ(1u, frags.size());
+        fail_send(1 - i, frags[0].slot, status); /* the second time that it has failed */
+        EXPECT_TRUE(vqp_is_failed(&m_vqp));
+    }
+}
+
 /* The peer's PATH_DOWN arrives first each time */
 TEST_F(replay, a_request_that_no_responder_executes_fails_the_vqp) {
     open(2);

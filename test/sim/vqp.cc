@@ -423,7 +423,7 @@ void vqp::cancel()
 /* A second failure would end the endpoint: no fault that it has to survive */
 static bool may_refuse(const vqp_frag_t &frag)
 {
-    return !(vqp_path_at(frag.path, frag.slot)->flags & VQP_INFLIGHT_REFUSED);
+    return !(vqp_path_at(frag.path, frag.slot)->flags & VQP_INFLIGHT_BLAMED);
 }
 
 /* In chains, one for each path; a chain may end in its middle */

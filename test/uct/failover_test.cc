@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <regex>
 #include <tuple>
 
 namespace {
@@ -475,6 +476,43 @@ TEST_F(failover_fixture, the_first_fault_of_many_paths_is_one_warning)
         adds(100);
     }
     EXPECT_EQ(1u, log_capture::count(" is down: ")) << log.text();
+    expect_survived();
+}
+
+/* Of two paths only the first has had its warning */
+TEST_F(failover_fixture, a_fault_that_was_not_told_leaves_the_next_one_a_warning)
+{
+    auto fails = [&](unsigned nth) {
+        faults("wr nth=" + std::to_string(3 + (nth % 16)) + " status=RETRY_EXC_ERR");
+        adds(100);
+    };
+
+    if (!has_virtual_clock()) {
+        GTEST_SKIP() << "needs the virtual clock of the fabric";
+    }
+
+    (void)counts(); /* captures a log, once */
+    start({{"NUM_PATHS", "2"}});
+    {
+        log_capture log(UCS_LOG_LEVEL_DIAG);
+        auto downs = [&](const char *path) {
+            return std::regex_search(log_capture::text(),
+                                     std::regex(std::string("path ") + path +
+                                                " .* is down: Endpoint timeout"));
+        };
+
+        for (unsigned i = 0; (i < 100) && !(downs("0") && downs("1")); ++i) {
+            fails(i);
+        }
+        ASSERT_TRUE(downs("0") && downs("1")) << log.text();
+    }
+
+    run_for(10.1); /* a warning of this kind each ten seconds */
+    log_capture log(UCS_LOG_LEVEL_WARN);
+    for (unsigned i = 0; (i < 100) && (log_capture::count(" is down: ") == 0); ++i) {
+        fails(i);
+    }
+    EXPECT_EQ(1u, log_capture::count(" is down: "));
     expect_survived();
 }
 

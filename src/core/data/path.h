@@ -20,7 +20,8 @@ enum {
     VQP_INFLIGHT_IMM       = 1 << 1, /* it carries the immediate imm */
     VQP_INFLIGHT_REPLAYED  = 1 << 2, /* it was sent before, on a path that failed */
     VQP_INFLIGHT_FENCED    = 1 << 3, /* it waits for the READs and atomics before it */
-    VQP_INFLIGHT_REFUSED   = 1 << 4  /* posting it has failed */
+    VQP_INFLIGHT_BLAMED    = 1 << 4  /* a path went down by it: it could not be posted, or
+                                        a side has refused it */
 };
 
 /** The frag in a slot of the send queue. */

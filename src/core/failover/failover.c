@@ -232,15 +232,19 @@ void vqp_path_counted(vqp_t *vqp, vqp_path_t *path, vqp_source_t source,
 
 /* Is the path at fault, and not the request? Only a refused access is the request's for
  * sure. The local memory may be at fault, or the alignment of an atomic (which is an
- * invalid request for the responder): then the replay fails too. An operational error of
+ * invalid request for the responder): then the replay fails likewise. An operational error of
  * the responder is one of its queue pair or device (InfiniBand specification, vol. 1,
  * 9.7.5.2.8). An abort error is one of RD queue pairs: whatever a device means by it on
  * RC, access was not refused. */
 static int vqp_path_is_fault(vqp_path_t *path, uint16_t slot, vqp_status_t status)
 {
+    vqp_inflight_t *entry = vqp_path_at(path, slot);
+    int was_blamed        = entry->flags & VQP_INFLIGHT_BLAMED;
+
     vqp_cover_if(status == VQP_ERR_RESPONDER, PATH_RESPONDER);
     if ((status == VQP_ERR_IO) || (status == VQP_ERR_RESPONDER)) {
-        return !(vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REPLAYED);
+        entry->flags |= VQP_INFLIGHT_BLAMED;
+        return !was_blamed;
     }
 
     return (status == VQP_ERR_TIMEOUT) || (status == VQP_ERR_CANCELED);
@@ -249,6 +253,8 @@ static int vqp_path_is_fault(vqp_path_t *path, uint16_t slot, vqp_status_t statu
 int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
                            vqp_status_t status)
 {
+    int is_fault;
+
     if (!vqp->failover.is_on || vqp_is_failed(vqp)) {
         return 0;
     }
@@ -257,8 +263,9 @@ int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
         return 1;
     }
 
+    is_fault = vqp_path_is_fault(path, slot, status);
     if (vqp_path_is_linked(path)) {
-        if (!vqp_path_is_fault(path, slot, status)) {
+        if (!is_fault) {
             return 0;
         }
         vqp_path_down(vqp, path, status);
@@ -270,7 +277,7 @@ int vqp_path_on_send_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot,
     }
 
     /* The peer refused the request, and its PATH_DOWN arrived before the completion */
-    if ((status != VQP_ERR_IO) && !vqp_path_is_fault(path, slot, status)) {
+    if ((status != VQP_ERR_IO) && !is_fault) {
         return 0;
     }
 
@@ -286,11 +293,11 @@ int vqp_path_on_post_error(vqp_t *vqp, vqp_path_t *path, uint16_t slot)
         return 0;
     }
 
-    if (vqp_path_at(path, slot)->flags & VQP_INFLIGHT_REFUSED) {
+    if (vqp_path_at(path, slot)->flags & VQP_INFLIGHT_BLAMED) {
         return 0; /* it would take down each path in turn */
     }
 
-    vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_REFUSED;
+    vqp_path_at(path, slot)->flags |= VQP_INFLIGHT_BLAMED;
     vqp_path_down(vqp, path, VQP_ERR_IO);
     if (path->fo.state == VQP_PATH_QUIESCE) {
         vqp_cover(PATH_POST_FAILED);

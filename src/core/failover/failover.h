@@ -187,6 +187,9 @@ static inline vqp_path_msg_t vqp_path_msg_of(const vqp_wire_msg_t *msg)
     return path;
 }
 
+/** In an outage: when the vqp fails unless a path is UP before. */
+uint64_t vqp_path_outage_end(const vqp_t *vqp);
+
 /** When vqp_on_path_timer() wants to be called, by vqp_on_time(); UINT64_MAX if all paths
  *  are UP on their first rails, and nothing is in flight. */
 uint64_t vqp_path_next_timeout(const vqp_t *vqp);

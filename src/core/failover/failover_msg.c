@@ -236,7 +236,7 @@ static int vqp_has_path_in(const vqp_t *vqp, vqp_path_state_t state)
 /* failover.outage after the last acknowledgement, whatever the peer sends: a path has to
  * come up. It gets at least a quarter of it after the last path has failed: RC may have
  * retried for longer */
-static uint64_t vqp_path_outage_end(const vqp_t *vqp)
+uint64_t vqp_path_outage_end(const vqp_t *vqp)
 {
     return vqp_max(vqp->acked_at + vqp->failover.outage,
                    vqp->outage_since + (vqp->failover.outage / 4));

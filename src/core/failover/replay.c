@@ -279,7 +279,7 @@ static int vqp_replay_frag(vqp_tx_t *tx, vqp_batch_t *batch, vqp_path_t *path,
     vqp_frag_add_fence(frag);
     vqp_path_at(to, frag->slot)->flags |=
             (uint8_t)((entry.flags & (VQP_INFLIGHT_COMPLETES |
-                                      VQP_INFLIGHT_REFUSED)) |
+                                      VQP_INFLIGHT_BLAMED)) |
                       VQP_INFLIGHT_REPLAYED);
     if (entry.kind == VQP_KIND_AM) {
         vqp_tx_set_am_source(tx, op);
