@@ -60,19 +60,6 @@ static cost_config_t configs[NUM_CONFIGS] = {
 static uint64_t *ticks[NUM_CONFIGS][PHASES];
 static unsigned rounds = 1500;
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double*)a, y = *(const double*)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned count)
-{
-    qsort(values, count, sizeof(*values), compare);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 /* ---- slices ---- */
 
 /* Post, with progress if there is no room: that is part of posting then */
@@ -197,7 +184,7 @@ static double middle(unsigned c, unsigned phase, unsigned base_config)
             values[count++] = (double)ticks[c][phase][round] / base;
         }
     }
-    return (count == 0) ? 0 : median(values, count);
+    return (count == 0) ? 0 : perf_quantile(values, count, 0.5);
 }
 
 static void print(const char *bench, unsigned c, const char *parameter,

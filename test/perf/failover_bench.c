@@ -284,13 +284,6 @@ static void trace(bench_t *bench)
 
 /* ---- results ---- */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double*)a, y = *(const double*)b;
-
-    return (x > y) - (x < y);
-}
-
 static void print_cycle(unsigned cycle, const figures_t *f)
 {
     printf("cycle %u: next %.4g pause %.4g operations %.4g share %.4g error %.4g "
@@ -313,8 +306,7 @@ static double summary(const bench_t *bench, size_t field, double quantile)
     if (quantile < 0) {
         return sum / opts.cycles;
     }
-    qsort(values, opts.cycles, sizeof(values[0]), compare);
-    return values[(unsigned)(quantile * (opts.cycles - 1) + 0.5)];
+    return perf_quantile(values, opts.cycles, quantile);
 }
 
 static void print(const bench_t *bench, const char *name, size_t field,

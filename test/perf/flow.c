@@ -176,13 +176,6 @@ static void ping_pong(flow_t *flow, size_t size)
     wait_for(flow, second);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double*)a, y = *(const double*)b;
-
-    return (x > y) - (x < y);
-}
-
 static double latency(flow_t *flow, size_t size,
                       void (*once)(flow_t *flow, size_t size), double parts)
 {
@@ -199,8 +192,7 @@ static double latency(flow_t *flow, size_t size,
         times[count++] = (now() - start) / parts;
     } while ((count < MAX_TIMES) && ((count < flow->min_ops) ||
                                      ((now() - begin) < flow->seconds)));
-    qsort(times, count, sizeof(times[0]), compare);
-    return times[count / 2] * 1e6;
+    return perf_quantile(times, count, 0.5) * 1e6;
 }
 
 static double put_lat(flow_t *flow, size_t size)

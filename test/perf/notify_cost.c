@@ -57,19 +57,6 @@ void __attribute__((noinline)) notify_mark(void)
     __asm__ volatile("" ::: "memory");
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double*)a, y = *(const double*)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned count)
-{
-    qsort(values, count, sizeof(*values), compare);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 static ucs_status_t handler(void *arg, void UCS_V_UNUSED *data,
                             size_t UCS_V_UNUSED length,
                             unsigned UCS_V_UNUSED flags)
@@ -232,7 +219,7 @@ static void line(unsigned paths, unsigned frags)
         printf("%u %u %s %.2f %.2f %.0f\n", paths, frags, policy->name,
                (double)cqes / policy->sent,
                (double)policy->work_requests / policy->sent,
-               median(policy->ns + WARM_UP, rounds));
+               perf_quantile(policy->ns + WARM_UP, rounds, 0.5));
         fflush(stdout);
     }
 }

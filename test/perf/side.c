@@ -40,6 +40,23 @@ double perf_now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+static int perf_compare(const void *a, const void *b)
+{
+    double x = *(const double*)a, y = *(const double*)b;
+
+    return (x > y) - (x < y);
+}
+
+double perf_quantile(double *values, unsigned count, double quantile)
+{
+    double at      = quantile * (count - 1);
+    unsigned upper = (unsigned)(at + 0.5);
+    unsigned lower = upper - (((double)upper - 0.5 == at) && (upper > 0));
+
+    qsort(values, count, sizeof(*values), perf_compare);
+    return (values[lower] + values[upper]) / 2;
+}
+
 const char *perf_device(unsigned index)
 {
     static char names[16][32];

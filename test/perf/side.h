@@ -103,6 +103,11 @@ void perf_memory_cleanup(perf_memory_t *memory);
 /** CLOCK_MONOTONIC, in seconds. */
 double perf_now(void);
 
+/** Sort @a count values, of which there is one at least. @return The one whose rank is
+ *  nearest to the part @a quantile, 0 to 1, of all; the mean of two that are equally near.
+ *  0.5: the median. */
+double perf_quantile(double *values, unsigned count, double quantile);
+
 /* Devices by RXE_DEVS, as contrib/fabric-run and test/rxe/run set it.
  * @return the one of that index, or the last. The text stays. */
 const char *perf_device(unsigned index);

@@ -219,13 +219,6 @@ static void run_connection(bench_t *bench, unsigned cycle, perf_cut_t cut)
     perf_ucp_close(&bench->b);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double*)a, y = *(const double*)b;
-
-    return (x > y) - (x < y);
-}
-
 static void print(const bench_t *bench, const char *name, size_t field, const char *unit,
                   int is_time)
 {
@@ -235,11 +228,9 @@ static void print(const bench_t *bench, const char *name, size_t field, const ch
     for (i = 0; i < bench->cycles; ++i) {
         values[i] = *(const double*)((const char*)&bench->figures[i] + field);
     }
-    qsort(values, bench->cycles, sizeof(values[0]), compare);
-    printf("%s p50,%.4g,%s\n", name, values[bench->cycles / 2], unit);
+    printf("%s p50,%.4g,%s\n", name, perf_quantile(values, bench->cycles, 0.5), unit);
     if (is_time) {
-        printf("%s p99,%.4g,%s\n", name,
-               values[(unsigned)(0.99 * (bench->cycles - 1) + 0.5)], unit);
+        printf("%s p99,%.4g,%s\n", name, perf_quantile(values, bench->cycles, 0.99), unit);
     }
 }
 
