@@ -16,20 +16,28 @@
 
 /* ---- the budget of a path ---- */
 
-/* The packets of @a count frags from path->fo.wrs_seen on */
-static uint32_t vqp_path_packets(const vqp_path_t *path, uint32_t count)
+/* The packets of frags, less one for each */
+static uint32_t vqp_frags_packets(const vqp_inflight_t *entry, uint32_t count,
+                                  unsigned shift)
 {
-    const vqp_inflight_t *inflight = path->inflight;
-    uint32_t packets               = 0;
-    unsigned shift                 = path->mtu_shift;
-    uint32_t mask                  = path->mask;
-    uint32_t slot                  = path->fo.wrs_seen;
-    uint32_t end                   = slot + count;
+    const vqp_inflight_t *end = entry + count;
+    uint32_t packets          = 0;
 
-    for (; slot != end; ++slot) {
-        packets += vqp_more_packets(inflight[slot & mask].length, shift);
+#pragma GCC unroll 4 /* each frag of some operations pays for it */
+    for (; entry != end; ++entry) {
+        packets += vqp_more_packets(entry->length, shift);
     }
     return packets;
+}
+
+/* Those of @a count frags from path->fo.wrs_seen on */
+static uint32_t vqp_path_packets(const vqp_path_t *path, uint32_t count)
+{
+    uint32_t slot = path->fo.wrs_seen & path->mask;
+    uint32_t fit  = vqp_min(count, path->mask + 1u - slot);
+
+    return vqp_frags_packets(path->inflight + slot, fit, path->mtu_shift) +
+           vqp_frags_packets(path->inflight, count - fit, path->mtu_shift);
 }
 
 void vqp_path_count_wrs(vqp_path_t *path)
