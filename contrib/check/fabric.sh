@@ -78,8 +78,8 @@ uct "bonded ports, by the hash" "${lag[@]}" -o LAG=hash -- 'lag_hash.*'
 gtest "fabric: test_verbs, bonded ports" on_fabric gcc --violations fail \
     --profile mlx5-lag -- "$CHECK_DIR/gcc/test_verbs" --gtest_filter='lag.*:mlx5.*'
 
-# Paths that fall silent, with that clock, and how often a warning comes. Timers of sleepers
-# go by the machine's
+# Paths that fall silent, with that clock, and how often a warning comes. Timers of
+# sleepers go by the machine's
 uct "silent paths" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \
     '*silence_test.*:*not_told*-*a_side_that_sleeps*'
 

@@ -1005,7 +1005,24 @@ TEST_F(replay, an_error_that_comes_twice_fails_the_vqp) {
     }
 }
 
-/* It was sent before, but not it has failed: two devices of the peer are at fault */
+/* A device that fails may report what it flushes by a local error */
+TEST_F(replay, an_error_of_what_is_flushed_is_not_that_frags) {
+    open(2);
+    auto frags = puts(0, 2, u);
+    for (const vqp_frag_t &frag : frags) {
+        fail_send(0, frag.slot, VQP_ERR_IO);
+    }
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    die(0, msn(0));
+    frags = next();
+    ASSERT_EQ(2u, frags.size());
+    frags[1].flags |= VQP_FRAG_UNPOSTED;
+    vqp_post_failed(&m_vqp, frags.data(), 2);
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(1));
+}
+
+/* It was sent before, because something else had failed there */
 TEST_F(replay, an_error_of_a_frag_that_its_path_took_down_is_the_paths) {
     for (vqp_status_t status : {VQP_ERR_IO, VQP_ERR_RESPONDER}) {
         open(3);

@@ -250,8 +250,42 @@ TEST_F(silence, a_question_that_was_agreed_to_can_not_be_withdrawn) {
     hear_down(0);
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
     EXPECT_EQ(1u, m_stats.silences);
+    EXPECT_EQ(TIME, path().fo.why_silent);
     hear_down(HEARD, 0, 0, {0, 1, 0});
     EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+}
+
+/* The process of the peer has ended, perhaps: then RC reports it */
+TEST_F(silence, others_are_asked_while_a_withdrawal_is_not_answered) {
+    start();
+    (void)looks_until_down();
+    (void)next_message();
+    confirm_all(0);
+    (void)next();
+    EXPECT_EQ(WITHDRAWN, next_message().flags);
+    confirm_all(1);
+    (void)next();
+    uint64_t nops = m_stats.nops;
+    m_now = path().fo.due;
+    timer();
+    EXPECT_EQ(1u, on_path(next(), 1));
+    EXPECT_EQ(nops + 1, m_stats.nops);
+}
+
+/* The frags behind the one that was confirmed have no CQE of their own */
+TEST_F(silence, a_path_is_asked_while_a_withdrawal_is_not_answered) {
+    start();
+    uint16_t first = path().head;
+    (void)only(0, [&] { EXPECT_TRUE(rma(VQP_KIND_PUT, 64, nullptr, 0)); });
+    (void)looks_until_down();
+    (void)next_message();
+    ASSERT_EQ(1u, vqp_on_send(&m_vqp, &path(), first));
+    (void)next();
+    ASSERT_EQ(VQP_QUESTION_OVER, path().fo.question);
+    EXPECT_TRUE(vqp_path_awaits_cqe(&path()));
+    EXPECT_FALSE(path().up);
+    confirm_all(0);
+    EXPECT_EQ(0u, vqp_path_outstanding(&path()));
 }
 
 /* One of two frags was confirmed. The process of the peer is stopped, perhaps */

@@ -48,6 +48,9 @@ void node::wake()
     if (w.may_disturb() && w.fault.rarely(w.base.stall)) {
         delay += w.fault.below(20 * (w.base.poll + w.base.delay));
     }
+    if ((w.base.busy > 0) && w.may_disturb() && (w.move.below(10000) < w.base.busy)) {
+        delay += w.move.below(5000000); /* a callback of the user computes */
+    }
     w.at(w.now + 1 + delay, EV_PROGRESS, index);
 }
 

@@ -54,7 +54,9 @@ void vqp::on_send(const cqe &c)
     if (c.status != VQP_OK) {
         if (core.failover.is_on && !is_failed()) {
             vqp_on_send_error(&core, &paths[c.path], c.slot, c.status);
-            if (is_failed()) {
+            /* A nop ends quietly once the peer has closed */
+            if (is_failed() || ((core.state == VQP_STATE_PEER_CLOSED) &&
+                                (vqp_path_outstanding(&paths[c.path]) < before))) {
                 cover_failed(c.path, c.slot);
             }
         } else {

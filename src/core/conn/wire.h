@@ -120,7 +120,8 @@ typedef enum {
 } vqp_wire_type_t;
 
 /* REQ, REP, PATH_UP: the sender's queue pairs are connected to the receiver's,
- * with receives posted. PATH_DOWN: the sender has the receiver's count */
+ * with receives posted. PATH_DOWN: the sender has the receiver's count; with SILENT: the
+ * receiver's question of this number is over at the sender, too */
 #define VQP_WIRE_FLAG_HAVE_YOURS   0x1
 /* BYE_ACK: an endpoint uses the sender's side and is not closing */
 #define VQP_WIRE_FLAG_STILL_ACTIVE 0x2
@@ -144,7 +145,8 @@ typedef enum {
 /* PATH_DOWN: no completion comes on the path; the receiver may give it up. count is the
  * number of the question, not an executed count */
 #define VQP_WIRE_FLAG_SILENT       0x200
-/* PATH_DOWN, with SILENT: the question of this number is withdrawn */
+/* PATH_DOWN, with SILENT: the question of this number is withdrawn. Answered by HAVE_YOURS,
+ * or by a PATH_DOWN without SILENT */
 #define VQP_WIRE_FLAG_WITHDRAWN    0x400
 /* PATH_DOWN: the sender does not rebuild the path. With LEAVING: it wants to use the path
  * no more. With DRAINED, to a receiver that adds the path: it refuses */

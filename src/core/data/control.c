@@ -127,10 +127,16 @@ int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     return 1;
 }
 
+/* It works, and takes no frags only because they might be lost with it */
+static int vqp_path_is_withheld(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_SILENT) && (path->fo.question == VQP_QUESTION_OVER);
+}
+
 /* Does the path need a nop: for the CQE, or, if all are asked, because it is idle? */
 static int vqp_tx_needs_nop(const vqp_tx_t *tx, const vqp_path_t *path)
 {
-    if (path->fo.state != VQP_PATH_UP) {
+    if ((path->fo.state != VQP_PATH_UP) && !vqp_path_is_withheld(path)) {
         return 0; /* vqp_path_drain() sends its nops */
     }
 
@@ -143,6 +149,7 @@ void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch)
 {
     int all = 1;
     vqp_path_t *path;
+    int has_room;
     uint32_t i;
 
     for (i = 0; i < tx->paths.count; ++i) {
@@ -151,7 +158,10 @@ void vqp_tx_dispatch_nops(vqp_tx_t *tx, vqp_batch_t *batch)
             continue;
         }
 
-        if (!vqp_path_has_reserve(path) || vqp_batch_is_full(batch)) {
+        has_room = vqp_path_is_withheld(path) ?
+                           (vqp_path_outstanding(path) < path->depth) :
+                           vqp_path_has_reserve(path);
+        if (!has_room || vqp_batch_is_full(batch)) {
             vqp_cover(NOP_NO_ROOM);
             all = 0;
         } else {

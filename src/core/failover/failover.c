@@ -139,7 +139,7 @@ vqp_path_end_silence(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
                          (fo->question != VQP_QUESTION_NONE);
 
     vqp->stats.silences += is_agreed;
-    fo->why_silent       = is_silent ? fo->silent : 0;
+    fo->why_silent       = is_silent ? vqp_max(fo->silent, fo->why_silent) : 0;
     fo->is_suspect       = is_agreed && (fo->resume == VQP_PATH_UP);
     fo->state            = is_silent ? fo->resume : fo->state;
 }
@@ -243,7 +243,9 @@ static int vqp_path_is_fault(vqp_path_t *path, uint16_t slot, vqp_status_t statu
 
     vqp_cover_if(status == VQP_ERR_RESPONDER, PATH_RESPONDER);
     if ((status == VQP_ERR_IO) || (status == VQP_ERR_RESPONDER)) {
-        entry->flags |= VQP_INFLIGHT_BLAMED;
+        /* A device that fails may flush what comes behind by a local error, too */
+        entry->flags |= ((status == VQP_ERR_RESPONDER) || vqp_path_is_linked(path)) ?
+                                VQP_INFLIGHT_BLAMED : 0;
         return !was_blamed;
     }
 

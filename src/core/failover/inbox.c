@@ -22,21 +22,20 @@ static int vqp_inbox_is_over(uint32_t number, uint32_t over)
     return vqp_fsn_diff(number, over) <= 0;
 }
 
-/* The peer uses the path again once it has the answer. Had progress agreed to the question
- * before, the path goes down, and PATH_DOWN is the answer */
+/* The peer uses the path again once it has the answer. If progress has agreed to give the path
+ * up, PATH_DOWN is the answer: until then the peer may ask and withdraw once more */
 static unsigned vqp_inbox_withdraw(vqp_inbox_t *inbox, const vqp_path_msg_t *msg,
                                    vqp_path_msg_t *answer)
 {
     vqp_path_msg_t *kept = &inbox->kept[0];
 
-    if (inbox->is_agreed && (msg->down.count == vqp_fsn_add(inbox->over, 1))) {
+    if (inbox->is_agreed && ((int32_t)(msg->epoch - inbox->agreed) <= 0)) {
         vqp_cover(SILENCE_AGREED_BEFORE);
         return 0;
     }
 
     if (!vqp_inbox_is_over(msg->down.count, inbox->over)) {
-        inbox->over      = msg->down.count;
-        inbox->is_agreed = 0;
+        inbox->over = msg->down.count;
     }
     if ((kept->type != VQP_WIRE_TYPE_NONE) && vqp_path_is_question(kept) &&
         vqp_inbox_is_over(kept->down.count, inbox->over)) {
@@ -85,6 +84,7 @@ int vqp_inbox_take(vqp_inbox_t *inbox, vqp_t *vqp, unsigned type, vqp_path_msg_t
 
     if (vqp_path_is_question(msg) && vqp_silence_agrees(vqp, msg)) {
         inbox->over      = vqp_fsn_add(msg->down.count, VQP_FSN_MASK); /* - 1 */
+        inbox->agreed    = msg->epoch;
         inbox->is_agreed = 1;
     }
     return 1;

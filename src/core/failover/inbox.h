@@ -6,8 +6,9 @@
  *
  * The control plane puts messages in, progress takes them out, and a lock of the owner
  * protects the inbox. Progress may not come for seconds. So the answer to a question that
- * is withdrawn does not wait for it: either progress has agreed to the question before, or
- * it will never see it.
+ * is withdrawn does not wait for it: either progress has agreed to give the path up in this
+ * epoch, or it will not do so for this question. Once it has agreed, no withdrawal of the
+ * epoch is answered, of later questions neither: the queue pair may still execute.
  */
 #ifndef VQP_CORE_FAILOVER_INBOX_H
 #define VQP_CORE_FAILOVER_INBOX_H
@@ -18,8 +19,9 @@
 
 typedef struct vqp_inbox {
     vqp_path_msg_t kept[VQP_INBOX_TYPES]; /* VQP_WIRE_TYPE_NONE: nothing */
-    uint32_t       over;      /* the peer's questions up to this number, of 24 bits, are over */
-    int            is_agreed; /* this side has agreed to the next one */
+    uint32_t       over;   /* the peer's questions up to this number, of 24 bits, are over */
+    uint32_t       agreed; /* epoch in which this side has agreed to one... */
+    int            is_agreed; /* ...if it has */
 } vqp_inbox_t;
 
 /** What the owner has to do after vqp_inbox_put(). */
@@ -42,7 +44,8 @@ unsigned vqp_inbox_put(vqp_inbox_t *inbox, const vqp_path_msg_t *msg,
  * Take a message, which vqp_on_path_message() handles before anything else is done with the
  * vqp. Only progress, with the owner's lock.
  *
- * @param [in] type  Less than VQP_INBOX_TYPES.
+ * @param [in]  type  Less than VQP_INBOX_TYPES.
+ * @param [out] msg   The message.
  *
  * @return 1 if *msg was filled in, else 0.
  */

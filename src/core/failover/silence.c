@@ -115,6 +115,7 @@ static void vqp_silence_ask(vqp_t *vqp, vqp_path_t *path)
     if (path->fo.state != VQP_PATH_SILENT) {
         vqp_silence_enter(vqp, path);
     }
+    path->fo.why_silent = path->fo.silent;
     if (vqp_silence_may_give_up(vqp, path)) {
         path->fo.question = VQP_QUESTION_ASKED;
         path->fo.asks     = vqp_fsn_add(path->fo.asks, 1);
@@ -222,6 +223,13 @@ void vqp_silence_resume(vqp_t *vqp)
 
 /* ---- looks ---- */
 
+/* Is there nothing to find out about the path? It may be silent again before the peer has
+ * answered that a question is withdrawn */
+static int vqp_silence_is_settled(const vqp_failover_t *fo)
+{
+    return (fo->state == VQP_PATH_SILENT) && (fo->question != VQP_QUESTION_OVER);
+}
+
 /* Compare the path with the last look */
 static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
 {
@@ -234,7 +242,7 @@ static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
     look->progressed += has_progress;
     look->idle       += is_idle && path->up;
     look->unsignaled += fo->is_stalled && !vqp_path_awaits_cqe(path);
-    look->undecided  += fo->is_stalled && (fo->state != VQP_PATH_SILENT);
+    look->undecided  += fo->is_stalled && !vqp_silence_is_settled(fo);
     if (fo->is_suspect && (fo->state == VQP_PATH_UP)) {
         vqp_cover(SILENCE_SUSPECT);
         ++vqp->stats.false_alarms;
@@ -310,7 +318,7 @@ vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
         vqp_silence_add(vqp, path, look);
     }
 
-    if ((fo->state == VQP_PATH_SILENT) && (fo->question != VQP_QUESTION_OVER)) {
+    if (vqp_silence_is_settled(fo)) {
         return;
     }
 
