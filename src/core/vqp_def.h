@@ -330,7 +330,7 @@ static inline int vqp_fails_quietly(const vqp_t *vqp)
  *  next use fails, not an endpoint that waits for nothing. */
 static inline int vqp_ends_quietly(const vqp_t *vqp, const vqp_path_t *path)
 {
-    return (vqp->state == VQP_STATE_PEER_CLOSED) && (path->fo.state == VQP_PATH_UP);
+    return (vqp->state == VQP_STATE_PEER_CLOSED) && (path->fo.state <= VQP_PATH_SILENT);
 }
 
 /** The status of the connection after a completion with @a status. A flush does not tell

@@ -242,6 +242,32 @@ TEST_F(silence, nothing_is_sent_until_the_withdrawal_is_answered) {
     EXPECT_EQ(UINT64_MAX, path().fo.due);
 }
 
+/* Its queue pairs are gone. The user waits for nothing */
+TEST_F(silence, a_peer_that_closes_while_a_path_is_silent_is_no_error) {
+    start();
+    (void)looks_until_down();
+    vqp_on_conn_end(&m_vqp, VQP_ERR_RESET, 1, 0);
+    ASSERT_EQ(VQP_STATE_PEER_CLOSED, m_vqp.state);
+    fail_send(0, path().head);
+    vqp_on_recv_error(&m_vqp, &path(), VQP_ERR_CANCELED);
+    EXPECT_FALSE(vqp_is_failed(&m_vqp));
+    EXPECT_EQ(0u, vqp_path_outstanding(&path()));
+}
+
+/* Its silence had ended, and is not the reason */
+TEST_F(silence, an_error_of_rc_after_a_withdrawal_is_reported_as_that) {
+    start();
+    signaled(0);
+    (void)looks_until_down();
+    ASSERT_EQ(1u, vqp_on_send(&m_vqp, &path(), path().head));
+    (void)next();
+    ASSERT_EQ(VQP_QUESTION_OVER, path().fo.question);
+    fail_send(0, path().head, VQP_ERR_TIMEOUT);
+    EXPECT_EQ(VQP_PATH_QUIESCE, state(0));
+    EXPECT_EQ(0u, path().fo.why_silent);
+    EXPECT_EQ(VQP_ERR_TIMEOUT, path().fo.status);
+}
+
 TEST_F(silence, a_question_that_was_agreed_to_can_not_be_withdrawn) {
     start();
     (void)looks_until_down();

@@ -127,7 +127,7 @@ int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     return 1;
 }
 
-/* It works, and takes no frags only because they might be lost with it */
+/* A completion has come, and it takes no frags since the peer might still give it up */
 static int vqp_path_is_withheld(const vqp_path_t *path)
 {
     return (path->fo.state == VQP_PATH_SILENT) && (path->fo.question == VQP_QUESTION_OVER);
@@ -137,7 +137,7 @@ static int vqp_path_is_withheld(const vqp_path_t *path)
 static int vqp_tx_needs_nop(const vqp_tx_t *tx, const vqp_path_t *path)
 {
     if ((path->fo.state != VQP_PATH_UP) && !vqp_path_is_withheld(path)) {
-        return 0; /* vqp_path_drain() sends its nops */
+        return 0; /* where a nop is of use, vqp_paths_leave() or vqp_path_drain() sends it */
     }
 
     return vqp_path_lacks_cqe(path) ||

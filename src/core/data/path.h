@@ -20,8 +20,8 @@ enum {
     VQP_INFLIGHT_IMM       = 1 << 1, /* it carries the immediate imm */
     VQP_INFLIGHT_REPLAYED  = 1 << 2, /* it was sent before, on a path that failed */
     VQP_INFLIGHT_FENCED    = 1 << 3, /* it waits for the READs and atomics before it */
-    VQP_INFLIGHT_BLAMED    = 1 << 4  /* its own error took a path down: it could not be
-                                        posted, or a device has refused it */
+    VQP_INFLIGHT_BLAMED    = 1 << 4  /* it could not be posted, or a device has refused it:
+                                        a second time it is at fault, and not the path */
 };
 
 /** The frag in a slot of the send queue. */
@@ -194,8 +194,8 @@ typedef struct vqp_failover {
     uint64_t       held_at;     /* ns: begin of the last hold */
     uint64_t       stalled;     /* ns without progress, as far as they count */
     uint64_t       silent;      /* ns of these in which other paths made progress */
-    uint64_t       why_silent;  /* silent when the peer was asked, or when the path was given
-                                   up in SILENT; else 0 */
+    uint64_t       why_silent;  /* silent when the path became SILENT; when it goes down, the
+                                   time to be reported, or 0 */
     uint32_t       asks;        /* number of the last question, see silence.h; 24 bits */
     uint64_t       slow;        /* ns for which it has been slow, see slow.h */
     uint64_t       slow_next;   /* ns: earliest time of the next move */

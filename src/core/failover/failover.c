@@ -139,7 +139,8 @@ vqp_path_end_silence(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
                          (fo->question != VQP_QUESTION_NONE);
 
     vqp->stats.silences += is_agreed;
-    fo->why_silent       = is_silent ? vqp_max(fo->silent, fo->why_silent) : 0;
+    fo->why_silent       = is_agreed ? vqp_max(fo->silent, fo->why_silent) :
+                           is_silent ? fo->silent : 0;
     fo->is_suspect       = is_agreed && (fo->resume == VQP_PATH_UP);
     fo->state            = is_silent ? fo->resume : fo->state;
 }

@@ -8,7 +8,7 @@
  * protects the inbox. Progress may not come for seconds. So the answer to a question that
  * is withdrawn does not wait for it: either progress has agreed to give the path up in this
  * epoch, or it will not do so for this question. Once it has agreed, no withdrawal of the
- * epoch is answered, of later questions neither: the queue pair may still execute.
+ * epoch is answered, nor that of a later question: the queue pair may still execute.
  */
 #ifndef VQP_CORE_FAILOVER_INBOX_H
 #define VQP_CORE_FAILOVER_INBOX_H

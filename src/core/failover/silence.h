@@ -14,8 +14,7 @@
  * give it up. A peer that calls progress does so, and its PATH_DOWN binds both sides. Until
  * then RC goes on: if a completion comes, the question is withdrawn. The peer's control plane
  * (inbox.h) answers that, and the path is what it was. So nothing waits for a peer that
- * computes unless RC can not repair the path, or the peer has no thread for its control plane:
- * then the others carry the traffic.
+ * computes unless RC can not repair the path, or the peer has no thread for its control plane.
  *
  * While a fetching atomic waits for its result on the path, no side gives it up for its
  * silence: the result would be lost if the peer has executed the atomic, and RC may still
