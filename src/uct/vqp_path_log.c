@@ -207,9 +207,10 @@ static int uct_vqp_is_long_outage(const uct_vqp_t *vqp)
 
 void uct_vqp_log_outage(uct_vqp_t *vqp)
 {
-    uint64_t end = vqp_path_outage_end(&vqp->core);
+    uint64_t end;
 
     if ((vqp->outage_at == 0) && uct_vqp_is_long_outage(vqp)) {
+        end               = vqp_path_outage_end(&vqp->core);
         vqp->outage_at    = vqp->core.all_down;
         vqp->outage_level = (uint8_t)uct_vqp_warn_level(&vqp->iface->warned_outage,
                                                         UCT_VQP_WARN_INTERVAL);

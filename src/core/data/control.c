@@ -127,12 +127,6 @@ int vqp_tx_dispatch_probe(vqp_tx_t *tx, vqp_batch_t *batch, vqp_op_t *op)
     return 1;
 }
 
-/* A completion has come, and it takes no frags since the peer might still give it up */
-static int vqp_path_is_withheld(const vqp_path_t *path)
-{
-    return (path->fo.state == VQP_PATH_SILENT) && (path->fo.question == VQP_QUESTION_OVER);
-}
-
 /* Does the path need a nop: for the CQE, or, if all are asked, because it is idle? */
 static int vqp_tx_needs_nop(const vqp_tx_t *tx, const vqp_path_t *path)
 {

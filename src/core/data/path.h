@@ -297,6 +297,14 @@ static inline int vqp_path_has_left(const vqp_path_t *path)
            (vqp_path_outstanding(path) == 0);
 }
 
+/** A completion has come on a silent path. It takes no frags before the peer has answered that
+ *  the question is withdrawn: the peer might still give the path up. */
+static inline int vqp_path_is_withheld(const vqp_path_t *path)
+{
+    return (path->fo.state == VQP_PATH_SILENT) &&
+           (path->fo.question == VQP_QUESTION_OVER);
+}
+
 /** Does it carry traffic, so that an error completion can be the first sign of a failure? */
 static inline int vqp_path_has_traffic(const vqp_path_t *path)
 {

@@ -137,10 +137,10 @@ vqp_path_end_silence(vqp_t *vqp, vqp_path_t *path, vqp_status_t status)
     int is_silent      = fo->state == VQP_PATH_SILENT;
     int is_agreed      = is_silent && (status == VQP_ERR_RESET) &&
                          (fo->question != VQP_QUESTION_NONE);
+    uint64_t silent    = is_agreed ? vqp_max(fo->silent, fo->why_silent) : fo->silent;
 
     vqp->stats.silences += is_agreed;
-    fo->why_silent       = is_agreed ? vqp_max(fo->silent, fo->why_silent) :
-                           is_silent ? fo->silent : 0;
+    fo->why_silent       = is_silent ? silent : 0;
     fo->is_suspect       = is_agreed && (fo->resume == VQP_PATH_UP);
     fo->state            = is_silent ? fo->resume : fo->state;
 }

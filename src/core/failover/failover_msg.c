@@ -313,7 +313,7 @@ static void vqp_path_on_timer(vqp_t *vqp, vqp_path_t *path, uint64_t now)
         /* No answer: the process of the peer may have ended. The HCA would answer
          * on the other paths. Where the question of SILENT waits, frags in flight show it */
         vqp_cover(PATH_REPEATS);
-        if ((fo->state != VQP_PATH_SILENT) || (fo->question == VQP_QUESTION_OVER)) {
+        if ((fo->state != VQP_PATH_SILENT) || vqp_path_is_withheld(path)) {
             vqp_path_nop_idle(vqp);
         }
         fo->interval  = vqp_min(2 * fo->interval, vqp->failover.retry_max);

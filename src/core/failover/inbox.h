@@ -35,7 +35,7 @@ enum {
  *
  * @param [out] answer  Valid if VQP_INBOX_ANSWER is returned.
  *
- * @return VQP_INBOX_*, of which VQP_INBOX_TAKE may be set again for the same message.
+ * @return VQP_INBOX_*. VQP_INBOX_TAKE may be set while an older message still waits.
  */
 unsigned vqp_inbox_put(vqp_inbox_t *inbox, const vqp_path_msg_t *msg,
                        vqp_path_msg_t *answer);

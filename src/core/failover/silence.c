@@ -225,9 +225,9 @@ void vqp_silence_resume(vqp_t *vqp)
 
 /* Is there nothing to find out about the path? It may be silent again before the peer has
  * answered that a question is withdrawn */
-static int vqp_silence_is_settled(const vqp_failover_t *fo)
+static int vqp_silence_is_settled(const vqp_path_t *path)
 {
-    return (fo->state == VQP_PATH_SILENT) && (fo->question != VQP_QUESTION_OVER);
+    return (path->fo.state == VQP_PATH_SILENT) && !vqp_path_is_withheld(path);
 }
 
 /* Compare the path with the last look */
@@ -242,7 +242,7 @@ static void vqp_silence_compare(vqp_t *vqp, vqp_path_t *path, vqp_look_t *look)
     look->progressed += has_progress;
     look->idle       += is_idle && path->up;
     look->unsignaled += fo->is_stalled && !vqp_path_awaits_cqe(path);
-    look->undecided  += fo->is_stalled && !vqp_silence_is_settled(fo);
+    look->undecided  += fo->is_stalled && !vqp_silence_is_settled(path);
     if (fo->is_suspect && (fo->state == VQP_PATH_UP)) {
         vqp_cover(SILENCE_SUSPECT);
         ++vqp->stats.false_alarms;
@@ -318,7 +318,7 @@ vqp_silence_decide(vqp_t *vqp, vqp_path_t *path, const vqp_look_t *look)
         vqp_silence_add(vqp, path, look);
     }
 
-    if (vqp_silence_is_settled(fo)) {
+    if (vqp_silence_is_settled(path)) {
         return;
     }
 
