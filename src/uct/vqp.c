@@ -25,7 +25,7 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout)
 }
 
 /* Find a free number and its table entry */
-static ucs_status_t uct_vqp_enlist(uct_vqp_t *vqp)
+static ucs_status_t uct_vqp_enlist(uct_vqp_t *vqp, vqp_ib_log_level_t level)
 {
     uct_vqp_iface_t *iface = vqp->iface;
     uint32_t limit         = VQP_IB_WRID_VQP_MAX;
@@ -40,7 +40,7 @@ static ucs_status_t uct_vqp_enlist(uct_vqp_t *vqp)
     }
 
     if (i == limit) {
-        ucs_error("all %u connections of an interface are in use", limit);
+        vqp_ib_log(level, "all %u connections of an interface are in use", limit);
         return UCS_ERR_EXCEEDS_LIMIT;
     }
 
@@ -48,7 +48,7 @@ static ucs_status_t uct_vqp_enlist(uct_vqp_t *vqp)
     if (chunk == NULL) {
         chunk = ucs_calloc(UCT_VQP_CHUNK, sizeof(*chunk), "uct_vqp_chunk");
         if (chunk == NULL) {
-            ucs_error("failed to allocate a table of connections");
+            vqp_ib_log(level, "failed to allocate a table of connections");
             return UCS_ERR_NO_MEMORY;
         }
         iface->vqps[number / UCT_VQP_CHUNK] = chunk;
@@ -210,7 +210,7 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,
 
     vqp = ucs_calloc(1, sizeof(*vqp), "uct_vqp");
     if (vqp == NULL) {
-        ucs_error("failed to allocate a connection");
+        vqp_ib_log(level, "failed to allocate a connection");
         return UCS_ERR_NO_MEMORY;
     }
 
@@ -218,18 +218,18 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,
     vqp->fences = iface->fences;
     status      = uct_vqp_alloc_tables(vqp);
     if (status != UCS_OK) {
-        ucs_error("failed to allocate the tables of a connection");
+        vqp_ib_log(level, "failed to allocate the tables of a connection");
         goto err_free;
     }
 
     vqp_init(&vqp->core, vqp->paths, iface->set.num_paths, uct_vqp_now());
 
-    status = uct_vqp_enlist(vqp);
+    status = uct_vqp_enlist(vqp, level);
     if (status != UCS_OK) {
         goto err_free_tables;
     }
 
-    status = uct_vqp_slabs_get(&iface->slabs, &vqp->chunk);
+    status = uct_vqp_slabs_get(&iface->slabs, &vqp->chunk, level);
     if (status != UCS_OK) {
         goto err_delist;
     }

@@ -54,9 +54,11 @@ vqp_status_t uct_vqp_resolve_path(uct_vqp_t *vqp, unsigned index,
 /**
  * Connect the queue pair of a path, which is in INIT, to @a peer, and post receives.
  * Under the async block.
+ *
+ * @param level  Of the message that it fails.
  */
-vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
-                                  const vqp_wire_path_t *peer);
+vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_path_t *peer,
+                                  vqp_ib_log_level_t level);
 
 /** Release everything. No posted WR may be outstanding. Async block. */
 void uct_vqp_destroy(uct_vqp_t *vqp);

@@ -134,7 +134,7 @@ static void uct_vqp_cm_create_passive(uct_vqp_iface_t *iface,
     vqp_status_t status;
     uct_vqp_t *vqp;
 
-    created = uct_vqp_create(iface, VQP_IB_LOG_DIAG, &vqp);
+    created = uct_vqp_create(iface, VQP_IB_LOG_FAULT, &vqp);
     if (created != UCS_OK) {
         uct_vqp_log_not_accepted(iface, req->hdr.src_iface, created);
         if ((created == UCS_ERR_NO_MEMORY) || (created == UCS_ERR_EXCEEDS_LIMIT)) {
@@ -373,7 +373,7 @@ static int uct_vqp_cm_poll_rail(uct_vqp_iface_t *iface, unsigned rail)
         return 0;
     }
 
-    (void)vqp_ib_ud_arm(&iface->rails[rail].ud);
+    vqp_ib_ud_arm(&iface->rails[rail].ud);
     for (i = 0; (i < UCT_VQP_CM_BUDGET) && (uct_vqp_now() < until); ++i) {
         if (vqp_ib_ud_poll(&iface->rails[rail].ud, &msg) != VQP_OK) {
             return 0;

@@ -36,8 +36,8 @@ static void uct_vqp_cm_ud_cb(int fd, ucs_event_set_types_t events, void *arg)
     for (i = 0; i < iface->num_rails; ++i) {
         chan = &iface->rails[i].ud.chan;
         if ((vqp_ib_chan_fd(chan) == fd) && vqp_ib_chan_is_broken(chan)) {
-            ucs_error("%s: events of the control queue are not waited for any "
-                      "more", chan->dev_name);
+            ucs_warn("%s: events of the control queue are not waited for any more, it "
+                     "is polled once a second", chan->dev_name);
             ucs_async_modify_handler(fd, 0);
         }
     }
@@ -62,7 +62,7 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
     uct_vqp_iface_t *iface = arg;
     uint64_t now           = uct_vqp_now();
     int wake               = (iface->telemetry != NULL); /* of what it did last */
-    int broken             = 0;
+    int no_event           = 0;
     unsigned i;
 
     if (now - iface->last_tick < UCT_VQP_CM_TICK) {
@@ -71,11 +71,12 @@ uct_vqp_cm_slow_cb(int id, ucs_event_set_types_t events, void *arg)
 
     iface->last_tick = now;
     for (i = 0; i < iface->num_rails; ++i) {
-        broken |= iface->rails[i].ud.broken;
+        no_event |= !uct_vqp_rail_is_broken(&iface->rails[i]) &&
+                    (iface->rails[i].ud.broken || iface->rails[i].ud.no_event);
     }
 
-    if (broken) {
-        uct_vqp_cm_poll(iface); /* brings no event until it is rebuilt */
+    if (no_event) {
+        uct_vqp_cm_poll(iface); /* rebuilds it, and requests an event */
     }
 
     wake |= uct_vqp_iface_has_timer(iface, now);
@@ -214,7 +215,7 @@ static ucs_status_t uct_vqp_cm_start(uct_vqp_iface_t *iface)
     }
 
     for (i = 0; i < iface->num_rails; ++i) {
-        (void)vqp_ib_ud_arm(&iface->rails[i].ud);
+        vqp_ib_ud_arm(&iface->rails[i].ud);
         status = uct_vqp_cm_add_handler(iface,
                                         vqp_ib_ud_fd(&iface->rails[i].ud),
                                         uct_vqp_cm_ud_cb);

@@ -164,8 +164,8 @@ uct_vqp_to_rtr(uct_vqp_t *vqp, unsigned index, vqp_ib_qp_conn_t *conn)
     return status;
 }
 
-vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
-                                  const vqp_wire_path_t *peer)
+vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index, const vqp_wire_path_t *peer,
+                                  vqp_ib_log_level_t level)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     vqp_ib_path_t *ib             = &vqp->ib_paths[index];
@@ -174,6 +174,7 @@ vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
     uint32_t posted;
 
     ib->rehashed = 0;
+    ib->rc.level = level;
     uct_vqp_fill_conn(vqp, index, peer, &vqp->peer_info[peer->rail], &conn);
     ib->rq_psn                  = conn.rq_psn;
     vqp->paths[index].fo.peer_qpn = peer->qpn; /* without failover: for telemetry */
@@ -194,6 +195,7 @@ vqp_status_t uct_vqp_connect_path(uct_vqp_t *vqp, unsigned index,
     status = vqp_ib_qp_to_rts(&ib->rc, &conn);
     if (status == VQP_OK) {
         uct_vqp_lag_pin(vqp, index);
+        ib->rc.level = uct_vqp_has_failover(vqp) ? VQP_IB_LOG_FAULT : VQP_IB_LOG_ERROR;
     }
     return status;
 }
@@ -430,7 +432,9 @@ uct_vqp_connect_paths(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
                       unsigned num_paths, uint64_t *down)
 {
     vqp_status_t error = VQP_ERR_UNREACHABLE;
+    unsigned left      = num_paths - ucs_popcount(*down);
     unsigned connected = 0;
+    vqp_ib_log_level_t level;
     vqp_status_t status;
     unsigned i;
 
@@ -439,7 +443,10 @@ uct_vqp_connect_paths(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
             continue;
         }
 
-        status = uct_vqp_connect_path(vqp, i, &peer->paths[i]);
+        --left; /* the last hope? */
+        level  = (uct_vqp_has_failover(vqp) && ((connected > 0) || (left > 0))) ?
+                         VQP_IB_LOG_FAULT : VQP_IB_LOG_ERROR;
+        status = uct_vqp_connect_path(vqp, i, &peer->paths[i], level);
         if (status == VQP_OK) {
             ++connected;
             continue;

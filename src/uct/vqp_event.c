@@ -113,7 +113,7 @@ void uct_vqp_poll_failed(uct_vqp_iface_t *iface, vqp_ib_cq_t *cq)
     if (cq->failures < VQP_IB_CQ_MAX_FAILURES) {
         ++cq->failures;
         iface->flush.paths = 0; /* nothing is awaited by polls that fail */
-        ucs_error("failed to poll a completion queue of %s", cq->dev_name);
+        vqp_ib_log(VQP_IB_LOG_FAULT, "failed to poll a completion queue of %s", cq->dev_name);
         return;
     }
 
@@ -190,7 +190,9 @@ static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 
 ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 {
-    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    uct_vqp_iface_t *iface   = ucs_derived_of(tl_iface, uct_vqp_iface_t);
+    vqp_ib_log_level_t level = (iface->num_rails == 1) ? VQP_IB_LOG_ERROR :
+                                                         VQP_IB_LOG_FAULT;
     unsigned i;
     int count;
 
@@ -207,7 +209,7 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
         if (vqp_ib_chan_is_broken(&iface->rails[i].cqs.chan) ||
-            (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK)) {
+            (vqp_ib_cq_pool_arm(&iface->rails[i].cqs, level) != VQP_OK)) {
             if (iface->num_rails == 1) {
                 return UCS_ERR_IO_ERROR;
             }

@@ -6,6 +6,35 @@
 
 #include <ucs/debug/log.h>
 
+#define UCT_VQP_LOG_FAULTS   8              /* warnings in an interval, the others are diag */
+#define UCT_VQP_LOG_INTERVAL 10000000000ul /* ns */
+
+/* Faults that were told as warnings since the interval began. Any thread */
+static struct {
+    uint64_t began;
+    uint32_t count;
+} uct_vqp_log_faults;
+
+static void uct_vqp_log_begin_interval(uint64_t now)
+{
+    __atomic_store_n(&uct_vqp_log_faults.began, now, __ATOMIC_RELAXED);
+    __atomic_store_n(&uct_vqp_log_faults.count, 0, __ATOMIC_RELAXED);
+}
+
+/* A device that fails does so for each path of each endpoint */
+static ucs_log_level_t uct_vqp_log_fault_level(void)
+{
+    uint64_t now = uct_vqp_now();
+
+    if (now - __atomic_load_n(&uct_vqp_log_faults.began, __ATOMIC_RELAXED) >=
+        UCT_VQP_LOG_INTERVAL) {
+        uct_vqp_log_begin_interval(now);
+    }
+
+    return (__atomic_fetch_add(&uct_vqp_log_faults.count, 1, __ATOMIC_RELAXED) <
+            UCT_VQP_LOG_FAULTS) ? UCS_LOG_LEVEL_WARN : UCS_LOG_LEVEL_DIAG;
+}
+
 static void uct_vqp_log_print(vqp_ib_log_level_t level, const char *file,
                               unsigned line, const char *message)
 {
@@ -18,9 +47,11 @@ static void uct_vqp_log_print(vqp_ib_log_level_t level, const char *file,
         [VQP_IB_LOG_TRACE] = UCS_LOG_LEVEL_TRACE
     };
 
-    if (ucs_log_component_is_enabled(levels[level],
-                                     &ucs_global_opts.log_component)) {
-        ucs_log_dispatch(file, line, "vqp", levels[level],
+    ucs_log_level_t ucs_level = (level == VQP_IB_LOG_FAULT) ? uct_vqp_log_fault_level() :
+                                                              levels[level];
+
+    if (ucs_log_component_is_enabled(ucs_level, &ucs_global_opts.log_component)) {
+        ucs_log_dispatch(file, line, "vqp", ucs_level,
                          &ucs_global_opts.log_component, "%s", message);
     }
 }
@@ -29,6 +60,7 @@ void uct_vqp_log_init(void)
 {
     vqp_ib_log_level_t max = VQP_IB_LOG_ERROR;
 
+    uct_vqp_log_begin_interval(uct_vqp_now());
     if (ucs_log_is_enabled(UCS_LOG_LEVEL_DEBUG)) {
         max = VQP_IB_LOG_TRACE;
     } else if (ucs_log_is_enabled(UCS_LOG_LEVEL_INFO)) {

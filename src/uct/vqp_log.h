@@ -6,8 +6,8 @@
 
 struct uct_vqp;
 
-/** Install UCX's log as the printer of the verbs layer. Any thread; may be
- *  repeated. */
+/** Install UCX's log as the printer of the verbs layer. Any thread. May be repeated: the
+ *  next faults are told as warnings, however many there were before. */
 void uct_vqp_log_init(void);
 
 /** UCX_VQP_TRACE=y: one line per frag that is posted. */

@@ -356,7 +356,8 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
             continue;
         }
 
-        if (!vqp_ib_port_is_active(dev, (uint8_t)port)) {
+        /* a port is not missing without an explanation */
+        if (!vqp_ib_port_is_active(dev, (uint8_t)port, VQP_IB_LOG_ERROR)) {
             ucs_debug("%s:%u is not active", dev->name, port);
             continue;
         }

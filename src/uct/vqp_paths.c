@@ -65,7 +65,7 @@ static void uct_vqp_count_path(uct_vqp_t *vqp, vqp_path_t *path)
     if ((source != VQP_SOURCE_IMM) &&
         ((ib->rc.qp == NULL) ||
          uct_vqp_rail_is_broken(&vqp->iface->rails[path->rail]) ||
-         (vqp_ib_executed(&ib->rc, ib->rq_psn, &count, VQP_IB_LOG_ERROR) != VQP_OK))) {
+         (vqp_ib_executed(&ib->rc, ib->rq_psn, &count) != VQP_OK))) {
         source = VQP_SOURCE_IMM;
     }
 
@@ -106,7 +106,7 @@ static int uct_vqp_rebuild_on(uct_vqp_t *vqp, vqp_path_t *path, unsigned rail)
     status     = uct_vqp_renew_qp(vqp, path->index,
                                   vqp_path_next_depth(&vqp->core, path) +
                                   uct_vqp_spare_slots(&vqp->iface->set),
-                                  VQP_IB_LOG_DIAG);
+                                  VQP_IB_LOG_DIAG); /* the endpoint goes on without it */
     if (status != UCS_OK) {
         path->rail = (uint8_t)old;
         return 0;
@@ -171,7 +171,7 @@ static void uct_vqp_reconnect_path(uct_vqp_t *vqp, vqp_path_t *path)
     status = (vqp->ib_paths[path->index].rc.qp == NULL) ? VQP_ERR_IO :
              uct_vqp_resolve_path(vqp, path->index, &vqp->peer_info[peer.rail]);
     if (status == VQP_OK) {
-        status = uct_vqp_connect_path(vqp, path->index, &peer);
+        status = uct_vqp_connect_path(vqp, path->index, &peer, VQP_IB_LOG_FAULT);
         if (status == VQP_ERR_UNREACHABLE) {
             status = VQP_ERR_IO; /* receives were posted: it is rebuilt */
         }

@@ -145,7 +145,8 @@ int uct_vqp_rail_is_active(uct_vqp_rail_t *rail)
     uint64_t now = uct_vqp_now();
 
     if ((rail->checked == 0) || (now - rail->checked >= UCT_VQP_PORT_CHECK)) {
-        rail->is_active = (uint8_t)vqp_ib_port_is_active(rail->dev, rail->port.num);
+        rail->is_active = (uint8_t)vqp_ib_port_is_active(rail->dev, rail->port.num,
+                                                         VQP_IB_LOG_FAULT);
         rail->checked   = now;
     }
 

@@ -48,14 +48,14 @@ uct_vqp_slab_release(const uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab)
 }
 
 static ucs_status_t
-uct_vqp_slab_register(const uct_vqp_slabs_t *slabs, vqp_ib_mr_t *mr,
-                      void *address, size_t length, unsigned access)
+uct_vqp_slab_register(const uct_vqp_slabs_t *slabs, vqp_ib_mr_t *mr, void *address,
+                      size_t length, unsigned access, vqp_ib_log_level_t level)
 {
     vqp_ib_mr_params_t params = {
         .address   = address,
         .length    = length,
         .access    = access,
-        .log_level = VQP_IB_LOG_ERROR
+        .log_level = level
     };
 
     return uct_vqp_status(vqp_ib_mr_reg(mr, slabs->md->dev_ptrs,
@@ -74,7 +74,8 @@ void uct_vqp_slabs_cleanup(uct_vqp_slabs_t *slabs)
 }
 
 static ucs_status_t
-uct_vqp_slab_create(uct_vqp_slabs_t *slabs, uct_vqp_slab_t **slab_p)
+uct_vqp_slab_create(uct_vqp_slabs_t *slabs, vqp_ib_log_level_t level,
+                    uct_vqp_slab_t **slab_p)
 {
     size_t length = uct_vqp_slab_length(slabs);
     ucs_status_t status;
@@ -82,15 +83,15 @@ uct_vqp_slab_create(uct_vqp_slabs_t *slabs, uct_vqp_slab_t **slab_p)
 
     slab = ucs_calloc(1, sizeof(*slab), "uct_vqp_slab");
     if (slab == NULL) {
-        ucs_error("failed to allocate a ring slab");
+        vqp_ib_log(level, "failed to allocate a ring slab");
         return UCS_ERR_NO_MEMORY;
     }
 
     slab->memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (slab->memory == MAP_FAILED) {
-        ucs_error("failed to map %zu bytes for active message rings: %m",
-                  length);
+        vqp_ib_log(level, "failed to map %zu bytes for active message rings: %s", length,
+                   strerror(errno));
         status = UCS_ERR_NO_MEMORY;
         goto err_free;
     }
@@ -98,7 +99,7 @@ uct_vqp_slab_create(uct_vqp_slabs_t *slabs, uct_vqp_slab_t **slab_p)
     status = uct_vqp_slab_register(slabs, &slab->mr,
                                    uct_vqp_slab_local(slabs, slab, 0),
                                    UCT_VQP_SLAB_CHUNKS * slabs->local_size,
-                                   VQP_IB_ACCESS_LOCAL_WRITE);
+                                   VQP_IB_ACCESS_LOCAL_WRITE, level);
     if (status != UCS_OK) {
         goto err_unmap;
     }
@@ -136,14 +137,15 @@ static void uct_vqp_slab_unuse(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab,
     }
 }
 
-ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk)
+ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk,
+                               vqp_ib_log_level_t level)
 {
     uct_vqp_slab_t *slab = uct_vqp_slabs_find(slabs);
     unsigned index       = 0;
     ucs_status_t status;
 
     if (slab == NULL) {
-        status = uct_vqp_slab_create(slabs, &slab);
+        status = uct_vqp_slab_create(slabs, level, &slab);
         if (status != UCS_OK) {
             return status;
         }
@@ -163,7 +165,7 @@ ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk)
     status = uct_vqp_slab_register(slabs, &chunk->mr, chunk->remote,
                                    slabs->remote_size,
                                    VQP_IB_ACCESS_LOCAL_WRITE |
-                                   VQP_IB_ACCESS_REMOTE_WRITE);
+                                   VQP_IB_ACCESS_REMOTE_WRITE, level);
     if (status != UCS_OK) {
         uct_vqp_slab_unuse(slabs, slab, index);
     }

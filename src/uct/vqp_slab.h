@@ -49,9 +49,11 @@ void uct_vqp_slabs_cleanup(uct_vqp_slabs_t *slabs);
 /**
  * Get a zeroed chunk, with its remote part registered.
  *
+ * @param level  Of the message that it fails.
  * @return UCS_OK, UCS_ERR_NO_MEMORY or the error of the registration (logged).
  */
-ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk);
+ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk,
+                               vqp_ib_log_level_t level);
 
 /** Return a chunk: its remote key ends. A slab without used chunks is released,
  *  except for one. */

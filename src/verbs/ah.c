@@ -76,8 +76,8 @@ static vqp_status_t vqp_ib_ah_create(vqp_ib_ah_cache_t *cache, vqp_ib_ah_t *ah,
     ah->ah = ibv_create_ah(cache->dev->pd, &attr);
     if (ah->ah == NULL) {
         status = vqp_ib_errno_status(errno);
-        vqp_ib_log((status == VQP_ERR_UNREACHABLE) ? VQP_IB_LOG_DIAG :
-                                                     VQP_IB_LOG_ERROR,
+        /* What was to be sent is sent again */
+        vqp_ib_log((status == VQP_ERR_UNREACHABLE) ? VQP_IB_LOG_DIAG : VQP_IB_LOG_FAULT,
                    "%s:%u: ibv_create_ah(%s, LID %u, GID index %u) failed: %s",
                    cache->dev->name, av->port,
                    av->is_global ? vqp_ib_gid_str(av->dgid, gid, sizeof(gid)) :

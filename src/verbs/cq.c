@@ -76,8 +76,8 @@ unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan)
 
     if ((errno != EAGAIN) && (errno != EWOULDBLOCK) && (errno != EINTR)) {
         ++chan->failures;
-        vqp_ib_error("%s: ibv_get_cq_event() failed: %s", chan->dev_name,
-                     strerror(errno));
+        vqp_ib_log(VQP_IB_LOG_FAULT, "%s: ibv_get_cq_event() failed: %s", chan->dev_name,
+                   strerror(errno));
     }
 
     return count;
@@ -124,13 +124,13 @@ void vqp_ib_cq_destroy(vqp_ib_cq_t *cq)
     cq->cq = NULL;
 }
 
-vqp_status_t vqp_ib_cq_arm(vqp_ib_cq_t *cq)
+vqp_status_t vqp_ib_cq_arm(vqp_ib_cq_t *cq, vqp_ib_log_level_t level)
 {
     int ret = ibv_req_notify_cq(cq->cq, 0);
 
     if (ret != 0) {
-        vqp_ib_error("%s: ibv_req_notify_cq() failed: %s", cq->dev_name,
-                     strerror(ret));
+        vqp_ib_log(level, "%s: ibv_req_notify_cq() failed: %s", cq->dev_name,
+                   strerror(ret));
         return VQP_ERR_IO;
     }
 

@@ -76,7 +76,10 @@ void vqp_ib_cq_destroy(vqp_ib_cq_t *cq);
  * Request an event for the next completion of any kind. Completions that are
  * already in the CQ raise none: poll once more after this, before sleeping.
  * To be called by the thread that polls the CQ.
+ *
+ * @param level  Of the message that it fails.
+ * @return VQP_OK or VQP_ERR_IO
  */
-vqp_status_t vqp_ib_cq_arm(vqp_ib_cq_t *cq);
+vqp_status_t vqp_ib_cq_arm(vqp_ib_cq_t *cq, vqp_ib_log_level_t level);
 
 #endif

@@ -3,11 +3,10 @@
 
 #include "core/seq.h"
 
-vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn,
-                             uint32_t *count, vqp_ib_log_level_t level)
+vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn, uint32_t *count)
 {
     vqp_ib_qp_info_t info;
-    vqp_status_t status = vqp_ib_qp_query(qp, &info, level);
+    vqp_status_t status = vqp_ib_qp_query(qp, &info);
 
     if (status == VQP_OK) {
         *count = (info.rq_psn - first_psn) & VQP_FSN_MASK;

@@ -11,11 +11,9 @@
  * all its receives have come back. Only of a device that counts them, see probe.h.
  *
  * @param [in]  first_psn  Of the peer, when it was connected.
- * @param [in]  level      Log level of a failure.
  *
  * @return VQP_OK, or VQP_ERR_IO (logged): it is unknown.
  */
-vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn,
-                             uint32_t *count, vqp_ib_log_level_t level);
+vqp_status_t vqp_ib_executed(vqp_ib_qp_t *qp, uint32_t first_psn, uint32_t *count);
 
 #endif

@@ -11,6 +11,8 @@
 
 typedef enum {
     VQP_IB_LOG_ERROR,
+    VQP_IB_LOG_FAULT,  /* something else stands in for what has failed, or it is tried
+                          again: a warning, of which the printer may lower some */
     VQP_IB_LOG_WARN,
     VQP_IB_LOG_DIAG,   /* a condition that may matter to the user */
     VQP_IB_LOG_INFO,

@@ -154,14 +154,15 @@ vqp_status_t vqp_ib_port_query(const vqp_ib_dev_t *dev, uint8_t num,
     return VQP_OK;
 }
 
-int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num)
+int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num,
+                          vqp_ib_log_level_t level)
 {
     struct ibv_port_attr attr;
     int ret = ibv_query_port(dev->ctx, num, &attr);
 
-    if (ret != 0) { /* the port would be missing without an explanation */
-        vqp_ib_error("%s:%u: ibv_query_port() failed: %s", dev->name, num,
-                     strerror(ret));
+    if (ret != 0) {
+        vqp_ib_log(level, "%s:%u: ibv_query_port() failed: %s", dev->name, num,
+                   strerror(ret));
         return 0;
     }
 

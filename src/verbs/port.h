@@ -57,8 +57,10 @@ vqp_status_t vqp_ib_port_query(const vqp_ib_dev_t *dev, uint8_t num,
 int vqp_ib_port_set_speed(vqp_ib_port_t *port, unsigned speed_code,
                           unsigned width_code);
 
-/** Whether the port is active now; false if the query fails. Any thread. */
-int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num);
+/** Whether the port is active now; false if the query fails, which is logged at @a level.
+ *  Any thread. */
+int vqp_ib_port_is_active(const vqp_ib_dev_t *dev, uint8_t num,
+                          vqp_ib_log_level_t level);
 
 /**
  * Payload bytes/s that one direction of the port can carry in packets of

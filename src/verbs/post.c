@@ -23,8 +23,8 @@ _Static_assert((VQP_WR_WRITE == 0) && (VQP_WR_WRITE_IMM == 1) &&
 
 void vqp_ib_post_error(const vqp_ib_path_t *path, int error)
 {
-    vqp_ib_error("ibv_post_send on %s qp 0x%x failed: %s", path->rc.dev_name,
-                 path->rc.qpn, strerror(error));
+    vqp_ib_log(path->rc.level, "ibv_post_send on %s qp 0x%x failed: %s",
+               path->rc.dev_name, path->rc.qpn, strerror(error));
 }
 
 static vqp_status_t vqp_ib_post_chain(vqp_ib_path_t *path,

@@ -90,7 +90,7 @@ vqp_ib_probe_alloc(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev)
         .length    = size,
         .access    = VQP_IB_ACCESS_LOCAL_WRITE | VQP_IB_ACCESS_REMOTE_WRITE |
                      VQP_IB_ACCESS_REMOTE_READ,
-        .log_level = VQP_IB_LOG_DEBUG
+        .log_level = VQP_IB_LOG_FAULT
     };
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     vqp_status_t status;
@@ -258,11 +258,11 @@ static vqp_ib_probe_result_t vqp_ib_probe_end(vqp_ib_probe_t *probe)
         return VQP_IB_PROBE_SILENT;
     }
 
-    is_exact = vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &count,
-                               VQP_IB_LOG_DEBUG) == VQP_OK;
+    probe->to.level = VQP_IB_LOG_DEBUG; /* if it fails, the device is like that */
+    is_exact        = vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &count) == VQP_OK;
     (void)vqp_ib_probe_wait(probe, VQP_IB_PROBE_ALL, 2, VQP_IB_PROBE_LATE_MSEC);
-    is_exact = is_exact && (vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &later,
-                                            VQP_IB_LOG_DEBUG) == VQP_OK);
+    is_exact = is_exact &&
+               (vqp_ib_executed(&probe->to, VQP_IB_PROBE_PSN, &later) == VQP_OK);
 
     /* A device that can not be asked in ERR has answered */
     vqp_path_count_wrs(&probe->path);
@@ -302,7 +302,8 @@ static vqp_status_t vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev,
     vqp_ib_qp_params_t params = {
         .send_depth   = VQP_IB_PROBE_ALL,
         .recv_depth   = 2,
-        .max_send_sge = 1
+        .max_send_sge = 1,
+        .level        = VQP_IB_LOG_FAULT
     };
     vqp_status_t status;
 
@@ -313,7 +314,7 @@ static vqp_status_t vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev,
     probe->length         = length + 1; /* the last packet is a short one */
 
     status = vqp_ib_cq_create(&probe->cq, dev, VQP_IB_PROBE_ALL + 2, NULL,
-                              VQP_IB_LOG_ERROR);
+                              VQP_IB_LOG_FAULT);
     if (status != VQP_OK) {
         return status;
     }

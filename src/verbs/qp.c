@@ -86,6 +86,7 @@ vqp_status_t vqp_ib_qp_create(vqp_ib_qp_t *qp, const vqp_ib_dev_t *dev,
     memset(qp, 0, sizeof(*qp));
     qp->dev_name = dev->name;
     qp->state    = IBV_QPS_RESET;
+    qp->level    = params->level;
 
     status = vqp_ib_qp_check(dev, params);
     if (status != VQP_OK) {
@@ -163,9 +164,9 @@ static int vqp_ib_qp_modify(vqp_ib_qp_t *qp, struct ibv_qp_attr *attr, int mask)
 static vqp_status_t vqp_ib_qp_modify_failed(const vqp_ib_qp_t *qp,
                                             enum ibv_qp_state state, int err)
 {
-    vqp_ib_error("%s: failed to move QP 0x%x from %s to %s: %s", qp->dev_name,
-                 qp->qpn, vqp_ib_qp_state_name(qp->state),
-                 vqp_ib_qp_state_name(state), strerror(err));
+    vqp_ib_log(qp->level, "%s: failed to move QP 0x%x from %s to %s: %s", qp->dev_name,
+               qp->qpn, vqp_ib_qp_state_name(qp->state),
+               vqp_ib_qp_state_name(state), strerror(err));
     return vqp_ib_errno_status(err);
 }
 
@@ -184,9 +185,9 @@ vqp_status_t vqp_ib_qp_to_init(vqp_ib_qp_t *qp, uint8_t port,
     err = vqp_ib_qp_modify(qp, &attr, IBV_QP_PORT | IBV_QP_PKEY_INDEX |
                                       IBV_QP_ACCESS_FLAGS);
     if (err != 0) {
-        vqp_ib_error("%s:%u: failed to move QP 0x%x to INIT with partition key "
-                     "index %u: %s", qp->dev_name, port, qp->qpn, pkey_index,
-                     strerror(err));
+        vqp_ib_log(qp->level, "%s:%u: failed to move QP 0x%x to INIT with partition key "
+                   "index %u: %s", qp->dev_name, port, qp->qpn, pkey_index,
+                   strerror(err));
         return vqp_ib_errno_status(err);
     }
 
@@ -214,9 +215,8 @@ vqp_status_t vqp_ib_qp_to_rtr(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn)
                                       IBV_QP_MIN_RNR_TIMER);
     if (err != 0) {
         status = vqp_ib_errno_status(err);
-        /* An unreachable peer concerns its endpoint only: log at debug level */
-        vqp_ib_log((status == VQP_ERR_UNREACHABLE) ? VQP_IB_LOG_DIAG :
-                                                     VQP_IB_LOG_ERROR,
+        /* An unreachable peer concerns its endpoint only, which says so */
+        vqp_ib_log((status == VQP_ERR_UNREACHABLE) ? VQP_IB_LOG_DIAG : qp->level,
                    "%s:%u: failed to connect QP 0x%x to QP 0x%x at %s, LID %u "
                    "(GID index %u, MTU %u, %u reads): %s", qp->dev_name,
                    conn->av.port, qp->qpn, conn->dest_qpn,
@@ -246,10 +246,10 @@ vqp_status_t vqp_ib_qp_to_rts(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn)
                                       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                       IBV_QP_MAX_QP_RD_ATOMIC);
     if (err != 0) {
-        vqp_ib_error("%s: failed to move QP 0x%x to RTS (timeout %u, retries "
-                     "%u, RNR retries %u, %u reads): %s", qp->dev_name, qp->qpn,
-                     conn->timeout, conn->retry_cnt, conn->rnr_retry,
-                     conn->max_rd_atomic, strerror(err));
+        vqp_ib_log(qp->level, "%s: failed to move QP 0x%x to RTS (timeout %u, retries "
+                   "%u, RNR retries %u, %u reads): %s", qp->dev_name, qp->qpn,
+                   conn->timeout, conn->retry_cnt, conn->rnr_retry,
+                   conn->max_rd_atomic, strerror(err));
         return vqp_ib_errno_status(err);
     }
 
@@ -264,8 +264,7 @@ vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp)
     return (err == 0) ? VQP_OK : vqp_ib_qp_modify_failed(qp, IBV_QPS_ERR, err);
 }
 
-vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info,
-                             vqp_ib_log_level_t level)
+vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info)
 {
     struct ibv_qp_init_attr init_attr;
     struct ibv_qp_attr attr;
@@ -276,7 +275,7 @@ vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info,
                        &init_attr);
     if (ret != 0) {
         ret = (ret < 0) ? errno : ret;
-        vqp_ib_log(level, "%s: ibv_query_qp(0x%x) failed: %s", qp->dev_name,
+        vqp_ib_log(qp->level, "%s: ibv_query_qp(0x%x) failed: %s", qp->dev_name,
                    qp->qpn, strerror(ret));
         return VQP_ERR_IO;
     }
@@ -309,9 +308,9 @@ vqp_status_t vqp_ib_qp_post_recvs(vqp_ib_qp_t *qp, uint64_t wr_id,
         wr[batch - 1].next = NULL;
         ret                = ibv_post_recv(qp->qp, wr, &bad_wr);
         if (vqp_unlikely(ret != 0)) {
-            vqp_ib_error("%s: ibv_post_recv(QP 0x%x, %u of depth %u) failed: "
-                         "%s", qp->dev_name, qp->qpn, count,
-                         qp->granted.recv_depth, strerror(ret));
+            vqp_ib_log(qp->level, "%s: ibv_post_recv(QP 0x%x, %u of depth %u) failed: "
+                       "%s", qp->dev_name, qp->qpn, count,
+                       qp->granted.recv_depth, strerror(ret));
             *posted += (uint32_t)(bad_wr - wr);
             return VQP_ERR_IO;
         }

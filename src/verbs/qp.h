@@ -18,7 +18,7 @@ typedef struct vqp_ib_qp_params {
     uint32_t max_inline;   /* bytes; lowered until the device grants it */
     uint32_t max_send_sge;
     uint32_t min_inline;   /* bytes; not lowered below */
-    vqp_ib_log_level_t level; /* of the message that it could not be created; 0: error */
+    vqp_ib_log_level_t level; /* see vqp_ib_qp_t; 0: error */
 } vqp_ib_qp_params_t;
 
 typedef struct vqp_ib_qp {
@@ -28,6 +28,8 @@ typedef struct vqp_ib_qp {
     vqp_ib_qp_params_t granted;  /* what the device gave: depths and SGEs at
                                     least as requested, inline maybe less */
     enum ibv_qp_state state;     /* the last one set from here */
+    vqp_ib_log_level_t level;    /* of messages about what fails, but destroying. The
+                                    owner changes it when another QP can stand in */
 } vqp_ib_qp_t;
 
 /* Attributes of a connected path; both sides set the same values */
@@ -90,10 +92,8 @@ vqp_status_t vqp_ib_qp_to_rts(vqp_ib_qp_t *qp, const vqp_ib_qp_conn_t *conn);
 /** Any state -> ERR: every posted WR completes, with a flush error at the latest */
 vqp_status_t vqp_ib_qp_to_error(vqp_ib_qp_t *qp);
 
-/** Read the state and PSNs from the device (a system call). A failure is logged at
- *  @a level. */
-vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info,
-                             vqp_ib_log_level_t level);
+/** Read the state and PSNs from the device (a system call). A failure is logged. */
+vqp_status_t vqp_ib_qp_query(vqp_ib_qp_t *qp, vqp_ib_qp_info_t *info);
 
 /**
  * Post zero-length receives, chained, all with one wr_id. To be called by the

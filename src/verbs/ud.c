@@ -41,8 +41,8 @@ static vqp_status_t vqp_ib_ud_post_recv(vqp_ib_ud_t *ud, uint32_t slot)
 
     ret = ibv_post_recv(ud->qp, &wr, &bad_wr);
     if (ret != 0) {
-        vqp_ib_error("%s:%u: ibv_post_recv(control QP 0x%x) failed: %s",
-                     ud->dev->name, ud->port_num, ud->qpn, strerror(ret));
+        vqp_ib_log(ud->level, "%s:%u: ibv_post_recv(control QP 0x%x) failed: %s",
+                   ud->dev->name, ud->port_num, ud->qpn, strerror(ret));
         return VQP_ERR_IO;
     }
 
@@ -56,9 +56,8 @@ static vqp_status_t vqp_ib_ud_modify(vqp_ib_ud_t *ud, struct ibv_qp_attr *attr,
 
     if (ret != 0) {
         ret = (ret < 0) ? errno : ret;
-        vqp_ib_error("%s:%u: failed to move control QP 0x%x to %s: %s",
-                     ud->dev->name, ud->port_num, ud->qpn, state,
-                     strerror(ret));
+        vqp_ib_log(ud->level, "%s:%u: failed to move control QP 0x%x to %s: %s",
+                   ud->dev->name, ud->port_num, ud->qpn, state, strerror(ret));
         return VQP_ERR_IO;
     }
 
@@ -269,6 +268,7 @@ vqp_status_t vqp_ib_ud_init(vqp_ib_ud_t *ud, const vqp_ib_ud_params_t *params)
         goto err_qp;
     }
 
+    ud->level = VQP_IB_LOG_FAULT;
     return VQP_OK;
 
 err_qp:
@@ -342,9 +342,8 @@ static vqp_status_t vqp_ib_ud_post_send(vqp_ib_ud_t *ud, uint32_t slot,
 
     ret = ibv_post_send(ud->qp, &wr, &bad_wr);
     if (ret != 0) {
-        vqp_ib_error("%s:%u: ibv_post_send(control QP 0x%x, %u bytes) failed: "
-                     "%s", ud->dev->name, ud->port_num, ud->qpn, length,
-                     strerror(ret));
+        vqp_ib_log(ud->level, "%s:%u: ibv_post_send(control QP 0x%x, %u bytes) failed: "
+                   "%s", ud->dev->name, ud->port_num, ud->qpn, length, strerror(ret));
         return VQP_ERR_IO;
     }
 
@@ -477,15 +476,20 @@ vqp_status_t vqp_ib_ud_poll(vqp_ib_ud_t *ud, vqp_ib_ud_msg_t *msg)
     }
 
     if (ret < 0) {
-        vqp_ib_error("%s: ibv_poll_cq(control) failed: %d", ud->dev->name, ret);
+        vqp_ib_log(ud->level, "%s: ibv_poll_cq(control) failed: %d", ud->dev->name, ret);
         return VQP_ERR_IO;
     }
 
     return VQP_INPROGRESS;
 }
 
-vqp_status_t vqp_ib_ud_arm(vqp_ib_ud_t *ud)
+void vqp_ib_ud_arm(vqp_ib_ud_t *ud)
 {
-    vqp_ib_chan_drain(&ud->chan);
-    return vqp_ib_cq_arm(&ud->cq);
+    if (!vqp_ib_chan_is_broken(&ud->chan)) {
+        vqp_ib_chan_drain(&ud->chan);
+    }
+
+    /* events of a broken channel are not read any more: there shall be none */
+    ud->no_event = vqp_ib_chan_is_broken(&ud->chan) ||
+                   (vqp_ib_cq_arm(&ud->cq, ud->level) != VQP_OK);
 }

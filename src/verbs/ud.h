@@ -77,6 +77,9 @@ typedef struct vqp_ib_ud {
     uint8_t            is_eth;
     uint8_t            is_ipv4;     /* RoCEv2 over IPv4 */
     uint8_t            broken;      /* the QP went to ERR: rebuild */
+    uint8_t            no_event;    /* none will tell of datagrams: poll now and then */
+    vqp_ib_log_level_t level;       /* of messages about the QP: once it is open,
+                                       datagrams are sent again, and it is rebuilt */
     uint16_t           pkey_index;
 
     /* Receive slots [0, num_recvs), then send slots, in one registration */
@@ -151,7 +154,8 @@ static inline int vqp_ib_ud_fd(const vqp_ib_ud_t *ud)
     return vqp_ib_chan_fd(&ud->chan);
 }
 
-/** Drain the channel and arm again; then poll until nothing is there. */
-vqp_status_t vqp_ib_ud_arm(vqp_ib_ud_t *ud);
+/** Drain the channel and arm again; then poll until nothing is there. If it fails, which is
+ *  logged, @a no_event is set until a later call succeeds; that of a broken channel stays. */
+void vqp_ib_ud_arm(vqp_ib_ud_t *ud);
 
 #endif

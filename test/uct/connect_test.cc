@@ -678,6 +678,8 @@ TEST_F(connect_reason, of_a_peer_without_queue_pairs)
     EXPECT_EQ(UCS_ERR_NO_MEMORY, error);
     expect_match(line, "failed: Out of memory: [0-9]+ REQs in .*: the peer refused it: it "
                        "lacks queue pairs or memory$");
+    /* no error of b: the peer tries again, for a while */
+    EXPECT_EQ(std::string::npos, log.errors().find("ibv_create_qp")) << log.text();
 }
 
 TEST_F(connect_reason, of_an_interface_that_is_not_there_any_more)
@@ -703,6 +705,14 @@ TEST_F(connect_reason, of_queue_pairs_that_can_not_be_connected)
     expect_match(line, ": [0-9]+ REQs? in .*: the peer answered, its queue pairs could not be "
                        "connected$");
     EXPECT_TRUE(log.has("UCX_VQP_RING_MIN=16384")); /* the reason precedes it */
+}
+
+TEST_F(connect_reason, of_a_queue_pair_that_the_device_refuses)
+{
+    start();
+    faults("call verb=modify_qp nth=3 count=all errno=EINVAL"); /* each side has made one */
+    expect_part(fail(b->address()), "its queue pairs could not be connected");
+    expect_part(log.errors(), "failed to connect QP 0x");
 }
 
 TEST_F(connect_reason, of_a_peer_of_another_version_names_it)

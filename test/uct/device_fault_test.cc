@@ -199,6 +199,7 @@ TEST_P(chain_fault, messages_arrive_up_to_one_of_them_in_order)
 
 TEST_P(chain_fault, a_large_put_completes_once_with_an_error)
 {
+    log_capture log(UCS_LOG_LEVEL_DIAG);
     uct_iov_t iov[2];
     completion comp, behind;
 
@@ -219,6 +220,7 @@ TEST_P(chain_fault, a_large_put_completes_once_with_an_error)
     run_for(0.01);
     EXPECT_EQ(1, comp.calls);
     EXPECT_EQ(UCS_ERR_IO_ERROR, comp.status);
+    EXPECT_NE(std::string::npos, log.errors().find("ibv_post_send on ")) << log.text();
     EXPECT_EQ((status == UCS_INPROGRESS) ? 1 : 0, behind.calls);
     /* of each byte either the old or the new one is there, and none behind */
     for (size_t i = 10000; i < 300000; ++i) {

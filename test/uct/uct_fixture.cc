@@ -89,7 +89,7 @@ uct_component_h component()
 /* ---- log ---- */
 
 static std::mutex log_mutex;
-static std::string log_text, log_complaints;
+static std::string log_text, log_complaints, log_errors, log_reasons;
 
 static bool is_of_transport(const char *file)
 {
@@ -108,6 +108,10 @@ log_handler(const char *file, unsigned, const char *, ucs_log_level_t level,
     log_text += std::string(line) + "\n";
     if ((level <= UCS_LOG_LEVEL_DIAG) && is_of_transport(file)) {
         log_complaints += std::string(line) + "\n";
+        log_errors += (level <= UCS_LOG_LEVEL_ERROR) ? std::string(line) + "\n" : "";
+        log_reasons += ((level <= UCS_LOG_LEVEL_WARN) &&
+                        (strstr(line, ": endpoint to iface ") == NULL)) ?
+                               std::string(line) + "\n" : "";
     }
     return UCS_LOG_FUNC_RC_STOP;
 }
@@ -123,6 +127,8 @@ log_capture::log_capture(ucs_log_level_t level) :
 
     log_text.clear();
     log_complaints.clear();
+    log_errors.clear();
+    log_reasons.clear();
     ucs_global_opts.log_component.log_level = level;
     ucs_log_push_handler(log_handler);
 }
@@ -138,6 +144,20 @@ std::string log_capture::complaints()
     std::lock_guard<std::mutex> lock(log_mutex);
 
     return log_complaints;
+}
+
+std::string log_capture::errors()
+{
+    std::lock_guard<std::mutex> lock(log_mutex);
+
+    return log_errors;
+}
+
+std::string log_capture::reasons()
+{
+    std::lock_guard<std::mutex> lock(log_mutex);
+
+    return log_reasons;
 }
 
 std::string log_capture::text()

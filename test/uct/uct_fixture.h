@@ -56,6 +56,10 @@ public:
     static std::string text();
     /* Of it, what the transport's own sources logged as diag or worse */
     static std::string complaints();
+    /* Of these, the errors: something is lost */
+    static std::string errors();
+    /* Of these, what UCX prints by default, but for that an endpoint has failed */
+    static std::string reasons();
 
 private:
     ucs_log_level_t before;

@@ -57,12 +57,12 @@ TEST_F(async, port_down_and_up)
     EXPECT_EQ(1, poll(&pfd, 1, wait_limit_ms()));
     EXPECT_TRUE(wait_event(&b->dev, VQP_IB_ASYNC_PORT_DOWN, &event));
     EXPECT_EQ(1, event.port);
-    EXPECT_FALSE(vqp_ib_port_is_active(&b->dev, 1));
+    EXPECT_FALSE(vqp_ib_port_is_active(&b->dev, 1, VQP_IB_LOG_ERROR));
 
     ASSERT_EQ(0, set_link(*b, "up"));
     EXPECT_TRUE(wait_event(&b->dev, VQP_IB_ASYNC_PORT_UP, &event));
     EXPECT_EQ(1, event.port);
     EXPECT_TRUE(eventually([&] {
-        return vqp_ib_port_is_active(&b->dev, 1) != 0;
+        return vqp_ib_port_is_active(&b->dev, 1, VQP_IB_LOG_ERROR) != 0;
     }));
 }

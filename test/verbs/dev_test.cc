@@ -65,7 +65,7 @@ TEST_F(dev, active_port_has_speed_and_mtu)
     double payload;
 
     ASSERT_TRUE(port.active);
-    EXPECT_TRUE(vqp_ib_port_is_active(&a->dev, port.num));
+    EXPECT_TRUE(vqp_ib_port_is_active(&a->dev, port.num, VQP_IB_LOG_ERROR));
     EXPECT_GE(port.mtu, 256u);
     EXPECT_LE(port.mtu, 4096u);
     EXPECT_GE(port.max_msg, 1u << 20);
