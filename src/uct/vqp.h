@@ -27,8 +27,7 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout);
  * Create a vqp with its queue pairs in INIT, and fill the data for the peer.
  * Under the async block.
  *
- * @param [in] level  Of the message that the device has no queue pair, or no completion
- *                    queue.
+ * @param [in] level  Of the message that queue pairs, memory or numbers are lacking.
  * @return UCS_OK, or an error (logged) with nothing left behind.
  */
 ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,

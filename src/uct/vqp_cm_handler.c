@@ -36,8 +36,10 @@ static void uct_vqp_cm_ud_cb(int fd, ucs_event_set_types_t events, void *arg)
     for (i = 0; i < iface->num_rails; ++i) {
         chan = &iface->rails[i].ud.chan;
         if ((vqp_ib_chan_fd(chan) == fd) && vqp_ib_chan_is_broken(chan)) {
-            ucs_warn("%s: events of the control queue are not waited for any more, it "
-                     "is polled once a second", chan->dev_name);
+            if (!uct_vqp_rail_is_broken(&iface->rails[i])) {
+                ucs_warn("%s: events of the control queue are not waited for any more, it "
+                         "is polled once a second", chan->dev_name);
+            }
             ucs_async_modify_handler(fd, 0);
         }
     }

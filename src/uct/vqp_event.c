@@ -96,11 +96,25 @@ void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface)
     close(iface->event_fd);
 }
 
+static int uct_vqp_iface_has_rail(const uct_vqp_iface_t *iface)
+{
+    unsigned i;
+
+    for (i = 0; i < iface->num_rails; ++i) {
+        if (!uct_vqp_rail_is_broken(&iface->rails[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
 void uct_vqp_iface_rail_broken(uct_vqp_iface_t *iface, unsigned rail)
 {
     if (!__atomic_exchange_n(&iface->rails[rail].is_broken, 1, __ATOMIC_ACQ_REL)) {
-        ucs_warn("%s:%u has failed for good, its paths are given up",
-                 iface->rails[rail].dev->name, iface->rails[rail].port.num);
+        ucs_log(uct_vqp_iface_has_rail(iface) ? UCS_LOG_LEVEL_WARN : UCS_LOG_LEVEL_ERROR,
+                "%s:%u has failed for good, its paths are given up",
+                iface->rails[rail].dev->name, iface->rails[rail].port.num);
     }
 
     uct_vqp_iface_signal(iface, UCT_VQP_EVENT_DEVICE);
@@ -190,9 +204,7 @@ static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
 
 ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 {
-    uct_vqp_iface_t *iface   = ucs_derived_of(tl_iface, uct_vqp_iface_t);
-    vqp_ib_log_level_t level = (iface->num_rails == 1) ? VQP_IB_LOG_ERROR :
-                                                         VQP_IB_LOG_FAULT;
+    uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
     unsigned i;
     int count;
 
@@ -209,8 +221,9 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
         if (vqp_ib_chan_is_broken(&iface->rails[i].cqs.chan) ||
-            (vqp_ib_cq_pool_arm(&iface->rails[i].cqs, level) != VQP_OK)) {
+            (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK)) {
             if (iface->num_rails == 1) {
+                ucs_error("%s: no event can be requested", iface->rails[i].dev->name);
                 return UCS_ERR_IO_ERROR;
             }
 

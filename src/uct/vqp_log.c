@@ -7,7 +7,7 @@
 #include <ucs/debug/log.h>
 
 #define UCT_VQP_LOG_FAULTS   8              /* warnings in an interval, the others are diag */
-#define UCT_VQP_LOG_INTERVAL 10000000000ul /* ns */
+#define UCT_VQP_LOG_INTERVAL 10000000000l  /* ns */
 
 /* Faults that were told as warnings since the interval began. Any thread */
 static struct {
@@ -17,17 +17,18 @@ static struct {
 
 static void uct_vqp_log_begin_interval(uint64_t now)
 {
-    __atomic_store_n(&uct_vqp_log_faults.began, now, __ATOMIC_RELAXED);
     __atomic_store_n(&uct_vqp_log_faults.count, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&uct_vqp_log_faults.began, now, __ATOMIC_RELAXED);
 }
 
 /* A device that fails does so for each path of each endpoint */
 static ucs_log_level_t uct_vqp_log_fault_level(void)
 {
-    uint64_t now = uct_vqp_now();
+    uint64_t now   = uct_vqp_now();
+    uint64_t began = __atomic_load_n(&uct_vqp_log_faults.began, __ATOMIC_RELAXED);
 
-    if (now - __atomic_load_n(&uct_vqp_log_faults.began, __ATOMIC_RELAXED) >=
-        UCT_VQP_LOG_INTERVAL) {
+    /* another thread may have begun one since */
+    if ((int64_t)(now - began) >= UCT_VQP_LOG_INTERVAL) {
         uct_vqp_log_begin_interval(now);
     }
 

@@ -99,14 +99,17 @@ uint32_t uct_vqp_iface_good_rails(uct_vqp_iface_t *iface)
 /* If it fails the path has no queue pair, and is where it was */
 static int uct_vqp_rebuild_on(uct_vqp_t *vqp, vqp_path_t *path, unsigned rail)
 {
-    unsigned old = path->rail;
+    /* without one that is added the endpoint is as it was */
+    int is_added             = path->fo.unused || path->fo.added;
+    vqp_ib_log_level_t level = is_added ? VQP_IB_LOG_DIAG : VQP_IB_LOG_FAULT;
+    unsigned old             = path->rail;
     ucs_status_t status;
 
     path->rail = (uint8_t)rail;
     status     = uct_vqp_renew_qp(vqp, path->index,
                                   vqp_path_next_depth(&vqp->core, path) +
                                   uct_vqp_spare_slots(&vqp->iface->set),
-                                  VQP_IB_LOG_DIAG); /* the endpoint goes on without it */
+                                  level);
     if (status != UCS_OK) {
         path->rail = (uint8_t)old;
         return 0;

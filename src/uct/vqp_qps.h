@@ -20,7 +20,7 @@ void uct_vqp_drop_qp(uct_vqp_t *vqp, unsigned index);
  *
  * @param [in] depth  Entries of its send queue. It has fewer, as before, if its completion
  *                    queue has no room for them.
- * @param [in] level  Of the message that the device has none.
+ * @param [in] level  Of the message that it fails, and of later ones about the queue pair.
  * @return UCS_OK, or an error (logged): then the path has no queue pair.
  */
 ucs_status_t uct_vqp_renew_qp(uct_vqp_t *vqp, unsigned index, uint32_t depth,

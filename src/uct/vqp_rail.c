@@ -57,6 +57,7 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
         ucs_error("port %s:%u is not active", dev->name, port_num);
         return UCS_ERR_NO_DEVICE;
     }
+    rail->is_active = 1;
 
     /* A connection request has to fit one datagram */
     if (vqp_wire_info_len(VQP_MAX_RAILS, iface->set.num_paths) >
@@ -145,8 +146,9 @@ int uct_vqp_rail_is_active(uct_vqp_rail_t *rail)
     uint64_t now = uct_vqp_now();
 
     if ((rail->checked == 0) || (now - rail->checked >= UCT_VQP_PORT_CHECK)) {
-        rail->is_active = (uint8_t)vqp_ib_port_is_active(rail->dev, rail->port.num,
-                                                         VQP_IB_LOG_FAULT);
+        rail->is_active = (uint8_t)vqp_ib_port_is_active(
+                rail->dev, rail->port.num,
+                rail->is_active ? VQP_IB_LOG_FAULT : VQP_IB_LOG_DIAG);
         rail->checked   = now;
     }
 

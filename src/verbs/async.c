@@ -56,8 +56,8 @@ vqp_status_t vqp_ib_async_get(const vqp_ib_dev_t *dev, vqp_ib_async_t *event)
             return VQP_INPROGRESS;
         }
 
-        vqp_ib_error("%s: ibv_get_async_event() failed: %s", dev->name,
-                     strerror(errno));
+        vqp_ib_log(vqp_ib_dev_is_broken(dev) ? VQP_IB_LOG_DIAG : VQP_IB_LOG_FAULT,
+                   "%s: ibv_get_async_event() failed: %s", dev->name, strerror(errno));
         return VQP_ERR_IO;
     }
 

@@ -184,14 +184,14 @@ void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
     pool->cqs[index].reserved -= count;
 }
 
-vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool, vqp_ib_log_level_t level)
+vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool)
 {
     unsigned num_cqs = vqp_ib_cq_pool_count(pool);
     vqp_status_t status;
     unsigned index;
 
     for (index = 0; index < num_cqs; ++index) {
-        status = vqp_ib_cq_arm(&pool->cqs[index], level);
+        status = vqp_ib_cq_arm(&pool->cqs[index], VQP_IB_LOG_FAULT);
         if (status != VQP_OK) {
             return status;
         }

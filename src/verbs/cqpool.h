@@ -71,8 +71,8 @@ vqp_status_t vqp_ib_cq_pool_extend(vqp_ib_cq_pool_t *pool, unsigned index,
 void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
                             uint32_t count);
 
-/** Arm all CQs, see @ref vqp_ib_cq_arm. */
-vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool, vqp_ib_log_level_t level);
+/** Arm all CQs, see @ref vqp_ib_cq_arm. A failure is a fault in the log. */
+vqp_status_t vqp_ib_cq_pool_arm(vqp_ib_cq_pool_t *pool);
 
 /** Is it a CQ of the pool? Any thread. */
 int vqp_ib_cq_pool_has(const vqp_ib_cq_pool_t *pool, const struct ibv_cq *cq);

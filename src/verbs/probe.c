@@ -66,6 +66,7 @@ typedef struct vqp_ib_probe {
     unsigned       sends;    /* completions of requests */
     unsigned       recvs;    /* completions of receives */
     int            may_fail; /* requests may fail, since the responder is in ERR */
+    vqp_ib_log_level_t level; /* of messages about calls that fail */
 } vqp_ib_probe_t;
 
 /* ---- memory ---- */
@@ -90,7 +91,7 @@ vqp_ib_probe_alloc(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev)
         .length    = size,
         .access    = VQP_IB_ACCESS_LOCAL_WRITE | VQP_IB_ACCESS_REMOTE_WRITE |
                      VQP_IB_ACCESS_REMOTE_READ,
-        .log_level = VQP_IB_LOG_FAULT
+        .log_level = probe->level
     };
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     vqp_status_t status;
@@ -296,14 +297,15 @@ static vqp_status_t vqp_ib_probe_connect(vqp_ib_qp_t *qp, uint32_t dest_qpn,
     return (status == VQP_OK) ? vqp_ib_qp_to_rts(qp, &own) : status;
 }
 
-static vqp_status_t vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev,
-                                      const vqp_ib_qp_conn_t *conn, uint32_t length)
+static vqp_status_t
+vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev, const vqp_ib_qp_conn_t *conn,
+                  uint32_t length, vqp_ib_log_level_t level)
 {
     vqp_ib_qp_params_t params = {
         .send_depth   = VQP_IB_PROBE_ALL,
         .recv_depth   = 2,
         .max_send_sge = 1,
-        .level        = VQP_IB_LOG_FAULT
+        .level        = level
     };
     vqp_status_t status;
 
@@ -312,9 +314,9 @@ static vqp_status_t vqp_ib_probe_open(vqp_ib_probe_t *probe, vqp_ib_dev_t *dev,
     probe->path.mask      = VQP_IB_PROBE_SLOTS - 1;
     probe->path.mtu_shift = (uint8_t)(7 + conn->mtu);
     probe->length         = length + 1; /* the last packet is a short one */
+    probe->level          = level;
 
-    status = vqp_ib_cq_create(&probe->cq, dev, VQP_IB_PROBE_ALL + 2, NULL,
-                              VQP_IB_LOG_FAULT);
+    status = vqp_ib_cq_create(&probe->cq, dev, VQP_IB_PROBE_ALL + 2, NULL, level);
     if (status != VQP_OK) {
         return status;
     }
@@ -353,12 +355,12 @@ static void vqp_ib_probe_close(vqp_ib_probe_t *probe)
 
 static vqp_ib_probe_result_t
 vqp_ib_probe_try(vqp_ib_dev_t *dev, uint16_t pkey_index, const vqp_ib_qp_conn_t *conn,
-                 uint32_t length)
+                 uint32_t length, vqp_ib_log_level_t level)
 {
     vqp_ib_probe_result_t result = VQP_IB_PROBE_SILENT;
     vqp_ib_probe_t probe;
 
-    if (vqp_ib_probe_open(&probe, dev, conn, length) != VQP_OK) {
+    if (vqp_ib_probe_open(&probe, dev, conn, length, level) != VQP_OK) {
         return VQP_IB_PROBE_SILENT;
     }
 
@@ -388,7 +390,8 @@ static unsigned vqp_ib_probe_repeat(vqp_ib_dev_t *dev, uint16_t pkey_index,
     int is_good     = 0;
 
     for (;;) {
-        switch (vqp_ib_probe_try(dev, pkey_index, conn, length)) {
+        switch (vqp_ib_probe_try(dev, pkey_index, conn, length,
+                                 is_good ? VQP_IB_LOG_DEBUG : VQP_IB_LOG_FAULT)) {
         case VQP_IB_PROBE_SILENT:
             if (is_good) { /* the longer ones need memory, or take too long */
                 return VQP_IB_SOURCE_KNOWN + VQP_SOURCE_PSN;

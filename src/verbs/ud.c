@@ -491,5 +491,6 @@ void vqp_ib_ud_arm(vqp_ib_ud_t *ud)
 
     /* events of a broken channel are not read any more: there shall be none */
     ud->no_event = vqp_ib_chan_is_broken(&ud->chan) ||
-                   (vqp_ib_cq_arm(&ud->cq, ud->level) != VQP_OK);
+                   (vqp_ib_cq_arm(&ud->cq, ud->no_event ? VQP_IB_LOG_DIAG : ud->level) !=
+                    VQP_OK);
 }

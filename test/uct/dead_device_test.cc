@@ -102,9 +102,13 @@ protected:
 
 TEST_F(dead_device, of_both_sides_leaves_the_endpoint_on_the_other)
 {
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
     start();
     survive_without("fab1");
+    EXPECT_TRUE(until([&] { return log_capture::has("fab1:1 has failed for good"); }));
     adds(50);
+    EXPECT_EQ("", log.errors());
     expect_survived();
 }
 
@@ -175,12 +179,15 @@ TEST_F(dead_device, lets_the_side_sleep)
 
 TEST_F(dead_device, as_the_last_one_ends_the_endpoint)
 {
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
     start();
     kill("fab1");
     put_all(*ab, *source, *target);
     kill("fab0");
     EXPECT_TRUE(failed(*ab));
     EXPECT_EQ(UCS_ERR_IO_ERROR, ab->error);
+    EXPECT_NE(std::string::npos, log.errors().find("fab0:1 has failed for good"));
 }
 
 TEST_F(dead_device, ends_the_endpoint_without_failover)

@@ -116,6 +116,23 @@ TEST_F(event_test, arming_is_refused_while_something_waits)
     }
 }
 
+TEST_F(event_test, arming_the_only_device_in_vain_is_an_error)
+{
+    log_capture log(UCS_LOG_LEVEL_WARN);
+
+    if ((vqp_fabric() == NULL) || (devices()[0].find("bond") == 0)) {
+        GTEST_SKIP() << "needs the software fabric, and unbonded devices";
+    }
+    open();
+    settle();
+    fd_of(*a);
+    EXPECT_TRUE(until([&] { return uct_iface_event_arm(a->iface, all_events) == UCS_OK; }));
+    faults("call verb=req_notify_cq count=all errno=EIO");
+    EXPECT_EQ(UCS_ERR_IO_ERROR, uct_iface_event_arm(a->iface, all_events));
+    faults("");
+    EXPECT_NE(std::string::npos, log.errors().find("no event can be requested"));
+}
+
 TEST_F(event_test, a_failure_wakes_up_a_sleeper)
 {
     std::unique_ptr<node> gone;

@@ -221,7 +221,7 @@ TEST_F(qp, channel_wakes_up_for_a_completion_after_arming)
 
     connect();
     for (int i = 0; i < 150; ++i) { /* beyond a batch of acknowledgements */
-        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_arm(&y->pool, VQP_IB_LOG_ERROR));
+        ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_arm(&y->pool));
         ASSERT_EQ(0, poll(&pfd, 1, 0));
         x->write_imm(*y, i, 0);
         ASSERT_EQ(1, poll(&pfd, 1, wait_limit_ms()));
