@@ -96,12 +96,12 @@ void uct_vqp_iface_event_cleanup(uct_vqp_iface_t *iface)
     close(iface->event_fd);
 }
 
-static int uct_vqp_iface_has_rail(const uct_vqp_iface_t *iface)
+int uct_vqp_iface_has_rail(const uct_vqp_iface_t *iface, uint64_t rails)
 {
     unsigned i;
 
     for (i = 0; i < iface->num_rails; ++i) {
-        if (!uct_vqp_rail_is_broken(&iface->rails[i])) {
+        if ((rails & UCS_BIT(i)) && !uct_vqp_rail_is_broken(&iface->rails[i])) {
             return 1;
         }
     }
@@ -111,9 +111,12 @@ static int uct_vqp_iface_has_rail(const uct_vqp_iface_t *iface)
 
 void uct_vqp_iface_rail_broken(uct_vqp_iface_t *iface, unsigned rail)
 {
+    ucs_log_level_t level; /* ucs_log() evaluates it twice */
+
     if (!__atomic_exchange_n(&iface->rails[rail].is_broken, 1, __ATOMIC_ACQ_REL)) {
-        ucs_log(uct_vqp_iface_has_rail(iface) ? UCS_LOG_LEVEL_WARN : UCS_LOG_LEVEL_ERROR,
-                "%s:%u has failed for good, its paths are given up",
+        level = uct_vqp_iface_has_rail(iface, UINT64_MAX) ? UCS_LOG_LEVEL_WARN :
+                                                            UCS_LOG_LEVEL_ERROR;
+        ucs_log(level, "%s:%u has failed for good, its paths are given up",
                 iface->rails[rail].dev->name, iface->rails[rail].port.num);
     }
 

@@ -224,27 +224,19 @@ static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail)
  * move to any other one */
 static int uct_vqp_has_rail(const uct_vqp_t *vqp)
 {
-    const uct_vqp_iface_t *iface = vqp->iface;
-    int is_connected             = vqp_is_connected(&vqp->core);
-    unsigned num                 = is_connected ? vqp->core.tx.paths.count :
-                                                  vqp->core.num_paths;
-    uint64_t rails               = 0; /* that it can use */
+    int is_connected = vqp_is_connected(&vqp->core);
+    unsigned num     = is_connected ? vqp->core.tx.paths.count : vqp->core.num_paths;
+    uint64_t rails   = 0;
     unsigned i;
+
+    if (is_connected && (vqp->core.failover.num_rails > 0)) {
+        return uct_vqp_iface_has_rail(vqp->iface, UINT64_MAX);
+    }
 
     for (i = 0; i < num; ++i) {
         rails |= UCS_BIT(vqp->paths[i].rail);
     }
-    if (is_connected && (vqp->core.failover.num_rails > 0)) {
-        rails = UCS_MASK(iface->num_rails);
-    }
-
-    for (i = 0; i < iface->num_rails; ++i) {
-        if ((rails & UCS_BIT(i)) && !uct_vqp_rail_is_broken(&iface->rails[i])) {
-            return 1;
-        }
-    }
-
-    return 0;
+    return uct_vqp_iface_has_rail(vqp->iface, rails);
 }
 
 static void uct_vqp_iface_fail_rail(uct_vqp_iface_t *iface, unsigned rail)

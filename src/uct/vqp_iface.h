@@ -236,6 +236,9 @@ static inline int uct_vqp_rail_is_broken(const uct_vqp_rail_t *rail)
     return __atomic_load_n(&rail->is_broken, __ATOMIC_ACQUIRE);
 }
 
+/** Does one of these rails, a bit for each, work still? Any thread. */
+int uct_vqp_iface_has_rail(const uct_vqp_iface_t *iface, uint64_t rails);
+
 /** Wait for no completion of a broken rail any more. The worker's thread. */
 void uct_vqp_iface_stop_rail(uct_vqp_iface_t *iface, unsigned rail);
 
