@@ -184,6 +184,7 @@ typedef struct uct_vqp_iface {
     uct_vqp_scratch_t    scratch;      /* with failover */
     ucs_list_link_t      vqp_list;     /* all vqps */
     unsigned             num_vqps;
+    uint8_t              is_in_vfs; /* somebody has read its nodes */
     uint32_t             next_vqp;     /* start of the search for a free number */
     uint32_t             bad_qpn[UCT_VQP_BAD_QPNS]; /* uct_vqp_qp_id */
     volatile uint32_t    num_bad_qpn;

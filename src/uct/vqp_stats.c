@@ -1,6 +1,7 @@
 /* Output of the counters, see vqp_stats.h. */
 #include "uct/vqp_stats.h"
 
+#include <ucs/async/async.h>
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/datastruct/string_buffer.h>
@@ -11,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-void uct_vqp_stats_vfs_add(uct_vqp_t *vqp)
+static void uct_vqp_stats_vfs_fill(uct_vqp_t *vqp)
 {
     unsigned i;
 
@@ -36,10 +37,34 @@ void uct_vqp_stats_vfs_add(uct_vqp_t *vqp)
     }
 }
 
+void uct_vqp_stats_vfs_add(uct_vqp_t *vqp)
+{
+    if (vqp->iface->is_in_vfs) {
+        uct_vqp_stats_vfs_fill(vqp);
+    }
+}
+
+/* Some 60 nodes of 200 bytes are much for an idle connection: there are none until somebody
+ * reads. The reader is another thread, so connections must stay meanwhile */
+static void uct_vqp_stats_vfs_fill_all(uct_vqp_iface_t *iface)
+{
+    uct_vqp_t *vqp;
+
+    UCS_ASYNC_BLOCK(iface->super.worker->async);
+    if (!iface->is_in_vfs) {
+        iface->is_in_vfs = 1;
+        ucs_list_for_each(vqp, &iface->vqp_list, list) {
+            uct_vqp_stats_vfs_fill(vqp);
+        }
+    }
+    UCS_ASYNC_UNBLOCK(iface->super.worker->async);
+}
+
 void uct_vqp_stats_vfs_refresh(uct_iface_h tl_iface)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
 
+    uct_vqp_stats_vfs_fill_all(iface);
     ucs_vfs_obj_add_ro_file(iface, ucs_vfs_show_primitive, &iface->num_vqps,
                             UCS_VFS_TYPE_U32, "num_vqps");
 #define UCT_VQP_VFS_CONN_COUNTER(_name, _help) \

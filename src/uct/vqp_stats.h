@@ -7,7 +7,8 @@
 
 #include "uct/vqp_def.h"
 
-/** Add the vqp to UCX's virtual file system. */
+/** There is another vqp: add it to UCX's virtual file system, if somebody has read that.
+ *  Under the async block. */
 void uct_vqp_stats_vfs_add(uct_vqp_t *vqp);
 
 /** Add the interface's nodes; called by UCX before they are read. */

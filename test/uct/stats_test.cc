@@ -7,7 +7,9 @@
 #include "verbs/pinned.h"
 
 #include <config.h> /* of UCX: how it was built */
+#include <ucs/datastruct/string_buffer.h>
 #include <ucs/debug/log.h>
+#include <ucs/vfs/base/vfs_obj.h>
 
 #include <stdlib.h>
 #include <algorithm>
@@ -215,6 +217,74 @@ TEST_F(stats_test, a_connection_pins_what_is_documented_at_each_side)
         all.clear();
         TearDown();
     }
+}
+
+/* Names in a directory of UCX's VFS */
+static std::vector<std::string> vfs_list(const std::string &path)
+{
+    std::vector<std::string> names;
+
+    (void)ucs_vfs_path_list_dir(path.c_str(), [](const char *name, void *arg) {
+        ((std::vector<std::string>*)arg)->push_back(name);
+    }, &names);
+    return names;
+}
+
+/* Directories of that name below interfaces, at any depth */
+static void vfs_find(const std::string &path, const std::string &wanted,
+                     std::vector<std::string> &found)
+{
+    for (const std::string &name : vfs_list(path.empty() ? "/" : path)) {
+        if ((name == wanted) && (path.find("/iface/") != std::string::npos)) {
+            found.push_back(path + "/" + name);
+        } else {
+            vfs_find(path + "/" + name, wanted, found);
+        }
+    }
+}
+
+static std::string vfs_read(const std::string &path)
+{
+    ucs_string_buffer_t text;
+    std::string result;
+
+    ucs_string_buffer_init(&text);
+    if (ucs_vfs_path_read_file(path.c_str(), &text) == UCS_OK) {
+        result = ucs_string_buffer_cstr(&text);
+    }
+    ucs_string_buffer_cleanup(&text);
+    return result;
+}
+
+/* Connections are there when somebody looks at their interface */
+TEST_F(stats_test, counters_are_in_the_vfs_when_they_are_read)
+{
+    std::vector<std::string> dirs;
+    std::string conn;
+
+    open({{"NUM_PATHS", "2"}});
+    settle();
+    vfs_find("", "vqp", dirs);
+    ASSERT_EQ(2u, dirs.size()); /* of two interfaces */
+    for (const std::string &dir : dirs) {
+        ASSERT_EQ(1u, vfs_list(dir).size());
+        conn = dir + "/" + vfs_list(dir)[0];
+        EXPECT_TRUE((vfs_read(conn + "/ops") == "1\n") ||
+                    (vfs_read(conn + "/ams_rx") == "1\n")) << dir;
+        EXPECT_NE("", vfs_read(conn + "/path/1/frags"));
+        EXPECT_NE("", vfs_read(conn + "/path/0/lag_port"));
+    }
+
+    endpoint other(*a, *b);
+
+    ASSERT_EQ(UCS_OK, other.flush());
+    for (const std::string &dir : dirs) {
+        EXPECT_EQ(2u, vfs_list(dir).size());
+    }
+    ab.reset();
+    EXPECT_TRUE(until([&] {
+        return (vfs_list(dirs[0]).size() == 1) && (vfs_list(dirs[1]).size() == 1);
+    }));
 }
 
 /* As UCX's own transports do; its suite counts them. Not in a UCX without logging,
