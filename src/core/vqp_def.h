@@ -37,7 +37,8 @@ typedef enum {
     VQP_EVENT_STATE,     /* log: vqp->logged -> vqp->state; then set logged */
     VQP_EVENT_BROKEN,    /* log: the peer has broken the protocol, vqp->broken */
     VQP_EVENT_FIRST_IMM, /* notify the control plane: the peer is connected */
-    VQP_EVENT_RESUME,    /* resources may be available: retry what was refused */
+    VQP_EVENT_RESUME,    /* resources may be available: give slots to vqp_tx_short_ring(),
+                            then retry what was refused */
     VQP_EVENT_CLOSED,    /* the endpoint's ops are over: end the connection in
                             order, unless vqp_is_failed() */
     VQP_EVENT_PING,      /* vqp_conn_ping(), then vqp_alive_pinged() */

@@ -126,9 +126,9 @@ static ucs_status_t uct_vqp_alloc_tables(uct_vqp_t *vqp)
 {
     const uct_vqp_settings_t *set = &vqp->iface->set;
     unsigned num                  = set->num_paths;
-    size_t keys_offset            = 2ul * set->num_ops * sizeof(vqp_op_t);
+    size_t keys_offset            = 2ul * set->first_ops * sizeof(vqp_op_t);
     size_t ops_size               = keys_offset +
-                                    set->num_ops * sizeof(*vqp->op_rkeys);
+                                    set->first_ops * sizeof(*vqp->op_rkeys);
     size_t paths_size             = num * sizeof(vqp_path_t);
     size_t ib_size                = num * sizeof(vqp_ib_path_t);
     char *memory;
@@ -177,10 +177,47 @@ err_free_ops:
     return UCS_ERR_NO_MEMORY;
 }
 
+/* What was not to be had is no error: the ring stays as it is. Keys that ops have go on to be
+ * in the table before */
+static void uct_vqp_grow_ring(uct_vqp_t *vqp, vqp_opring_t *ring)
+{
+    int is_rma         = ring == &vqp->core.tx.rma;
+    size_t keys_offset = ring->most * sizeof(vqp_op_t);
+    size_t keys_size   = is_rma ? ring->most * sizeof(*vqp->op_rkeys) : 0;
+    void *ops;
+
+    if (ucs_posix_memalign(&ops, UCS_SYS_CACHE_LINE_SIZE, keys_offset + keys_size,
+                           "uct_vqp_ops") != 0) {
+        ucs_trace("vqp %u: no memory for %u operations, it stays at %u", vqp->number,
+                  ring->most, ring->mask + 1);
+        ops = NULL;
+    } else if (is_rma) {
+        vqp->op_rkeys = (uint32_t(*)[VQP_MAX_RAILS])((char*)ops + keys_offset);
+    }
+    vqp->more_ops[is_rma] = ops;
+    vqp_tx_give_ops(&vqp->core.tx, ring, ops);
+}
+
+void uct_vqp_grow_ops(uct_vqp_t *vqp)
+{
+    vqp_opring_t *ring;
+
+    /* While it connects, another thread may be setting up the sender */
+    if (!vqp_is_connected(&vqp->core) || vqp_is_failed(&vqp->core)) {
+        return;
+    }
+
+    while ((ring = vqp_tx_short_ring(&vqp->core.tx)) != NULL) {
+        uct_vqp_grow_ring(vqp, ring);
+    }
+}
+
 static void uct_vqp_free_tables(uct_vqp_t *vqp)
 {
     unsigned i;
 
+    ucs_free(vqp->more_ops[0]);
+    ucs_free(vqp->more_ops[1]);
     for (i = 0; i < vqp->core.num_paths; ++i) {
         ucs_free(vqp->paths[i].inflight);
     }

@@ -33,6 +33,9 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout);
 ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,
                             uct_vqp_t **vqp_p);
 
+/** An op was refused: allocate slots for a ring of ops that was full, and may have more. */
+void uct_vqp_grow_ops(uct_vqp_t *vqp);
+
 /**
  * Connect the queue pairs to a peer's, post receives, set up the core. Under
  * the async block. With failover, queue pairs whose address does not resolve are left

@@ -295,6 +295,7 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->order_all    = set->order_all;
     cfg->comp_post    = set->comp_post;
     cfg->no_fast      = set->trace;
+    cfg->most_ops     = set->num_ops;
     cfg->mirror       = vqp->chunk.local;
     cfg->local_lkeys  = vqp->chunk.slab->mr.lkey;
     cfg->ring_raddr   = peer->ring_addr;
@@ -335,9 +336,9 @@ static void uct_vqp_init_core(uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     uct_vqp_layout(set, &layout);
     uct_vqp_fill_tx_config(vqp, peer, &config.tx);
     config.am_ops         = vqp->ops;
-    config.rma_ops        = vqp->ops + set->num_ops;
-    config.num_am_ops     = set->num_ops;
-    config.num_rma_ops    = set->num_ops;
+    config.rma_ops        = vqp->ops + set->first_ops;
+    config.num_am_ops     = set->first_ops;
+    config.num_rma_ops    = set->first_ops;
     config.num_paths      = num_paths;
     config.num_connected  = num_connected;
     config.min_paths      = set->min_paths;

@@ -106,6 +106,7 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
             uct_vqp_handle_first_imm(vqp);
             break;
         case VQP_EVENT_RESUME:
+            uct_vqp_grow_ops(vqp);
             if (vqp->ep != NULL) {
                 uct_vqp_schedule_pending(vqp);
             }

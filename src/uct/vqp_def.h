@@ -60,6 +60,7 @@ typedef struct uct_vqp {
     vqp_iov_t           *iov_ext;
     uint8_t             *window_map;
     vqp_op_t            *ops;
+    vqp_op_t            *more_ops[2]; /* of the AM and the RMA ring; NULL: it has not grown */
     uint32_t           (*op_rkeys)[VQP_MAX_RAILS]; /* of each op of the RMA ring */
 
     /* under the async block */

@@ -192,12 +192,23 @@ uct_vqp_iface_flush_all(uct_vqp_iface_t *iface, uct_completion_t *comp)
     return result;
 }
 
-/* Whether a connection can not accept a barrier now */
-static int uct_vqp_holds_flush(const uct_vqp_t *vqp)
+/* Whether a connection can not accept a barrier now. A slot may come back only if something
+ * in flight gets a completion */
+static int uct_vqp_holds_flush(uct_vqp_t *vqp)
 {
-    return ((vqp->ep != NULL) && uct_vqp_ep_holds_flush(vqp->ep)) ||
-           (vqp_is_connected(&vqp->core) &&
-            !vqp_tx_may_barrier(&vqp->core.tx));
+    if ((vqp->ep != NULL) && uct_vqp_ep_holds_flush(vqp->ep)) {
+        return 1;
+    }
+
+    if (!vqp_is_connected(&vqp->core) || vqp_tx_may_barrier(&vqp->core.tx)) {
+        return 0;
+    }
+
+    if (!vqp_is_failed(&vqp->core)) {
+        vqp_tx_reclaim(&vqp->core.tx);
+    }
+    (void)uct_vqp_no_resource(vqp);
+    return 1;
 }
 
 static int uct_vqp_iface_holds_flush(uct_vqp_iface_t *iface)

@@ -136,17 +136,18 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "for each of them. Must be equal on both sides.",
      UCT_VQP_OPTION(fsn_window), UCS_CONFIG_TYPE_UINT},
 
-    {"MAX_OPS", "128",
+    {"MAX_OPS", "256",
      "Operations of an endpoint that may be accepted and not completed: that many\n"
      "active messages, and that many puts, gets, atomics and flushes. 8 to 4096,\n"
-     "rounded up to a power of two; each operation takes 128 bytes.",
+     "rounded up to a power of two; each operation takes 128 bytes. Beyond 32 of\n"
+     "each the memory is allocated when one is refused for lack of a place.",
      UCT_VQP_OPTION(max_ops), UCS_CONFIG_TYPE_UINT},
 
     {"TX_QUEUE_LEN", "auto",
      "Length of the send queue of each path, in work requests, 8 to 16384.\n"
-     "auto: 128 divided by the number of paths that an endpoint begins with, at\n"
-     "least 32. Paths that an endpoint begins with have 32, and are replaced under\n"
-     "load, if it may have a path more for each device.",
+     "auto: if an endpoint may have a path more for each device, 256 divided by the\n"
+     "number of paths that it begins with, and those have 32 until they are replaced\n"
+     "under load; else 128 divided by that number. At least 32.",
      UCT_VQP_OPTION(tx_queue_len), UCS_CONFIG_TYPE_ULUNITS},
 
     {"TX_CQ_MODERATION", "16",

@@ -80,6 +80,7 @@ typedef struct uct_vqp_settings {
     size_t   max_mem;      /* bytes of all rings and mirrors that are larger */
     uint32_t fsn_window;   /* power of two */
     uint32_t num_ops;      /* of each op ring, power of two */
+    uint32_t first_ops;    /* of these, before the ring has been full */
     uint32_t send_depth;   /* of each path... */
     uint32_t first_depth;  /* ...but those that an endpoint begins with */
     uint32_t inflight;     /* entries for send_depth, see uct_vqp_inflight() */

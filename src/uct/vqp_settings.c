@@ -133,28 +133,35 @@ static unsigned uct_vqp_min_paths(const uct_vqp_settings_t *set,
                    ucs_min(num_rails, set->num_paths) : (unsigned)config->min_paths;
 }
 
-/* Many small operations are spread over the paths, so that together their queues
- * hold what MAX_OPS accepts by default. See docs/memory.md for what they cost. */
-static size_t uct_vqp_send_depth(const uct_vqp_settings_t *set,
-                                 const uct_vqp_iface_config_t *config)
-{
-    return (config->tx_queue_len != UCS_ULUNITS_AUTO) ?
-                   config->tx_queue_len : ucs_max(128 / ucs_max(set->min_paths, 1), 32);
-}
+/* Slots of each ring of ops, until it is full for the first time */
+#define UCT_VQP_FIRST_OPS 32
 
 /* An endpoint without load has short queues: idle endpoints are many. A queue of 32 takes as
  * much as each of four fixed paths. Under load the first path that is added takes the place
  * of a short one, for which each rail has one: see elastic.h */
 #define UCT_VQP_FIRST_DEPTH 32
 
-static uint32_t uct_vqp_first_depth(const uct_vqp_settings_t *set,
-                                    const uct_vqp_iface_config_t *config,
-                                    unsigned num_rails)
-{
-    int may_swap = set->failover && (config->tx_queue_len == UCS_ULUNITS_AUTO) &&
-                   (set->num_paths >= set->min_paths + num_rails);
+/* Entries of the send queues that an endpoint begins with, together. Where an idle one has
+ * short queues instead they hold what MAX_OPS accepts by default: many small operations are
+ * spread over the paths. See docs/memory.md for what they cost. */
+#define UCT_VQP_DEPTH       256
+#define UCT_VQP_FIXED_DEPTH 128
 
-    return may_swap ? ucs_min(set->send_depth, UCT_VQP_FIRST_DEPTH) : set->send_depth;
+static size_t uct_vqp_send_depth(const uct_vqp_settings_t *set,
+                                 const uct_vqp_iface_config_t *config, int may_swap)
+{
+    unsigned depth = may_swap ? UCT_VQP_DEPTH : UCT_VQP_FIXED_DEPTH;
+
+    return (config->tx_queue_len != UCS_ULUNITS_AUTO) ?
+                   config->tx_queue_len :
+                   ucs_max(depth / ucs_max(set->min_paths, 1), UCT_VQP_FIRST_DEPTH);
+}
+
+static int uct_vqp_may_swap(const uct_vqp_settings_t *set,
+                            const uct_vqp_iface_config_t *config, unsigned num_rails)
+{
+    return set->failover && (config->tx_queue_len == UCS_ULUNITS_AUTO) &&
+           (set->num_paths >= set->min_paths + num_rails);
 }
 
 uint32_t uct_vqp_inflight(uint32_t send_depth)
@@ -214,8 +221,6 @@ static ucs_status_t
 uct_vqp_settings_check_sizes(const uct_vqp_settings_t *set,
                              const uct_vqp_iface_config_t *config)
 {
-    size_t send_depth = uct_vqp_send_depth(set, config);
-
     UCT_VQP_CHECK((config->num_paths == UCS_ULUNITS_AUTO) ||
                   uct_vqp_in_range(config->num_paths, 1, VQP_MAX_PATHS),
                   "NUM_PATHS", config->num_paths, "must be auto, or from 1 to 64");
@@ -225,10 +230,12 @@ uct_vqp_settings_check_sizes(const uct_vqp_settings_t *set,
                   "must be auto, or from 1 to UCX_VQP_NUM_PATHS");
     UCT_VQP_CHECK(uct_vqp_in_range(config->max_ops, 8, 4096),
                   "MAX_OPS", config->max_ops, "must be from 8 to 4096");
-    UCT_VQP_CHECK(uct_vqp_in_range(send_depth, 8, 16384), "TX_QUEUE_LEN",
-                  send_depth, "must be from 8 to 16384");
-    UCT_VQP_CHECK(send_depth * set->num_paths < UCS_BIT(16),
-                  "TX_QUEUE_LEN", send_depth,
+    UCT_VQP_CHECK((config->tx_queue_len == UCS_ULUNITS_AUTO) ||
+                  uct_vqp_in_range(config->tx_queue_len, 8, 16384), "TX_QUEUE_LEN",
+                  config->tx_queue_len, "must be auto, or from 8 to 16384");
+    UCT_VQP_CHECK((config->tx_queue_len == UCS_ULUNITS_AUTO) ||
+                  (config->tx_queue_len * set->num_paths < UCS_BIT(16)),
+                  "TX_QUEUE_LEN", config->tx_queue_len,
                   "times UCX_VQP_NUM_PATHS must be below 65536");
     UCT_VQP_CHECK(uct_vqp_in_range(config->min_frag, 256, UCS_GBYTE),
                   "MIN_FRAG", config->min_frag, "must be from 256 to 1g");
@@ -254,6 +261,8 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
                                    const uct_vqp_iface_config_t *config,
                                    unsigned num_rails)
 {
+    int may_swap;
+
     set->ring_max   = (uint32_t)uct_vqp_settings_ring_size(config);
     set->ring_min   = (config->ring_min != UCS_MEMUNITS_AUTO) ?
                               (uint32_t)config->ring_min :
@@ -261,11 +270,13 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->max_mem    = config->max_mem;
     set->fsn_window = config->fsn_window;
     set->num_ops    = ucs_roundup_pow2((uint32_t)config->max_ops);
-    set->send_depth = (uint32_t)uct_vqp_send_depth(set, config);
+    set->first_ops  = ucs_min(set->num_ops, UCT_VQP_FIRST_OPS);
     set->failover   = config->failover != UCS_NO;
     set->exact      = config->failover != UCS_YES;
     set->rail_moves = set->failover && config->rail_moves;
-    set->first_depth = uct_vqp_first_depth(set, config, num_rails);
+    may_swap         = uct_vqp_may_swap(set, config, num_rails);
+    set->send_depth  = (uint32_t)uct_vqp_send_depth(set, config, may_swap);
+    set->first_depth = may_swap ? UCT_VQP_FIRST_DEPTH : set->send_depth;
     set->inflight   = uct_vqp_inflight(set->send_depth);
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
     set->poll_max   = config->poll_max;
@@ -279,9 +290,10 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     set->recv_credit = set->fsn_window + VQP_CONTROL_RESERVE;
     set->recv_depth  = set->recv_credit + set->rx_batch;
 
-    /* Unsignaled ops hold places of the op rings: a quarter at most */
+    /* Unsignaled ops hold places of the op rings: a quarter at most of those that have grown.
+     * An op that is refused makes the others signaled */
     set->tx_moderation = ucs_min(config->tx_moderation,
-                                 ucs_min(set->send_depth / 4,
+                                 ucs_min(set->first_depth / 4,
                                          set->num_ops / (4 * set->num_paths)));
     set->tx_moderation = ucs_max(set->tx_moderation, 1);
 }

@@ -111,7 +111,7 @@ test_environment() {
     if [ "$TL" = vqp ]; then
         # UCP's perf cases take the transports of the environment
         environment+=(UCX_TLS=vqp)
-        # peer_failure_multiple reads it as a number; 128 is auto's with one path
+        # peer_failure_multiple reads it as a number; 128 is auto's without failover
         environment+=("UCX_VQP_TX_QUEUE_LEN=${UCX_VQP_TX_QUEUE_LEN:-128}")
         [ "$RAILS" = 1 ] || environment+=("UCX_VQP_RAILS=$(rails)")
         # in a guest with one CPU the driver and the processes take turns: a path is

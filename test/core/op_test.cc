@@ -61,7 +61,7 @@ TEST(opring, holds_as_many_ops_as_it_has_slots) {
     vqp_op_t ops[4] {};
     vqp_opring_t ring;
 
-    vqp_opring_init(&ring, ops, 4);
+    vqp_opring_init(&ring, ops, 4, 4, 0);
     EXPECT_TRUE(vqp_opring_is_empty(&ring));
     ring.tail = 3;
     EXPECT_EQ(3u, vqp_opring_count(&ring));
@@ -76,7 +76,7 @@ TEST(opring, cursors_wrap) {
     vqp_op_t ops[4] {};
     vqp_opring_t ring;
 
-    vqp_opring_init(&ring, ops, 4);
+    vqp_opring_init(&ring, ops, 4, 4, 0);
     ring.head = 0xfffffffeu;
     ring.tail = 2;
     EXPECT_EQ(4u, vqp_opring_count(&ring));

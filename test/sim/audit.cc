@@ -128,6 +128,12 @@ void vqp::audit_ops()
             if ((op->kind == VQP_KIND_FREE) && (found != 0)) {
                 broke("frags in flight of an op that is over", found, 0);
             }
+            count[pos & ring->mask] = 0;
+        }
+        for (unsigned found : count) {
+            if (found != 0) {
+                broke("frags in flight of an op that was reported", found, 0);
+            }
         }
     }
 }

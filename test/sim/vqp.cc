@@ -161,6 +161,7 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.comp_post    = (uint8_t)p.comp_post;
     cfg.no_fast      = (uint8_t)p.no_fast;
     cfg.pack         = (uint8_t)p.pack;
+    cfg.most_ops     = (uint32_t)owner.w.base.most_ops;
     cfg.mirror       = m_mirror.data();
     cfg.local_lkeys  = owner.lkeys;
     cfg.ring_raddr   = peer.ring_addr;
@@ -628,6 +629,29 @@ void vqp::update_ready()
 }
 
 /* ---- rings ---- */
+
+/* The slots that are given have any content */
+void vqp::give_ops()
+{
+    vqp_opring_t *ring;
+
+    while ((ring = vqp_tx_short_ring(&core.tx)) != nullptr) {
+        std::vector<vqp_op_t> &ops = (ring == &core.tx.am) ? m_more_am_ops :
+                                                             m_more_rma_ops;
+
+        if (!ops.empty()) {
+            owner.w.fail("memory", name() + ": a ring of ops wants more a second time");
+            return;
+        }
+        if (owner.w.fault.chance(owner.w.base.ring_fails)) {
+            vqp_tx_give_ops(&core.tx, ring, nullptr);
+            continue;
+        }
+        ops.resize(ring->most);
+        memset(ops.data(), 0xa5, ops.size() * sizeof(ops[0]));
+        vqp_tx_give_ops(&core.tx, ring, ops.data());
+    }
+}
 
 void vqp::get_ring()
 {

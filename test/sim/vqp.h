@@ -166,6 +166,7 @@ private:
     void reconnect(vqp_path_t &path);
     void connect_qp(unsigned path, uint32_t peer_qpn);
     void send_path_messages(vqp_path_t &path);
+    void give_ops();
     void get_ring();
     void get_mirror();
     void ping();
@@ -193,6 +194,7 @@ private:
     std::vector<std::unique_ptr<qp>>         m_qps;
     std::vector<std::vector<vqp_inflight_t>> m_inflight;
     std::vector<vqp_op_t>                    m_am_ops, m_rma_ops;
+    std::vector<vqp_op_t>                    m_more_am_ops, m_more_rma_ops;
     std::vector<vqp_iov_t>                   m_iov_ext;
     std::vector<uint8_t>                     m_map;
     std::vector<char>                        m_ring, m_mirror;

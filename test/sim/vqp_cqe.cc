@@ -208,6 +208,7 @@ void vqp::handle_events()
             owner.run_actions();
             break;
         case VQP_EVENT_RESUME:
+            give_ops();
             is_resumed = true; /* when the events have been handled */
             break;
         case VQP_EVENT_CLOSED:

@@ -177,6 +177,7 @@ TEST_P(chain_fault, messages_arrive_up_to_one_of_them_in_order)
 
     NEED_FABRIC();
     start(no_failover({{"NUM_PATHS", "2"}, {"TX_QUEUE_LEN", "16"}}));
+    use_all_slots();
     b->on_am(1, [&](const char *data, size_t length) {
         uint64_t value;
 

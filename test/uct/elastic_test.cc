@@ -128,7 +128,7 @@ TEST_F(elastic, short_queues_of_both_rails_are_replaced)
     exchange();
     adds(100);
     for (const char *device : {"fab0", "fab1"}) {
-        EXPECT_LE(2u, depths(device).count(64)) << device;
+        EXPECT_LE(2u, depths(device).count(128)) << device;
     }
     EXPECT_EQ(0u, counted("replayed"));
 }
@@ -264,7 +264,7 @@ TEST_F(elastic_flow, replaces_the_path_with_a_short_queue)
         return has_kept && (depths(a->name).count(32) == 0) &&
                (depths(b->name).count(32) == 0);
     }, 5));
-    EXPECT_LE(1u, depths(a->name).count(128));
+    EXPECT_LE(1u, depths(a->name).count(256));
     finish();
     EXPECT_EQ(0u, stats_sum(stats.name, "replayed"));
     EXPECT_LT(0u, stats_sum(stats.name, "path_adds"));
@@ -280,8 +280,8 @@ TEST_F(elastic_flow, tries_a_short_queue_where_there_are_no_more_entries)
     prepare();
     faults("call verb=resize_cq nth=1 count=all errno=ENOMEM");
     EXPECT_TRUE(stream([&] {
-        is_replaced |= depths(a->name) == std::multiset<uint64_t> {128};
-        return is_replaced && (depths(a->name) == std::multiset<uint64_t> {32, 128});
+        is_replaced |= depths(a->name) == std::multiset<uint64_t> {256};
+        return is_replaced && (depths(a->name) == std::multiset<uint64_t> {32, 256});
     }, 5));
     EXPECT_GT(vqp_fabric()->fault_hits(), 0u);
     finish();

@@ -358,6 +358,7 @@ TEST_F(failover_fixture, receives_are_not_posted_again_in_error_state)
     });
     EXPECT_EQ(UCS_OK, ba->retry([&] { return uct_ep_am_short(*ba, 2, 0, NULL, 0); }));
     EXPECT_TRUE(until([&] { return back == 1; }));
+    use_all_slots();
     b->on_am(1, [&](const char*, size_t) {
         if (++got == 1) {
             faults("call verb=post_send nth=1 errno=ENOMEM");

@@ -120,6 +120,7 @@ protected:
 
         open({{"RING_SIZE", "1m"}, {"RING_MIN", "1m"}});
         settle();
+        use_all_slots();
         device_buffer source(4096);
         source.fill(3);
         memory from(*a, source.length, source.device);

@@ -111,6 +111,7 @@ TEST_F(ring, zcopy_messages_share_immediates_if_these_are_few)
 
     start_with({{"RING_MIN", "1m"}}, {{"RING_MIN", "1m"}});
     source = std::make_unique<memory>(*a, window * payload);
+    use_all_slots();
     b->on_am(id, [&](const char *data, size_t size) {
         EXPECT_EQ(+length, size);
         EXPECT_EQ(header, *(const uint64_t*)data);
@@ -141,7 +142,7 @@ TEST_F(ring, zcopy_messages_share_immediates_if_these_are_few)
     }
     EXPECT_GT(copied, 0u);
     EXPECT_EQ(sent, copied + posted.size());
-    EXPECT_GE(sent, 130u); /* 1 MiB has 130 */
+    EXPECT_GE(sent, 129u); /* 1 MiB has 130, its end may be too short for one */
     EXPECT_TRUE(until([&] { return got == sent; })) << got;
     EXPECT_EQ(UCS_OK, ab->flush());
     for (const completion &comp : posted) {

@@ -308,6 +308,7 @@ TEST_F(failover_fixture, a_silent_path_costs_the_peer_one_call_of_progress)
     }
     start({{"NUM_PATHS", "2"}, {"MIN_PATHS", "2"}, {"PATH_TIMEOUT", "1ms"},
            {"TIMEOUT", "1000s"}, {"POLL_MAX", "2"}, {"FSN_WINDOW", "1024"}});
+    use_all_slots(target.get());
     faults(one_lost);
     memset(target->data, 0, size);
     for (uint64_t i = 1; i <= count; ++i) {

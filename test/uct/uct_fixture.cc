@@ -706,3 +706,18 @@ void uct_test::settle()
     EXPECT_TRUE(until([&] { return settled == before + 1; }));
     EXPECT_EQ(UCS_OK, ab->flush());
 }
+
+void uct_test::use_all_slots(memory *target)
+{
+    unsigned awaited = settled;
+
+    while (uct_ep_am_short(*ab, settle_id, 0, NULL, 0) == UCS_OK) {
+        ++awaited;
+    }
+    while ((target != NULL) &&
+           (uct_ep_put_short(*ab, target->data, 1, target->addr(), target->rkey()) ==
+            UCS_OK)) {
+    }
+    EXPECT_EQ(UCS_OK, ab->flush());
+    EXPECT_TRUE(until([&] { return settled == awaited; }));
+}

@@ -332,6 +332,10 @@ protected:
     /* Wait until a message has come through and is acknowledged */
     void settle();
 
+    /* An idle endpoint has few slots for operations: from now on ab has all of them, for
+     * messages, and for puts if there is memory to write to */
+    void use_all_slots(memory *target = NULL);
+
     /* On the software fabric: this test has violated the API on purpose, and
      * the fabric has reported it. In other tests a violation is a failure, see
      * TearDown. */

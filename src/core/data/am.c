@@ -144,7 +144,7 @@ vqp_tx_am_set_frag_size(const vqp_tx_t *tx, vqp_op_t *op, uint32_t max)
 /* Single-fragment AMs that may be accepted without checking, at present */
 static uint32_t vqp_tx_am_credits(const vqp_tx_t *tx)
 {
-    uint32_t slots = tx->am.mask + 1 - vqp_opring_count(&tx->am);
+    uint32_t slots = tx->am.limit - vqp_opring_count(&tx->am); /* it has room */
     uint32_t fsns  = vqp_tx_fsns_out(tx) + tx->fc.fsn_reserved +
                      VQP_CONTROL_RESERVE;
 
@@ -180,9 +180,9 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max, int may_pack)
     uint32_t offset = tx->fc.ring_head & (tx->ring.size - 1);
     uint32_t oldest = (vqp_seq_diff(tx->fc.ring_peer, tx->fc.ring_local) < 0) ?
                               tx->fc.ring_peer : tx->fc.ring_local;
-    vqp_op_t *op    = vqp_opring_at(&tx->am, tx->am.tail);
     uint32_t wrap   = 0;
     uint32_t fsns;
+    vqp_op_t *op;
 
     if (may_pack && vqp_tx_may_pack(tx, max)) {
         am.op         = vqp_opring_at(&tx->am, tx->am.tail - 1);
@@ -192,7 +192,7 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max, int may_pack)
         return am;
     }
 
-    if (vqp_unlikely(vqp_opring_count(&tx->am) > tx->am.mask)) {
+    if (vqp_unlikely(!vqp_opring_make_room(&tx->am))) {
         vqp_tx_reclaim(tx); /* an AM that waits for others waits no more, too */
         return am;
     }
@@ -203,6 +203,7 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max, int may_pack)
         offset = 0;
     }
 
+    op         = vqp_opring_at(&tx->am, tx->am.tail);
     op->kind   = VQP_KIND_AM;
     op->flags  = wrap ? VQP_OP_WRAP : 0;
     op->length = sizeof(vqp_record_t) + max;

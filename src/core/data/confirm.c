@@ -195,23 +195,24 @@ void vqp_tx_try_barriers(vqp_tx_t *tx)
 
 int vqp_tx_may_barrier(const vqp_tx_t *tx)
 {
-    return vqp_opring_count(&tx->rma) < tx->rma.mask;
+    return vqp_opring_takes(&tx->rma);
 }
 
 int vqp_tx_barrier(vqp_tx_t *tx, unsigned flags, void *user, uint8_t user_kind,
                    vqp_status_t status)
 {
-    vqp_op_t *op = vqp_opring_at(&tx->rma, tx->rma.tail);
+    vqp_op_t *op;
 
     if (!tx->failed) {
         vqp_tx_reclaim(tx);
     }
 
-    if (!(flags & VQP_OP_CLOSE) && !vqp_tx_may_barrier(tx)) {
+    if (!(flags & VQP_OP_CLOSE) && !vqp_opring_make_room(&tx->rma)) {
         return 0;
     }
 
     vqp_assert(vqp_opring_count(&tx->rma) <= tx->rma.mask);
+    op = vqp_opring_at(&tx->rma, tx->rma.tail);
     vqp_tx_accept(tx, op, 0, 0);
     op->kind         = VQP_KIND_BARRIER;
     op->flags        = (uint16_t)flags;

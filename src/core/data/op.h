@@ -1,7 +1,10 @@
 /*
  * Ops and the ring that holds them. A vqp has two rings, AM and RMA. The slot of
  * an op in its ring is its id until it is reported, so no op is ever looked up.
- * Pure: libc only.
+ *
+ * An idle connection has few slots. A ring that is full asks for more, its owner gives
+ * memory, and from then on it takes no op of the user until it is empty: no op ever changes
+ * its slot. Pure: libc only.
  */
 #ifndef VQP_CORE_DATA_OP_H
 #define VQP_CORE_DATA_OP_H
@@ -116,19 +119,47 @@ typedef struct vqp_op {
 typedef struct vqp_opring {
     vqp_op_t *ops;
     uint32_t  mask;
-    uint32_t  head; /* oldest op not reported */
-    uint32_t  post; /* first op with something undispatched */
-    uint32_t  tail; /* next op to accept */
+    uint32_t  limit;  /* ops that it takes: all but the reserve, or none */
+    uint32_t  head;   /* oldest op not reported */
+    uint32_t  post;   /* first op with something undispatched */
+    uint32_t  tail;   /* next op to accept */
+    uint32_t  most;   /* slots that it may have, a power of two */
+    uint8_t   reserve;
+    uint8_t   wants;  /* it was full, and has fewer slots than it may have */
+    vqp_op_t *more;   /* that it uses as soon as it is empty; NULL: none */
 } vqp_opring_t;
 
-static inline void
-vqp_opring_init(vqp_opring_t *ring, vqp_op_t *ops, uint32_t size)
+/**
+ * Prepare an empty ring of @a size slots.
+ *
+ * @param [in] most     Slots that it may have: those, or a larger power of two.
+ * @param [in] reserve  Slots that no op of the user takes; fewer than @a size.
+ */
+static inline void vqp_opring_init(vqp_opring_t *ring, vqp_op_t *ops, uint32_t size,
+                                   uint32_t most, uint8_t reserve)
 {
     vqp_assert((size & (size - 1)) == 0);
-    ring->ops  = ops;
-    ring->mask = size - 1;
-    ring->head = ring->post = ring->tail = 0;
+    vqp_assert(((most & (most - 1)) == 0) && (most >= size) && (size > reserve));
+    ring->ops     = ops;
+    ring->mask    = size - 1;
+    ring->limit   = size - reserve;
+    ring->head    = ring->post = ring->tail = 0;
+    ring->most    = most;
+    ring->reserve = reserve;
+    ring->wants   = 0;
+    ring->more    = NULL;
 }
+
+/**
+ * It has taken as many ops as its limit allows: ask for more slots, or use those that were
+ * given.
+ *
+ * @return Does it take an op?
+ */
+int vqp_opring_grow(vqp_opring_t *ring);
+
+/** It wants more slots, and gets them; see vqp_tx_give_ops(). */
+void vqp_opring_give(vqp_opring_t *ring, vqp_op_t *ops);
 
 static inline vqp_op_t *vqp_opring_at(const vqp_opring_t *ring, uint32_t pos)
 {
@@ -144,6 +175,20 @@ static inline uint32_t vqp_opring_count(const vqp_opring_t *ring)
 static inline int vqp_opring_is_empty(const vqp_opring_t *ring)
 {
     return ring->tail == ring->head;
+}
+
+/** Does it take an op of the user? The ring does not change. */
+static inline int vqp_opring_takes(const vqp_opring_t *ring)
+{
+    return (vqp_opring_count(ring) < ring->limit) ||
+           ((ring->more != NULL) && vqp_opring_is_empty(ring));
+}
+
+/** Does it take an op of the user, which follows? Only now the ring asks for slots, or uses
+ *  others: a place that vqp_opring_at() has given before is not valid any more. */
+static inline int vqp_opring_make_room(vqp_opring_t *ring)
+{
+    return vqp_likely(vqp_opring_count(ring) < ring->limit) || vqp_opring_grow(ring);
 }
 
 /** Is something from before @a pos not reported? @a pos may be any number of ops

@@ -178,8 +178,8 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
 {
     vqp_assert(rma_size >= 2); /* one slot is for the barrier of a close */
     memset(tx, 0, sizeof(*tx));
-    vqp_opring_init(&tx->am, am_ops, am_size);
-    vqp_opring_init(&tx->rma, rma_ops, rma_size);
+    vqp_opring_init(&tx->am, am_ops, am_size, vqp_max(am_size, cfg->most_ops), 0);
+    vqp_opring_init(&tx->rma, rma_ops, rma_size, vqp_max(rma_size, cfg->most_ops), 1);
     tx->paths.list  = paths;
     tx->paths.count = num_paths;
     tx->fc.fsn_next = tx->fc.fsn_peer = cfg->first_fsn;
@@ -211,6 +211,12 @@ void vqp_tx_init(vqp_tx_t *tx, const vqp_tx_config_t *cfg, vqp_op_t *am_ops,
     vqp_assert(cfg->frag_shift <= cfg->max_shift);
 }
 
+void vqp_tx_give_ops(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *ops)
+{
+    vqp_opring_give(ring, ops);
+    tx->fc.am_credits = 0; /* the ring may take none now */
+}
+
 vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
 {
     size_t slot;
@@ -226,7 +232,7 @@ vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov)
     }
 
     slot = ((op >= tx->am.ops) && (op <= tx->am.ops + tx->am.mask)) ?
-                   (size_t)(op - tx->am.ops) + tx->rma.mask + 1 :
+                   (size_t)(op - tx->am.ops) + tx->rma.most :
                    (size_t)(op - tx->rma.ops);
     op->g.iov_ext = tx->iov_ext + (slot * tx->iov_max);
     return op->g.iov_ext;

@@ -51,6 +51,8 @@ typedef struct vqp_tx_config {
     uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
     uint8_t         comp_post;     /* COMP_ORDER=post */
     uint8_t         no_fast;       /* every frag goes through dispatch: traces */
+    uint32_t        most_ops;      /* slots that each ring of ops may get, a power of two.
+                                      A ring that begins with more stays as it is */
     uint8_t         pack;          /* AMs that wait share an immediate, see pack.h */
     char           *mirror;        /* of the first ring */
     const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
@@ -298,7 +300,7 @@ void vqp_tx_reclaim(vqp_tx_t *tx);
  */
 static inline vqp_op_t *vqp_tx_rma_begin(vqp_tx_t *tx)
 {
-    if (vqp_unlikely(vqp_opring_count(&tx->rma) >= tx->rma.mask)) {
+    if (vqp_unlikely(!vqp_opring_make_room(&tx->rma))) {
         vqp_tx_reclaim(tx);
         return NULL;
     }
@@ -313,10 +315,24 @@ static inline vqp_op_t *vqp_tx_rma_begin(vqp_tx_t *tx)
  */
 vqp_iov_t *vqp_tx_op_iov(vqp_tx_t *tx, vqp_op_t *op, unsigned niov);
 
+/** A ring of ops that was full, and may have more slots; or NULL. */
+static inline vqp_opring_t *vqp_tx_short_ring(vqp_tx_t *tx)
+{
+    return tx->am.wants ? &tx->am : tx->rma.wants ? &tx->rma : NULL;
+}
+
+/**
+ * Give slots to the ring that vqp_tx_short_ring() has found.
+ *
+ * @param [in] ops  ring->most of them, of any content. They outlive the sender, as those
+ *                  before do. NULL: there is no memory, the ring goes on with what it has.
+ */
+void vqp_tx_give_ops(vqp_tx_t *tx, vqp_opring_t *ring, vqp_op_t *ops);
+
 /** Pieces for ops with more than VQP_OP_IOV_INLINE of them. */
 static inline size_t vqp_tx_iov_ext_count(const vqp_tx_t *tx, unsigned niov)
 {
-    return ((size_t)tx->am.mask + tx->rma.mask + 2) * niov;
+    return ((size_t)tx->am.most + tx->rma.most) * niov;
 }
 
 /** Give vqp_tx_iov_ext_count(tx, max) pieces; @a ext outlives the sender. */
