@@ -89,6 +89,13 @@ typedef struct uct_vqp {
     uint64_t             balanced;    /* ns: last look at it */
 } uct_vqp_t;
 
+/** Do both sides have failover? */
+static inline int uct_vqp_has_failover(const uct_vqp_t *vqp)
+{
+    return vqp->iface->set.failover &&
+           (vqp->conn.peer_features & VQP_WIRE_FEATURE_FAILOVER);
+}
+
 /**
  * Keep a remote key with an op of the RMA ring: frags may be dispatched after
  * the op was accepted, when the user may have released the key.
