@@ -18,12 +18,12 @@
     _(TX_FRAG_GROWS_TAIL, "a tail AM split into larger frags, to fit the window") \
     _(TX_FRAGS_FEWER, "an AM committed shorter than begun, with fewer frags") \
     _(TX_IOV_EXT, "an op with more pieces than it holds itself") \
-    _(OPS_DRAIN, "a ring of ops takes none until it is empty") \
-    _(OPS_GROW, "a ring of ops has more slots") \
     _(TX_WRAP, "a record begins at offset 0, the rest of the ring is left") \
     _(TX_CREDIT_BYTES, "credit for bytes alone") \
     _(TX_CREDIT_FSNS, "credit for fsns alone") \
     _(TX_CREDIT_OLD, "credit without new information") \
+    _(OPS_DRAIN, "a ring of ops takes none until it is empty") \
+    _(OPS_GROW, "a ring of ops has more slots") \
     _(PACK_WAITING, "an AM joins one that waits for a path") \
     _(PACK_LOOKED, "an AM that waits for others goes, since none has come") \
     _(PACK_FULL, "an AM has enough others, and goes") \

@@ -36,6 +36,8 @@ typedef struct vqp_tx_config {
     uint64_t        path_cap;      /* bytes in flight at which a path is full */
     uint32_t        signal_every;  /* frags without a CQE of their own */
     uint32_t        inline_max;    /* bytes that the send queues take inline */
+    uint32_t        most_ops;      /* slots that each ring of ops may get, a power of two.
+                                      A ring that begins with more stays as it is */
     uint8_t         frag_shift;    /* log2 of the largest frag, but of AMs that
                                       would take too many fsns: */
     uint8_t         max_shift;     /* log2 of the largest one that the devices
@@ -51,8 +53,6 @@ typedef struct vqp_tx_config {
     uint8_t         order_all;     /* AM_ORDER=all: each AM has a fence */
     uint8_t         comp_post;     /* COMP_ORDER=post */
     uint8_t         no_fast;       /* every frag goes through dispatch: traces */
-    uint32_t        most_ops;      /* slots that each ring of ops may get, a power of two.
-                                      A ring that begins with more stays as it is */
     uint8_t         pack;          /* AMs that wait share an immediate, see pack.h */
     char           *mirror;        /* of the first ring */
     const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
