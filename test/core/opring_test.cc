@@ -114,6 +114,16 @@ protected:
         return until_refused([&](char *user) { return am(8, user); });
     }
 
+    /* Those of the first @a count ops that puts() or ams() has had accepted */
+    std::vector<void*> users(unsigned count) {
+        std::vector<void*> all;
+
+        for (unsigned i = 0; i < count; ++i) {
+            all.push_back(&m_users[i]);
+        }
+        return all;
+    }
+
     /* A message, by the fast path */
     bool sent(uint32_t length) {
         vqp_tx_am_t am;
@@ -133,12 +143,10 @@ protected:
     char                  m_users[32];
 };
 
-TEST_F(ops_grow, puts_wait_until_all_before_have_ended) {
-    vqp_done_t done;
-
+TEST_F(ops_grow, puts_wait_until_all_before_have_ended)
+{
     start(2);
     EXPECT_EQ(3u, puts());
-    EXPECT_TRUE(m_tx.rma.wants);
     EXPECT_FALSE(m_tx.am.wants);
     give(m_tx.rma);
 
@@ -147,48 +155,37 @@ TEST_F(ops_grow, puts_wait_until_all_before_have_ended) {
         EXPECT_FALSE(rma(VQP_KIND_PUT, 8));
         EXPECT_FALSE(vqp_tx_may_barrier(&m_tx));
         confirm({frags[i]});
-        ASSERT_EQ(1, vqp_tx_pop_done(&m_tx, &done));
-        EXPECT_EQ(&m_users[i], done.user);
+        EXPECT_EQ(std::vector<void*> {&m_users[i]}, done());
     }
     EXPECT_TRUE(vqp_tx_may_barrier(&m_tx));
     EXPECT_EQ(15u, puts());
     EXPECT_TRUE(barrier(nullptr, VQP_OP_CLOSE));
     confirm(dispatch());
-    for (unsigned i = 0; i < 15; ++i) {
-        ASSERT_EQ(1, vqp_tx_pop_done(&m_tx, &done));
-        EXPECT_EQ(&m_users[i], done.user);
-    }
+    EXPECT_EQ(users(15), done());
     EXPECT_TRUE(m_tx.closed);
     EXPECT_TRUE(vqp_tx_is_flushed(&m_tx));
 }
 
-TEST_F(ops_grow, messages_wait_until_all_before_have_ended) {
-    vqp_done_t done;
-
+TEST_F(ops_grow, messages_wait_until_all_before_have_ended)
+{
     start(2);
     EXPECT_EQ(4u, ams());
-    EXPECT_TRUE(m_tx.am.wants);
     EXPECT_FALSE(m_tx.rma.wants);
     give(m_tx.am);
     EXPECT_FALSE(am(8));
     confirm(dispatch());
-    while (vqp_tx_pop_done(&m_tx, &done)) {
-    }
+    EXPECT_EQ(users(4), done());
     EXPECT_EQ(16u, ams());
 }
 
 /* The ring was full, and has room again when the slots are given */
 TEST_F(ops_grow, messages_that_were_free_to_go_wait_too)
 {
-    vqp_done_t done;
-
     start(2);
     EXPECT_EQ(4u, ams());
     auto frags = dispatch();
-    for (unsigned i = 0; i < 2; ++i) {
-        confirm({frags[i]});
-        ASSERT_EQ(1, vqp_tx_pop_done(&m_tx, &done));
-    }
+    confirm({frags[0], frags[1]});
+    EXPECT_EQ(users(2), done());
     EXPECT_TRUE(sent(8));
     EXPECT_EQ(1u, m_tx.fc.am_credits); /* one more needs no check */
     give(m_tx.am);
@@ -206,8 +203,7 @@ TEST_F(ops_grow, a_barrier_is_an_op_too)
     give(m_tx.rma);
     EXPECT_TRUE(barrier(nullptr, VQP_OP_CLOSE)); /* it has its slot, whatever is waited for */
     confirm(dispatch());
-    for (vqp_done_t done; vqp_tx_pop_done(&m_tx, &done);) {
-    }
+    (void)done();
     EXPECT_TRUE(am(8));
     EXPECT_TRUE(barrier(nullptr)); /* the ring is empty: it grows */
     EXPECT_EQ(14u, puts());
@@ -216,9 +212,6 @@ TEST_F(ops_grow, a_barrier_is_an_op_too)
 /* Between the gift and the growth */
 TEST_F(ops_grow, all_ends_if_the_sender_fails_meanwhile)
 {
-    vqp_done_t done;
-    unsigned ended = 0;
-
     start(2);
     EXPECT_EQ(3u, puts());
     give(m_tx.rma);
@@ -227,11 +220,7 @@ TEST_F(ops_grow, all_ends_if_the_sender_fails_meanwhile)
     for (const vqp_frag_t &frag : frags) {
         retire(frag, VQP_ERR_IO);
     }
-    while (vqp_tx_pop_done(&m_tx, &done)) {
-        EXPECT_EQ(VQP_ERR_IO, done.status);
-        ++ended;
-    }
-    EXPECT_EQ(3u, ended);
+    EXPECT_EQ(users(3), done(VQP_ERR_IO));
     EXPECT_TRUE(vqp_opring_is_empty(&m_tx.rma));
 }
 

@@ -3,32 +3,15 @@
  * at the peer. Refused operations wait as pending requests, in order.
  */
 #include "nth_alloc.h"
-#include "uct_fixture.h"
+#include "transfer_fixture.h"
 
 #include "test/fabric/fabric.h"
 
 #include <uct/api/version.h>
 
-class flush_test : public uct_test {
+class flush_test : public transfer_test {
 protected:
-    void connect(const options &config = {})
-    {
-        open(config);
-        source = std::make_unique<memory>(*a, size);
-        target = std::make_unique<memory>(*b, size);
-        source->fill(1);
-        settle();
-    }
-
-    void TearDown() override
-    {
-        /* the endpoints first: they may hold on to the memory */
-        ab.reset();
-        ba.reset();
-        source.reset();
-        target.reset();
-        uct_test::TearDown();
-    }
+    void connect(const options &config = {}) { transfer_test::connect(config, size); }
 
     ucs_status_t put(size_t length, completion *comp)
     {
@@ -51,7 +34,6 @@ protected:
     }
 
     static constexpr size_t size = 1 << 20;
-    std::unique_ptr<memory> source, target;
 };
 
 /* A pending request that runs a function */

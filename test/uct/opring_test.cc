@@ -3,30 +3,14 @@
  * a slot gets all that MAX_OPS allows.
  */
 #include "nth_alloc.h"
-#include "uct_fixture.h"
+#include "transfer_fixture.h"
 
-class opring : public uct_test {
+class opring : public transfer_test {
 protected:
     static constexpr unsigned FIRST = 32; /* slots of an idle endpoint */
     static constexpr size_t   size  = 64 * 1024;
 
-    void connect(const options &config)
-    {
-        open(config);
-        source = std::make_unique<memory>(*a, size);
-        target = std::make_unique<memory>(*b, size);
-        source->fill(1);
-        settle();
-    }
-
-    void TearDown() override
-    {
-        ab.reset();
-        ba.reset();
-        source.reset();
-        target.reset();
-        uct_test::TearDown();
-    }
+    void connect(const options &config) { transfer_test::connect(config, size); }
 
     /* 8 bytes to each place in turn, until one is refused; without a call of progress none
      * is known to be over */
@@ -50,8 +34,6 @@ protected:
         }
         return count;
     }
-
-    std::unique_ptr<memory> source, target;
 };
 
 TEST_F(opring, of_puts_grows_once_it_was_full)
