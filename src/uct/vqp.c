@@ -20,8 +20,7 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout)
     layout->remote_size = layout->rx_cells + cells;
     layout->tx_cells    = set->ring_min;
     layout->amo         = layout->tx_cells + cells;
-    layout->local_size  = layout->amo + ((size_t)set->num_paths *
-                                         set->inflight * sizeof(uint64_t));
+    layout->local_size  = layout->amo + (set->num_ops * sizeof(uint64_t));
 }
 
 /* Find a free number and its table entry */

@@ -171,7 +171,6 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->ring_rkeys   = vqp->ring_rkeys;
     cfg->cells        = (vqp_cell_t*)(vqp->chunk.local + layout.tx_cells);
     cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
-    cfg->amo_stride   = set->inflight;
     if (uct_vqp_has_failover(vqp)) {
         cfg->scratch.source = (uintptr_t)vqp->iface->scratch.source;
         cfg->scratch.lkeys  = vqp->iface->scratch.source_mr.lkey;

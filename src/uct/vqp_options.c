@@ -140,7 +140,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "Operations of an endpoint that may be accepted and not completed: that many\n"
      "active messages, and that many puts, gets, atomics and flushes. 8 to 4096,\n"
      "rounded up to a power of two; each operation takes 128 bytes. Beyond 32 of\n"
-     "each the memory is allocated when one is refused for lack of a place.",
+     "each the memory is allocated when one is refused for lack of a place; only 8\n"
+     "bytes for each of the latter, for results of atomics, are pinned from the start.",
      UCT_VQP_OPTION(max_ops), UCS_CONFIG_TYPE_UINT},
 
     {"TX_QUEUE_LEN", "auto",

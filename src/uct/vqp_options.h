@@ -83,7 +83,6 @@ typedef struct uct_vqp_settings {
     uint32_t first_ops;    /* of these, before the ring has been full */
     uint32_t send_depth;   /* of each path... */
     uint32_t first_depth;  /* ...but those that an endpoint begins with */
-    uint32_t inflight;     /* entries for send_depth, see uct_vqp_inflight() */
     uint32_t recv_credit;  /* outstanding immediates of a peer, per path */
     uint32_t recv_depth;   /* receives posted per path */
     uint32_t rx_batch;

@@ -277,7 +277,6 @@ static void uct_vqp_settings_sizes(uct_vqp_settings_t *set,
     may_swap         = uct_vqp_may_swap(set, config, num_rails);
     set->send_depth  = (uint32_t)uct_vqp_send_depth(set, config, may_swap);
     set->first_depth = may_swap ? UCT_VQP_FIRST_DEPTH : set->send_depth;
-    set->inflight   = uct_vqp_inflight(set->send_depth);
     set->rx_batch   = ucs_min(config->rx_batch, config->fsn_window / 4);
     set->poll_max   = config->poll_max;
     set->seg_size   = (uint32_t)config->seg_size;

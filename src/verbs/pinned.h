@@ -14,7 +14,7 @@
 #define VQP_IB_PINNED_CONTROL        1331200u /* buffers of control datagrams */
 #define VQP_IB_PINNED_PROBES         8192u    /* for probes of paths, two registrations */
 #define VQP_IB_PINNED_CONTROL_DRIVER 45056u   /* control queue pair, its CQ */
-#define VQP_IB_PINNED_CONN           78848u   /* ring, mirror, credit cells, results */
+#define VQP_IB_PINNED_CONN           72704u   /* ring, mirror, credit cells, results */
 #define VQP_IB_PINNED_QP_DRIVER      12288u   /* buffer of a queue pair */
 #define VQP_IB_PINNED_CQ_DRIVER      11392u   /* its entries in CQs */
 

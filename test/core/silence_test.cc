@@ -432,7 +432,7 @@ TEST_F(silence_fetch, peer_is_not_asked_while_a_result_is_under_way) {
     fetch_falls_silent();
     EXPECT_FALSE(path().up);
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type);
-    *vqp_tx_amo_cell(&m_tx, &path(), path().head) = 42;
+    *vqp_tx_amo_cell(&m_tx, m_tx.rma.ops) = 42;
     confirm_all(0);
     EXPECT_EQ((ends_t {{&user, VQP_OK}}), ends());
     EXPECT_EQ(42u, result);

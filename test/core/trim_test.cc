@@ -249,7 +249,7 @@ TEST_F(trim, an_executed_atomic_whose_result_is_wanted_is_undecided) {
     auto frags = again(); /* the third one was certainly not executed */
     ASSERT_EQ(1u, frags.size());
     EXPECT_EQ(VQP_WR_FADD, frags[0].opcode);
-    *vqp_tx_amo_cell(&m_tx, &path(), frags[0].slot) = 42;
+    *(uint64_t*)frags[0].sge[0].addr = 42;
     confirm_all(0);
     EXPECT_EQ((ends_t {{&u[2], VQP_OK}}), ends());
     EXPECT_EQ(42u, result);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <list>
 #include <vector>
 
@@ -52,7 +53,7 @@ protected:
 
         m_mirror.resize(m_cfg.ring_size);
         m_cells.resize(num_paths * VQP_CELL_STRIDE);
-        m_results.resize(num_paths * entries);
+        m_results.resize(std::max(m_num_ops, m_cfg.most_ops));
         m_am_ops.resize(m_num_ops);
         m_rma_ops.resize(m_num_ops);
         m_paths.assign(num_paths, vqp_path_t {});
@@ -72,7 +73,6 @@ protected:
         m_cfg.ring_rkeys  = m_rkeys;
         m_cfg.cells       = (vqp_cell_t*)m_cells.data();
         m_cfg.amo_results = m_results.data();
-        m_cfg.amo_stride  = entries;
     }
 
     /* An AM in the mirror; false if it was refused */

@@ -35,6 +35,8 @@ static int is_pow2(uint64_t value)
 
 static void check_sizes(const uct_vqp_settings_t *set)
 {
+    uint32_t inflight = uct_vqp_inflight(set->send_depth);
+
     FUZZ_CHECK(in_range(set->num_paths, 1, VQP_MAX_PATHS));
     FUZZ_CHECK(is_pow2(set->ring_min) && is_pow2(set->ring_max) &&
                in_range(set->ring_min, 4096, set->ring_max) &&
@@ -45,8 +47,8 @@ static void check_sizes(const uct_vqp_settings_t *set)
                1ull << 31); /* credit positions have 32 bits */
     FUZZ_CHECK(is_pow2(set->num_ops) && in_range(set->num_ops, 8, 4096));
     FUZZ_CHECK(in_range(set->send_depth, 8, 16384));
-    FUZZ_CHECK(is_pow2(set->inflight) && (set->inflight >= set->send_depth));
-    FUZZ_CHECK(set->inflight <= 1u << 15); /* positions have 16 bits */
+    FUZZ_CHECK(is_pow2(inflight) && (inflight >= set->send_depth));
+    FUZZ_CHECK(inflight <= 1u << 15); /* positions have 16 bits */
     FUZZ_CHECK(in_range(set->recv_depth, set->recv_credit,
                         VQP_WIRE_MAX_RX_DEPTH));
     FUZZ_CHECK(in_range(set->rx_batch, 1, 1024));

@@ -34,7 +34,7 @@ public:
         m_mirror(new char[m_ring_size]()),
         m_own_cells(new char[m_num_paths * VQP_CELL_STRIDE]()),
         m_inflight(MAX_PATHS * DEPTH), m_am_ops(NUM_OPS), m_rma_ops(NUM_OPS),
-        m_results(MAX_PATHS * DEPTH), m_model(m_window, m_first)
+        m_results(NUM_OPS), m_model(m_window, m_first)
     {
         connect();
         /* As after some traffic: near the wrap of 32 bits */
@@ -90,7 +90,6 @@ private:
         config.tx.ring_rkeys   = &m_key;
         config.tx.cells        = (vqp_cell_t*)m_own_cells.get();
         config.tx.amo_results  = m_results.data();
-        config.tx.amo_stride   = DEPTH;
         config.am_ops          = m_am_ops.data();
         config.rma_ops         = m_rma_ops.data();
         config.num_am_ops = NUM_OPS;

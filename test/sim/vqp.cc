@@ -18,6 +18,7 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
     slot.self = this;
     m_am_ops.resize(p.am_ops);
     m_rma_ops.resize(p.rma_ops);
+    m_amo_results.resize(std::max(p.rma_ops, owner.w.base.most_ops));
     m_map.resize(p.window);
     m_ring.resize(p.ring);
     m_mirror.resize(p.ring);
@@ -125,7 +126,6 @@ void vqp::init_paths(const vqp_wire_info_t &peer)
     uint64_t depth = (owner.p.short_depth == 0) ? owner.p.depth :
                      std::min(owner.p.depth, owner.p.short_depth);
 
-    m_amo_results.resize((size_t)entries_of(owner.p.depth) * num_paths);
     for (unsigned i = 0; i < count_paths(peer); ++i) {
         vqp_path_t &path = paths[i];
 
@@ -168,7 +168,6 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.cells_raddr  = peer.cell_addr;
     cfg.cells        = (vqp_cell_t*)m_cells_out.data();
     cfg.amo_results  = m_amo_results.data();
-    cfg.amo_stride   = entries_of(p.depth);
     for (unsigned i = 0; i < RAILS; ++i) {
         m_peer_rkeys[i]    = peer.rails[i].ring_rkey;
         m_scratch_rkeys[i] = peer.rails[i].scratch_rkey;

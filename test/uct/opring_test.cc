@@ -5,6 +5,8 @@
 #include "nth_alloc.h"
 #include "transfer_fixture.h"
 
+#include <algorithm>
+
 class opring : public transfer_test {
 protected:
     static constexpr unsigned FIRST = 32; /* slots of an idle endpoint */
@@ -23,6 +25,29 @@ protected:
             ++count;
         }
         return count;
+    }
+
+    /* Adds to one place, until one is refused: each has read another value */
+    void expect_results(endpoint &ep, unsigned count)
+    {
+        std::vector<uint64_t> results(count + 1);
+        completion comp(count + 1);
+        unsigned done = 0;
+
+        memset(target->data, 0, sizeof(uint64_t));
+        ASSERT_EQ(UCS_OK, ep.flush());
+        while (uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_ADD, 1, &results[done], target->addr(),
+                                     target->rkey(), &comp.super) == UCS_INPROGRESS) {
+            ASSERT_LE(++done, count);
+        }
+        ASSERT_EQ(count, done);
+        ASSERT_EQ(UCS_OK, ep.flush());
+        EXPECT_EQ(1, comp.super.count);
+        results.pop_back();
+        std::sort(results.begin(), results.end());
+        for (unsigned i = 0; i < count; ++i) {
+            ASSERT_EQ(i, results[i]);
+        }
     }
 
     unsigned ams()
@@ -46,6 +71,23 @@ TEST_F(opring, of_puts_grows_once_it_was_full)
     EXPECT_EQ(127u, puts());
     ASSERT_EQ(UCS_OK, ab->flush());
     EXPECT_EQ(0, memcmp(source->data, target->data, 8 * 127));
+}
+
+/* All connections of a slab: behind the memory of the last one nothing is registered */
+TEST_F(opring, that_has_grown_has_a_place_for_each_result)
+{
+    std::vector<std::unique_ptr<endpoint>> all(4);
+
+    connect({{"MAX_OPS", "1024"}, {"TX_QUEUE_LEN", "1024"}});
+    SKIP_WITHOUT_ATOMICS(*a);
+    all[0] = std::move(ab);
+    for (unsigned i = 1; i < all.size(); ++i) {
+        all[i] = std::make_unique<endpoint>(*a, *b);
+    }
+    for (auto &ep : all) {
+        expect_results(*ep, FIRST - 1);
+        expect_results(*ep, 1023);
+    }
 }
 
 TEST_F(opring, of_messages_grows_once_it_was_full)

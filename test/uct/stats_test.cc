@@ -182,10 +182,10 @@ TEST_F(stats_test, a_connection_pins_what_is_documented_at_each_side)
         options config;
         long    bytes;
     } documented[] = {
-        {{{"FAILOVER", "n"}}, 71680},
+        {{{"FAILOVER", "n"}}, VQP_IB_PINNED_CONN},
         {{}, VQP_IB_PINNED_CONN},
-        {{{"NUM_PATHS", "4"}, {"MIN_PATHS", "4"}}, 71680},
-        {{{"RING_SIZE", "16k"}}, 41984},
+        {{{"NUM_PATHS", "4"}, {"MIN_PATHS", "4"}}, VQP_IB_PINNED_CONN},
+        {{{"RING_SIZE", "16k"}}, 39936},
         {{{"RING_SIZE", "8k"}, {"NUM_PATHS", "2"},
           {"TX_QUEUE_LEN", "32"}, {"MAX_OPS", "32"}, {"FSN_WINDOW", "32"}}, 21504}
     };

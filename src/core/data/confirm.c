@@ -12,7 +12,6 @@
 void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
                          const vqp_inflight_t *entry, vqp_status_t status)
 {
-    uint16_t slot = (uint16_t)(entry - path->inflight);
     vqp_op_t *op;
 
     switch (entry->kind) {
@@ -20,8 +19,7 @@ void vqp_tx_retire_other(vqp_tx_t *tx, vqp_path_t *path,
     case VQP_KIND_CSWAP:
         op = vqp_tx_op_of(tx, entry->op);
         if ((status == VQP_OK) && (op->amo.result != NULL)) {
-            memcpy(op->amo.result, vqp_tx_amo_cell(tx, path, slot),
-                   sizeof(uint64_t));
+            memcpy(op->amo.result, vqp_tx_amo_cell(tx, op), sizeof(uint64_t));
         }
         /* fall through */
     case VQP_KIND_GET:

@@ -132,7 +132,7 @@ vqp_tx_fill_rma(const vqp_tx_t *tx, vqp_op_t *op, vqp_kind_t kind,
         sge->addr    = (uintptr_t)op->data;
         sge->lkey    = 0;
     } else {
-        sge->addr = (uintptr_t)vqp_tx_amo_cell(tx, path, frag->slot);
+        sge->addr = (uintptr_t)vqp_tx_amo_cell(tx, op);
         sge->lkey = tx->cfg.local_lkeys[path->rail];
     }
 }

@@ -66,8 +66,7 @@ typedef struct vqp_tx_config {
         const uint32_t *rkeys;     /* per peer rail */
     } scratch;
     vqp_cell_t     *cells;         /* source of credit updates, VQP_CELL_STRIDE each */
-    uint64_t       *amo_results;   /* amo_stride for each path */
-    uint32_t        amo_stride;    /* at least the inflight entries of any path */
+    uint64_t       *amo_results;   /* a cell for each slot that the RMA ring may have */
 } vqp_tx_config_t;
 
 /* Stalls in a row at which the ring is too small: one or two may be the end of a burst */
@@ -244,14 +243,12 @@ static inline vqp_op_t *vqp_tx_op_of(vqp_tx_t *tx, uint16_t id)
     return &ops[id & ~VQP_OP_AM];
 }
 
-/** Where the atomic in @a slot of the path gets its result, before its op does. A cell for
- *  each place in the table of frags: a frag that waits for its replay has a place too, so
- *  those in flight are never in its cell, nor in each other's. */
-static inline uint64_t *
-vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_path_t *path, uint16_t slot)
+/** Where the device writes the result of an atomic, before its user gets it. An op keeps its
+ *  slot until the queue pair of its only frag has completed or flushed it, or is gone, and
+ *  nothing writes there any more. */
+static inline uint64_t *vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_op_t *op)
 {
-    return &tx->cfg.amo_results[((size_t)path->index * tx->cfg.amo_stride) +
-                                (slot & path->mask)];
+    return &tx->cfg.amo_results[op - tx->rma.ops];
 }
 
 /**

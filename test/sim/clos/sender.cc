@@ -22,7 +22,7 @@ public:
     vqp_sender(vqp_sched_t sched, unsigned paths, uint64_t path_bytes) :
         m_paths(paths, vqp_path_t()), m_inflight(paths * SEND_DEPTH),
         m_am_ops(NUM_OPS), m_rma_ops(NUM_OPS), m_mirror(RING_SIZE),
-        m_cells(paths * VQP_CELL_STRIDE), m_results(paths * SEND_DEPTH)
+        m_cells(paths * VQP_CELL_STRIDE), m_results(NUM_OPS)
     {
         for (unsigned i = 0; i < paths; ++i) {
             vqp_path_t &path = m_paths[i];
