@@ -243,9 +243,9 @@ static inline vqp_op_t *vqp_tx_op_of(vqp_tx_t *tx, uint16_t id)
     return &ops[id & ~VQP_OP_AM];
 }
 
-/** Where the device writes the result of an atomic, before its user gets it. An op keeps its
- *  slot until the queue pair of its only frag has completed or flushed it, or is gone, and
- *  nothing writes there any more. */
+/** Where the device writes the result of an atomic, before its user gets it. No two write into
+ *  one cell: an op keeps its slot until the queue pair of its only frag has completed or
+ *  flushed it, or is gone. A sender that has failed ends ops before that, and takes no other. */
 static inline uint64_t *vqp_tx_amo_cell(const vqp_tx_t *tx, const vqp_op_t *op)
 {
     return &tx->cfg.amo_results[op - tx->rma.ops];
