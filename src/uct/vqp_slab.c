@@ -115,23 +115,41 @@ err_free:
     return status;
 }
 
+/* One with a free chunk, or NULL. It does not look at those in use, however many */
 static uct_vqp_slab_t *uct_vqp_slabs_find(uct_vqp_slabs_t *slabs)
 {
     uct_vqp_slab_t *slab;
 
-    ucs_list_for_each(slab, &slabs->list, list) {
-        if (slab->used < UCT_VQP_SLAB_CHUNKS) {
-            return slab;
-        }
+    if (ucs_list_is_empty(&slabs->list)) {
+        return NULL;
     }
 
-    return NULL;
+    slab = ucs_list_head(&slabs->list, uct_vqp_slab_t, list);
+    return (slab->used < UCT_VQP_SLAB_CHUNKS) ? slab : NULL;
+}
+
+static unsigned uct_vqp_slab_use(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab)
+{
+    unsigned index = 0;
+
+    while (slab->is_used[index]) {
+        ++index;
+    }
+
+    slab->is_used[index] = 1;
+    if (++slab->used == UCT_VQP_SLAB_CHUNKS) {
+        ucs_list_del(&slab->list);
+        ucs_list_add_tail(&slabs->list, &slab->list);
+    }
+    return index;
 }
 
 static void uct_vqp_slab_unuse(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab,
                                unsigned index)
 {
     slab->is_used[index] = 0;
+    ucs_list_del(&slab->list);
+    ucs_list_add_head(&slabs->list, &slab->list);
     if ((--slab->used == 0) && !ucs_list_is_only(&slabs->list, &slab->list)) {
         uct_vqp_slab_release(slabs, slab);
     }
@@ -141,7 +159,7 @@ ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk,
                                vqp_ib_log_level_t level)
 {
     uct_vqp_slab_t *slab = uct_vqp_slabs_find(slabs);
-    unsigned index       = 0;
+    unsigned index;
     ucs_status_t status;
 
     if (slab == NULL) {
@@ -151,15 +169,10 @@ ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk,
         }
     }
 
-    while (slab->is_used[index]) {
-        ++index;
-    }
-
-    slab->is_used[index] = 1;
-    ++slab->used;
-    chunk->slab          = slab;
-    chunk->remote        = uct_vqp_slab_remote(slabs, slab, index);
-    chunk->local         = uct_vqp_slab_local(slabs, slab, index);
+    index         = uct_vqp_slab_use(slabs, slab);
+    chunk->slab   = slab;
+    chunk->remote = uct_vqp_slab_remote(slabs, slab, index);
+    chunk->local  = uct_vqp_slab_local(slabs, slab, index);
     memset(chunk->remote, 0, slabs->remote_size);
     memset(chunk->local, 0, slabs->local_size);
     status = uct_vqp_slab_register(slabs, &chunk->mr, chunk->remote,

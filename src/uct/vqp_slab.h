@@ -36,7 +36,7 @@ typedef struct uct_vqp_slabs {
     size_t          remote_size;   /* bytes of a chunk */
     size_t          remote_stride; /* the same, in whole pages */
     size_t          local_size;    /* bytes of a chunk, in whole cache lines */
-    ucs_list_link_t list;
+    ucs_list_link_t list;          /* those with a free chunk first */
 } uct_vqp_slabs_t;
 
 /** @param [in] remote_size, local_size  Bytes of each chunk's parts. */

@@ -1,0 +1,66 @@
+/*
+ * Memory of connections is allocated for four together: what one leaves, the next one takes.
+ */
+#include "failover_fixture.h"
+
+namespace {
+
+class slab : public failover_fixture {
+protected:
+    static constexpr unsigned together = 4, slabs = 3, count = slabs * together - 1;
+
+    void connect(unsigned i)
+    {
+        all[i] = std::make_unique<endpoint>(*a, *b);
+        ASSERT_EQ(UCS_OK, all[i]->retry([&] {
+            return uct_ep_am_short(*all[i], settle_id, 0, NULL, 0);
+        }));
+        ASSERT_EQ(UCS_OK, all[i]->flush());
+    }
+
+    /* One for each connection, and one for each slab, at both sides */
+    static unsigned registrations()
+    {
+        vqp_fabric_objects_t objects;
+
+        vqp_fabric()->objects(&objects);
+        return objects.mrs;
+    }
+
+    std::unique_ptr<endpoint> all[count];
+};
+
+TEST_F(slab, has_room_for_others_where_connections_have_ended)
+{
+    unsigned before, full;
+
+    open({});
+    settle();
+    before = registrations(); /* with ab, and a slab for it at each side */
+    for (unsigned i = 0; i < count; ++i) {
+        connect(i);
+    }
+    full = registrations();
+    EXPECT_EQ(before + 2 * (count + slabs - 1), full);
+
+    /* in each of the slabs, the newest one first, and the oldest one first */
+    for (unsigned first : {0u, 1u}) {
+        for (unsigned i = 0; i < slabs; ++i) {
+            all[first ? i * together : count - 1 - i * together].reset();
+        }
+        EXPECT_TRUE(until([&] { return registrations() == full - 2 * slabs; }));
+        for (auto &ep : all) {
+            if (ep == nullptr) {
+                connect((unsigned)(&ep - all));
+            }
+        }
+        EXPECT_EQ(full, registrations()); /* no slab more */
+    }
+
+    for (auto &ep : all) {
+        ep.reset();
+    }
+    EXPECT_TRUE(until([&] { return registrations() == before; }));
+}
+
+} /* namespace */
