@@ -115,7 +115,7 @@ err_free:
     return status;
 }
 
-/* One with a free chunk, or NULL. It does not look at those in use, however many */
+/* One with a free chunk, or NULL. It does not look at those that are full, however many */
 static uct_vqp_slab_t *uct_vqp_slabs_find(uct_vqp_slabs_t *slabs)
 {
     uct_vqp_slab_t *slab;

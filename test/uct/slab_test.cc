@@ -32,23 +32,25 @@ protected:
 
 TEST_F(slab, has_room_for_others_where_connections_have_ended)
 {
-    unsigned before, full;
+    unsigned before, each, full;
 
     open({});
     settle();
     before = registrations(); /* with ab, and a slab for it at each side */
-    for (unsigned i = 0; i < count; ++i) {
+    connect(0);
+    each = registrations() - before; /* on each rail, at both sides */
+    for (unsigned i = 1; i < count; ++i) {
         connect(i);
     }
     full = registrations();
-    EXPECT_EQ(before + 2 * (count + slabs - 1), full);
+    EXPECT_EQ(before + each * (count + slabs - 1), full);
 
-    /* in each of the slabs, the newest one first, and the oldest one first */
+    /* one of each slab: those of the newest slab first, then those of the oldest */
     for (unsigned first : {0u, 1u}) {
         for (unsigned i = 0; i < slabs; ++i) {
             all[first ? i * together : count - 1 - i * together].reset();
         }
-        EXPECT_TRUE(until([&] { return registrations() == full - 2 * slabs; }));
+        EXPECT_TRUE(until([&] { return registrations() == full - each * slabs; }));
         for (auto &ep : all) {
             if (ep == nullptr) {
                 connect((unsigned)(&ep - all));
