@@ -3,32 +3,7 @@
  * in use, the holders may have no completion to report: puts without a
  * flush. An endpoint that needs a slot still gets one without another call.
  */
-#include "uct_fixture.h"
-
-#include <poll.h>
-
-/* A pending request that runs a function */
-struct pending_base {
-    uct_pending_req_t super;
-};
-
-struct pending_op : pending_base {
-    explicit pending_op(const std::function<ucs_status_t()> &f) : func(f)
-    {
-        super.func = [](uct_pending_req_t *req) {
-            pending_op *self    = static_cast<pending_op*>((pending_base*)req);
-            ucs_status_t status = self->func();
-
-            ++self->calls;
-            self->served |= (status == UCS_OK);
-            return status;
-        };
-    }
-
-    std::function<ucs_status_t()> func;
-    int                           calls  = 0;
-    bool                          served = false;
-};
+#include "pending_op.h"
 
 class bounce_test : public uct_test {
 protected:
@@ -200,26 +175,13 @@ TEST_F(bounce_test, pending_requests_of_several_endpoints_are_all_served)
 TEST_F(bounce_test, a_sleeper_s_request_is_served)
 {
     pending_op req([&] { return put(*more[0], 20, 'b'); });
-    struct pollfd fd = {-1, POLLIN, 0};
-    double end       = now() + wait_limit();
-    bool awake       = true;
-    ucs_status_t status;
+    int fd;
 
-    ASSERT_EQ(UCS_OK, uct_iface_event_fd_get(a->iface, &fd.fd));
+    ASSERT_EQ(UCS_OK, uct_iface_event_fd_get(a->iface, &fd));
     take(*ab, slots);
     ASSERT_EQ(UCS_ERR_NO_RESOURCE, put(*more[0], 20, 'b'));
     ASSERT_EQ(UCS_OK, uct_ep_pending_add(*more[0], &req.super, 0));
-    while (!req.served && awake && (now() < end)) {
-        (void)a->progress();
-        if (!req.served) {
-            status = uct_iface_event_arm(a->iface, UCT_EVENT_SEND_COMP |
-                                                   UCT_EVENT_RECV);
-            EXPECT_TRUE((status == UCS_OK) || (status == UCS_ERR_BUSY));
-            awake = (status != UCS_OK) || (poll(&fd, 1, wait_limit_ms()) == 1);
-        }
-    }
-    EXPECT_TRUE(awake) << "it sleeps for ever";
-    EXPECT_TRUE(req.served);
+    EXPECT_TRUE(req.is_served_to_a_sleeper(*a, fd));
     uct_ep_pending_purge(*more[0], NULL, NULL);
     EXPECT_EQ(UCS_OK, more[0]->flush());
 }

@@ -3,6 +3,7 @@
  * at the peer. Refused operations wait as pending requests, in order.
  */
 #include "nth_alloc.h"
+#include "pending_op.h"
 #include "transfer_fixture.h"
 
 #include "test/fabric/fabric.h"
@@ -34,26 +35,6 @@ protected:
     }
 
     static constexpr size_t size = 1 << 20;
-};
-
-/* A pending request that runs a function */
-struct request_base {
-    uct_pending_req_t super;
-};
-
-struct request : request_base {
-    explicit request(const std::function<ucs_status_t()> &f) : func(f)
-    {
-        super.func = [](uct_pending_req_t *req) {
-            request *self = static_cast<request*>((request_base*)req);
-
-            ++self->calls;
-            return self->func();
-        };
-    }
-
-    std::function<ucs_status_t()> func;
-    int                           calls = 0;
 };
 
 TEST_F(flush_test, of_an_idle_endpoint_is_ok)
@@ -220,7 +201,7 @@ TEST_F(flush_test, is_not_ok_while_requests_are_pending)
 {
     connect();
     int sent = 0;
-    request req([&] {
+    pending_op req([&] {
         ucs_status_t status = uct_ep_am_short(*ab, 1, 0, NULL, 0);
 
         sent += (status == UCS_OK);
@@ -242,7 +223,7 @@ TEST_F(flush_test, is_not_ok_while_requests_wait_for_the_connection)
 {
     open();
     int sent = 0, got = 0;
-    request req([&] {
+    pending_op req([&] {
         ucs_status_t status = uct_ep_am_short(*ab, 1, 0, NULL, 0);
 
         sent += (status == UCS_OK);
@@ -263,7 +244,7 @@ TEST_F(flush_test, is_not_ok_while_requests_wait_for_the_connection)
 TEST_F(flush_test, pending_add_is_refused_when_there_is_room)
 {
     connect();
-    request req([] { return UCS_OK; });
+    pending_op req([] { return UCS_OK; });
 
     EXPECT_EQ(UCS_ERR_BUSY, uct_ep_pending_add(*ab, &req.super, 0));
     run_for(0.05);
@@ -291,7 +272,7 @@ TEST_F(flush_test, pending_add_is_refused_when_the_last_request_was_served)
         return uct_ep_put_short(*ab, &value, 8, target->addr(), target->rkey());
     };
     completion comp(1, [&] { refused = put_word(); });
-    request first(put_word), late(put_word);
+    pending_op first(put_word), late(put_word);
 
     ASSERT_EQ(UCS_OK, other.flush());
     ASSERT_EQ(UCS_INPROGRESS,
@@ -319,7 +300,7 @@ TEST_F(flush_test, pending_add_is_refused_when_the_last_request_was_served)
 TEST_F(flush_test, pending_requests_run_in_order_and_nothing_overtakes_them)
 {
     connect();
-    std::vector<std::unique_ptr<request>> reqs;
+    std::vector<std::unique_ptr<pending_op>> reqs;
     std::vector<uint64_t> got;
     unsigned sent = fill_up();
 
@@ -332,7 +313,7 @@ TEST_F(flush_test, pending_requests_run_in_order_and_nothing_overtakes_them)
     });
     ASSERT_GT(sent, 0u);
     for (uint64_t i = 0; i < 200; ++i) {
-        reqs.push_back(std::make_unique<request>([&, i] {
+        reqs.push_back(std::make_unique<pending_op>([&, i] {
             return uct_ep_am_short(*ab, 2, i, source->data, 64);
         }));
         ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &reqs.back()->super, 0));
@@ -358,7 +339,7 @@ TEST_F(flush_test, progress_counts_pending_requests)
 {
     connect();
     bool sent = false;
-    request req([&] {
+    pending_op req([&] {
         ucs_status_t status = uct_ep_am_short(*ab, 1, 0, NULL, 0);
 
         sent = (status == UCS_OK);
@@ -386,7 +367,7 @@ TEST_F(flush_test, a_completion_does_not_overtake_pending_requests)
     uint64_t value       = 0;
     ucs_status_t refused = UCS_OK;
     /* it waits for the completion, whichever of the two is served first */
-    request req([&] {
+    pending_op req([&] {
         ucs_status_t status =
                 completed ? uct_ep_am_short(*ab, 1, 0, NULL, 0) :
                             UCS_ERR_NO_RESOURCE;
@@ -413,7 +394,7 @@ TEST_F(flush_test, a_pending_request_may_add_itself_again)
 {
     connect();
     int left = 10;
-    request req([&] {
+    pending_op req([&] {
         ucs_status_t status = uct_ep_am_short(*ab, 1, 0, NULL, 0);
 
         if ((status == UCS_OK) && (--left > 0)) {
@@ -431,12 +412,12 @@ TEST_F(flush_test, a_pending_request_may_add_itself_again)
 TEST_F(flush_test, a_purge_returns_pending_requests_in_order)
 {
     connect();
-    std::vector<std::unique_ptr<request>> reqs;
+    std::vector<std::unique_ptr<pending_op>> reqs;
     std::vector<uct_pending_req_t*> purged;
 
     fill_up();
     for (int i = 0; i < 5; ++i) {
-        reqs.push_back(std::make_unique<request>([&] {
+        reqs.push_back(std::make_unique<pending_op>([&] {
             return uct_ep_am_short(*ab, 1, 0, NULL, 0);
         }));
         ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &reqs.back()->super, 0));
@@ -456,7 +437,7 @@ TEST_F(flush_test, a_purge_returns_pending_requests_in_order)
 TEST_F(flush_test, a_purge_before_the_connection_returns_pending_requests_too)
 {
     open();
-    request req([] { return UCS_OK; });
+    pending_op req([] { return UCS_OK; });
     int purged = 0;
 
     ASSERT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(*ab, 1, 0, NULL, 0));
