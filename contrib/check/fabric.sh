@@ -83,6 +83,10 @@ gtest "fabric: test_verbs, bonded ports" on_fabric gcc --violations fail \
 uct "silent paths" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \
     '*silence_test.*:*not_told*-*a_side_that_sleeps*'
 
+# Memory that goes back after seconds, or from who sends without a pause
+uct "mirrors" --mode timed -o CLOCK=virtual -o DELAY=2us -o JITTER=0 -- \
+    'mirror_idle.*:mirror.of_endpoints_that_send*'
+
 # So many queue pairs in a time: by the real clock they may take as long as that
 uct "paths that are rebuilt" --devices 2 --mode timed -o CLOCK=virtual -o DELAY=2us \
     -o JITTER=0 -- 'rebuilds.*'

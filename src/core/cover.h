@@ -33,6 +33,12 @@
     _(RINGS_SHRINKS, "a sender switches to the first ring") \
     _(RINGS_NO_MEMORY, "no memory for a larger ring") \
     _(RINGS_REFUSED, "no memory for the mirror of a ring that was offered") \
+    _(RINGS_NEED_MIRROR, "a control record needs the mirror of ring 0") \
+    _(RINGS_MIRROR_WAITS, "no memory for the mirror of ring 0") \
+    _(RINGS_MIRROR_IDLE, "the mirror of ring 0 was given back") \
+    _(RINGS_MIRROR_YIELDED, "an AM was not accepted until another connection has the mirror") \
+    _(RINGS_MIRROR_KEPT, "a mirror that was asked for stays") \
+    _(RINGS_MIRROR_TAKEN, "a mirror of ring 0 that is idle goes back, or to another connection") \
     _(RINGS_OFFER_REFUSED, "a ring that was offered comes back") \
     _(RINGS_WAITS, "a control record waits for room in the ring") \
     _(SEND_FAST_READ, "a get or an atomic goes the fast path") \

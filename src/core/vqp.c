@@ -303,7 +303,7 @@ static void vqp_pop_event(vqp_t *vqp, vqp_event_t event)
     vqp_clear_event(vqp, event);
     if (event == VQP_EVENT_RESUME) {
         vqp_cover(VQP_RESUMED);
-        vqp->refused = 0;
+        vqp_resume(vqp);
     } else if (event == VQP_EVENT_CLOSED) {
         vqp_give_up(vqp);
     }
@@ -362,6 +362,7 @@ uint64_t vqp_next_timeout(const vqp_t *vqp)
     }
 
     next = vqp_min(vqp_path_next_timeout(vqp), vqp_min(vqp->gap.due, vqp->rings.due));
+    next = vqp_min(next, vqp->rings.mirror_due);
     return ((vqp->owner != VQP_OWNER_OPEN) && (vqp->state == VQP_STATE_LIVE)) ?
                    vqp_min(next, vqp->idle.due) : next;
 }
@@ -464,6 +465,12 @@ void vqp_path_destroyed(vqp_t *vqp, unsigned path)
         vqp_tx_abandon(&vqp->tx, &vqp->paths[path], vqp->paths[path].head,
                        vqp->status);
     }
+}
+
+void vqp_path_lost(vqp_t *vqp, unsigned path)
+{
+    vqp->qps_lost = 1;
+    vqp_path_destroyed(vqp, path);
 }
 
 int vqp_close(vqp_t *vqp)

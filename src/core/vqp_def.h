@@ -50,9 +50,11 @@ typedef enum {
     VQP_EVENT_RING_PUT,  /* the peer does not write to ring rings.put any more: free it */
     VQP_EVENT_RING_GET,  /* make ring rings.next of vqp_ring_wanted() bytes; then
                             vqp_ring_made(). See rings.h */
-    VQP_EVENT_MIRROR_PUT, /* nothing is in flight from mirror rings.tx_put: free it */
+    VQP_EVENT_MIRROR_PUT, /* nothing is in flight from these: free vqp_mirrors_put() */
     VQP_EVENT_MIRROR_GET, /* make mirror rings.tx_next of vqp_mirror_wanted() bytes; then
                             vqp_mirror_made() */
+    VQP_EVENT_MIRROR_NEEDED, /* messages wait for the mirror of ring 0: make it; then
+                            vqp_first_mirror_made() */
     VQP_EVENT_RELEASE,   /* nothing is in flight: it may be destroyed */
 
     VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
@@ -162,6 +164,7 @@ typedef struct vqp {
     uint8_t      refused;      /* an op was refused since the last RESUME */
     uint8_t      canceled;     /* by the user, who gets no report */
     uint8_t      qps_failed;   /* all queue pairs are in ERR, or destroyed */
+    uint8_t      qps_lost;     /* but some may not: see vqp_path_lost() */
     uint8_t      conn_over;    /* the connection has ended */
     uint8_t      am_queued;    /* am_credit is in an AM that was not dispatched */
     uint8_t      am_ids;
@@ -267,7 +270,10 @@ typedef struct vqp {
         uint8_t  tx_next;      /* the peer has offered it */
         uint8_t  is_wanted;    /* the peer may offer one */
         uint8_t  tx_old;       /* records in it are in flight */
-        uint8_t  tx_put;       /* of VQP_EVENT_MIRROR_PUT */
+        uint8_t  tx_put;       /* of VQP_EVENT_MIRROR_PUT: 1 << number */
+        uint8_t  is_needed;    /* the mirror of ring 0: it could not be made */
+        uint8_t  lacks_mirror; /* a control record that is due lacks only that */
+        uint8_t  is_asked_for; /* it: 1; 2, if a look has seen that */
         uint8_t  release;      /* of the RELEASE that is due */
         char    *first;        /* ring 0 */
         struct {
@@ -281,6 +287,8 @@ typedef struct vqp {
         uint64_t ams;          /* stats.ams_rx at the last look */
         uint64_t looked;       /* ns: last look; 0: none yet */
         uint64_t due;          /* ns: next look; UINT64_MAX: none */
+        uint64_t mirror_due;   /* ns: next look at the mirror of ring 0; likewise */
+        uint32_t head;         /* tx.fc.ring_head at that look */
         uint64_t idle;         /* ns from one look to the next */
     } rings;                   /* see rings.h */
     vqp_failover_config_t failover;

@@ -185,6 +185,22 @@ static unsigned probe_devices(void)
     return count;
 }
 
+/* Peers that can be connected, in whatever order they send messages: all have a mirror, or
+ * the mirrors take what they may */
+static size_t probe_peers(size_t limit)
+{
+    size_t mirrors = limit / VQP_IB_PINNED_MIRRORS_SHARE;
+    size_t left, all;
+
+    if (limit < VQP_IB_PINNED_IFACE) {
+        return 0;
+    }
+
+    all  = (limit - VQP_IB_PINNED_IFACE) / (VQP_IB_PINNED_PEER + VQP_IB_PINNED_MIRROR);
+    left = limit - (VQP_IB_PINNED_IFACE - VQP_IB_PINNED_MIRRORS);
+    return (left < mirrors) ? all : vqp_max(all, (left - mirrors) / VQP_IB_PINNED_PEER);
+}
+
 static void probe_memlock(unsigned devices)
 {
     size_t limit = vqp_ib_mr_limit();
@@ -198,8 +214,7 @@ static void probe_memlock(unsigned devices)
         printf("memlock   %llu KiB, which CAP_IPC_LOCK lifts\n",
                (unsigned long long)rlimit.rlim_cur / 1024);
     } else {
-        peers = (limit < VQP_IB_PINNED_IFACE) ? 0 :
-                (limit - VQP_IB_PINNED_IFACE) / VQP_IB_PINNED_PEER;
+        peers = probe_peers(limit);
         printf("memlock   %zu KiB for each process: enough for about %zu peers on one "
                "port\n", limit / 1024, peers);
         /* with no peer at all the trial has said so */

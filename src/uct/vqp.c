@@ -1,5 +1,6 @@
 /* Creation and release of a vqp, see vqp.h. */
 #include "uct/vqp.h"
+#include "uct/vqp_mirror.h"
 #include "uct/vqp_qps.h"
 #include "uct/vqp_ring.h"
 #include "uct/vqp_sample.h"
@@ -18,8 +19,7 @@ void uct_vqp_layout(const uct_vqp_settings_t *set, uct_vqp_layout_t *layout)
 
     layout->rx_cells    = set->ring_min;
     layout->remote_size = layout->rx_cells + cells;
-    layout->tx_cells    = set->ring_min;
-    layout->amo         = layout->tx_cells + cells;
+    layout->amo         = cells;
     layout->local_size  = layout->amo + (set->num_ops * sizeof(uint64_t));
 }
 
@@ -265,7 +265,10 @@ ucs_status_t uct_vqp_create(uct_vqp_iface_t *iface, vqp_ib_log_level_t level,
         goto err_free_tables;
     }
 
-    status = uct_vqp_slabs_get(&iface->slabs, &vqp->chunk, level);
+    status = uct_vqp_mirrors_reserve(&iface->mirrors, level);
+    if (status == UCS_OK) {
+        status = uct_vqp_slabs_get(&iface->slabs, &vqp->chunk, level);
+    }
     if (status != UCS_OK) {
         goto err_delist;
     }

@@ -11,12 +11,11 @@
 
 /** Registered memory of a connection. The peer writes into the remote part: the
  *  ring, at offset 0, and credit cells. The device alone uses the local part: the
- *  mirror of the peer's ring, at offset 0, the cells that are sent, results of
- *  atomics. */
+ *  cells that are sent, at offset 0, and results of atomics. The mirror of the ring is
+ *  apart, see vqp_mirror.h. */
 typedef struct uct_vqp_layout {
     size_t rx_cells;
     size_t remote_size;
-    size_t tx_cells;
     size_t amo;
     size_t local_size;
 } uct_vqp_layout_t;

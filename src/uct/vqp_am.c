@@ -1,14 +1,32 @@
 /* Active messages: the fast path. */
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"
+#include "uct/vqp_mirror.h"
 
 #include "core/data/pack.h"
+#include "core/rings.h"
+
+/* If it was the mirror that the message lacked. Where there was none, a timer asks again.
+ * @return op is NULL if the message is refused */
+static vqp_tx_am_t __attribute__((noinline, cold))
+uct_vqp_am_begin_again(uct_vqp_t *vqp, uint32_t max, int may_pack)
+{
+    vqp_tx_am_t am = {.op = NULL};
+
+    if (vqp_wants_mirror(&vqp->core) && uct_vqp_mirror_get(vqp)) {
+        (void)vqp_tx_am_begin(&vqp->core.tx, max, may_pack, &am);
+    }
+    return am;
+}
 
 /* Allocate ring space for a message, or return NO_RESOURCE. _may_pack: it is copied */
 #define UCT_VQP_AM_BEGIN(_vqp, _max, _may_pack, _am) \
     vqp_tx_am_t _am; \
     if (vqp_unlikely(!vqp_tx_am_begin(&(_vqp)->core.tx, _max, _may_pack, &_am))) { \
-        return uct_vqp_no_resource(_vqp); \
+        _am = uct_vqp_am_begin_again(_vqp, _max, _may_pack); \
+        if (_am.op == NULL) { \
+            return uct_vqp_no_resource(_vqp); \
+        } \
     }
 
 /* Accept a message, and post what is allowed. nsge is a constant, see

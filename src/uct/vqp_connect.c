@@ -164,12 +164,11 @@ uct_vqp_fill_tx_config(const uct_vqp_t *vqp, const vqp_wire_info_t *peer,
     cfg->comp_post    = set->comp_post;
     cfg->no_fast      = set->trace;
     cfg->most_ops     = set->num_ops;
-    cfg->mirror       = vqp->chunk.local;
     cfg->local_lkeys  = vqp->chunk.slab->mr.lkey;
     cfg->ring_raddr   = peer->ring_addr;
     cfg->cells_raddr  = peer->cell_addr;
     cfg->ring_rkeys   = vqp->ring_rkeys;
-    cfg->cells        = (vqp_cell_t*)(vqp->chunk.local + layout.tx_cells);
+    cfg->cells        = (vqp_cell_t*)vqp->chunk.local;
     cfg->amo_results  = (uint64_t*)(vqp->chunk.local + layout.amo);
     if (uct_vqp_has_failover(vqp)) {
         cfg->scratch.source = (uintptr_t)vqp->iface->scratch.source;

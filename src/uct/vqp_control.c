@@ -5,11 +5,14 @@
 #include "uct/vqp_conn_log.h"
 #include "uct/vqp_desc.h"
 #include "uct/vqp.h"
+#include "uct/vqp_mirror.h"
 #include "uct/vqp_paths.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_post.h"
 #include "uct/vqp_ring.h"
 #include "uct/vqp_timers.h"
+
+#include "core/rings.h"
 
 #include <ucs/debug/log.h>
 
@@ -128,6 +131,11 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
         case VQP_EVENT_MIRROR_GET:
         case VQP_EVENT_MIRROR_PUT:
             uct_vqp_handle_ring_event(vqp, event);
+            break;
+        case VQP_EVENT_MIRROR_NEEDED:
+            if (vqp_needs_mirror(&vqp->core) && uct_vqp_mirror_get(vqp)) {
+                uct_vqp_schedule(vqp); /* what has waited for it */
+            }
             break;
         case VQP_EVENT_RELEASE:
             uct_vqp_handle_release(vqp);

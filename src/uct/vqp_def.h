@@ -83,6 +83,10 @@ typedef struct uct_vqp {
     uct_vqp_chunk_t      chunk;
     uct_vqp_ring_t       rings[VQP_RING_LAST];   /* numbers 1 and 2; 0 is in the chunk */
     uct_vqp_ring_t       mirrors[VQP_RING_LAST]; /* of the peer's */
+    struct {
+        uct_vqp_chunk_t  chunk;       /* its slab is NULL: there is none */
+        ucs_list_link_t  list;        /* in iface->mirrors.used */
+    } mirror;                         /* of the peer's ring 0 */
     vqp_latency_t       *latency;     /* of each path, with telemetry */
     vqp_balance_t       *balance;     /* of each path, with telemetry or several paths;
                                          or NULL */
@@ -136,6 +140,13 @@ static inline void uct_vqp_schedule(uct_vqp_t *vqp)
         vqp->scheduled_next   = vqp->iface->scheduled;
         vqp->iface->scheduled = vqp;
     }
+}
+
+/** Schedule the vqp from outside of progress, and wake a sleeper. */
+static inline void uct_vqp_schedule_wake(uct_vqp_t *vqp)
+{
+    uct_vqp_schedule(vqp);
+    uct_vqp_iface_signal(vqp->iface, UCT_VQP_EVENT_LOCAL);
 }
 
 #endif

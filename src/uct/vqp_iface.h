@@ -104,6 +104,14 @@ enum {
                                        of progress handles no further completion */
 #define UCT_VQP_CHUNK      256 /* vqps per second-level table */
 
+/** Mirrors of first rings, see vqp_mirror.h. */
+typedef struct uct_vqp_mirrors {
+    uct_vqp_slabs_t      slabs;
+    ucs_list_link_t      used;         /* vqps that have one */
+    size_t               max_slabs;    /* at most; one is there in any case */
+    uint64_t             next_try;     /* ns: to get more memory, after a failure */
+} uct_vqp_mirrors_t;
+
 typedef struct uct_vqp_iface {
     uct_base_iface_t     super;
     /* used by every progress call */
@@ -180,6 +188,7 @@ typedef struct uct_vqp_iface {
     uint8_t              is_closing;
     uint16_t             qp_tag;       /* of the next queue pair of a path */
     uct_vqp_slabs_t      slabs;
+    uct_vqp_mirrors_t    mirrors;
     size_t               ring_bytes;   /* of rings and mirrors that have grown */
     uct_vqp_scratch_t    scratch;      /* with failover */
     ucs_list_link_t      vqp_list;     /* all vqps */

@@ -114,8 +114,8 @@ ucs_config_field_t uct_vqp_iface_config_table[] = {
      "RING_SIZE x FSN_WINDOW must not exceed 2g. The ring bounds the bytes of active\n"
      "messages in flight. A connection begins with RING_MIN; its ring grows while\n"
      "messages wait for it, and is given back after some seconds without messages.\n"
-     "Each side pins two rings (ring and mirror). The smaller value of both sides\n"
-     "counts. auto: 4m, or what FSN_WINDOW allows if that is smaller.",
+     "Each side pins its ring and, while it sends, a mirror of the peer's. The smaller\n"
+     "value of both sides counts. auto: 4m, or what FSN_WINDOW allows if that is smaller.",
      UCT_VQP_OPTION(ring_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RING_MIN", "auto",

@@ -10,12 +10,6 @@
 
 #include <ucs/debug/log.h>
 
-void uct_vqp_schedule_wake(uct_vqp_t *vqp)
-{
-    uct_vqp_schedule(vqp);
-    uct_vqp_iface_signal(vqp->iface, UCT_VQP_EVENT_LOCAL);
-}
-
 /* Dispatch waits: progress dispatches again, for a busy path after an empty poll */
 static void uct_vqp_defer(uct_vqp_t *vqp)
 {
@@ -144,8 +138,10 @@ void uct_vqp_fail_qps(uct_vqp_t *vqp)
     uct_vqp_end_sample(vqp); /* its error completion is no latency */
     vqp->ready = 0;
     for (i = 0; i < vqp->core.num_paths; ++i) {
-        if (vqp_unlikely(!uct_vqp_path_to_error(vqp, i))) {
+        if (vqp->ib_paths[i].rc.qp == NULL) {
             vqp_path_destroyed(&vqp->core, i);
+        } else if (vqp_unlikely(!uct_vqp_path_to_error(vqp, i))) {
+            vqp_path_lost(&vqp->core, i);
         }
     }
 

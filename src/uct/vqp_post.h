@@ -43,7 +43,4 @@ int uct_vqp_path_to_error(uct_vqp_t *vqp, unsigned path);
 /** Probe the peer, unless an op in flight does so. */
 void uct_vqp_check(uct_vqp_t *vqp);
 
-/** Schedule the vqp from outside of progress, and wake a sleeper. */
-void uct_vqp_schedule_wake(uct_vqp_t *vqp);
-
 #endif

@@ -1,6 +1,8 @@
 /* Memory of rings that grow, see vqp_ring.h. */
 #include "uct/vqp_ring.h"
 
+#include "uct/vqp_mirror.h"
+
 #include "core/rings.h"
 
 #include <ucs/async/async.h>
@@ -103,7 +105,7 @@ static void uct_vqp_ring_get(uct_vqp_t *vqp)
     }
 }
 
-static void uct_vqp_mirror_get(uct_vqp_t *vqp)
+static void uct_vqp_grown_mirror_get(uct_vqp_t *vqp)
 {
     uct_vqp_ring_t *mirror = &vqp->mirrors[vqp->core.rings.tx_next - 1];
 
@@ -112,6 +114,20 @@ static void uct_vqp_mirror_get(uct_vqp_t *vqp)
         vqp_mirror_made(&vqp->core, mirror->memory, mirror->mr.lkey);
     } else {
         vqp_mirror_made(&vqp->core, NULL, NULL);
+    }
+}
+
+static void uct_vqp_mirrors_put(uct_vqp_t *vqp, unsigned numbers)
+{
+    unsigned i;
+
+    if (numbers & 1) {
+        uct_vqp_mirror_put(vqp);
+    }
+    for (i = 0; i < VQP_RING_LAST; ++i) {
+        if (numbers & UCS_BIT(i + 1)) {
+            uct_vqp_ring_free(vqp->iface, &vqp->mirrors[i]);
+        }
     }
 }
 
@@ -129,10 +145,10 @@ void uct_vqp_handle_ring_event(uct_vqp_t *vqp, vqp_event_t event)
         uct_vqp_ring_free(iface, &vqp->rings[vqp->core.rings.put - 1]);
         break;
     case VQP_EVENT_MIRROR_GET:
-        uct_vqp_mirror_get(vqp);
+        uct_vqp_grown_mirror_get(vqp);
         break;
     default:
-        uct_vqp_ring_free(iface, &vqp->mirrors[vqp->core.rings.tx_put - 1]);
+        uct_vqp_mirrors_put(vqp, vqp_mirrors_put(&vqp->core));
         break;
     }
     UCS_ASYNC_UNBLOCK(iface->super.worker->async);
@@ -143,6 +159,7 @@ void uct_vqp_rings_free(uct_vqp_t *vqp)
 {
     unsigned i;
 
+    uct_vqp_mirror_put(vqp);
     for (i = 0; i < VQP_RING_LAST; ++i) {
         uct_vqp_ring_free(vqp->iface, &vqp->rings[i]);
         uct_vqp_ring_free(vqp->iface, &vqp->mirrors[i]);

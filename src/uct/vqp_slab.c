@@ -39,8 +39,9 @@ static size_t uct_vqp_slab_length(const uct_vqp_slabs_t *slabs)
 }
 
 static void
-uct_vqp_slab_release(const uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab)
+uct_vqp_slab_release(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab)
 {
+    --slabs->count;
     ucs_list_del(&slab->list);
     (void)vqp_ib_mr_dereg(&slab->mr);
     munmap(slab->memory, uct_vqp_slab_length(slabs));
@@ -104,6 +105,7 @@ uct_vqp_slab_create(uct_vqp_slabs_t *slabs, vqp_ib_log_level_t level,
         goto err_unmap;
     }
 
+    ++slabs->count;
     ucs_list_add_head(&slabs->list, &slab->list);
     *slab_p = slab;
     return UCS_OK;
@@ -115,17 +117,12 @@ err_free:
     return status;
 }
 
-/* One with a free chunk, or NULL. It does not look at those that are full, however many */
-static uct_vqp_slab_t *uct_vqp_slabs_find(uct_vqp_slabs_t *slabs)
+ucs_status_t uct_vqp_slabs_reserve(uct_vqp_slabs_t *slabs, vqp_ib_log_level_t level)
 {
     uct_vqp_slab_t *slab;
 
-    if (ucs_list_is_empty(&slabs->list)) {
-        return NULL;
-    }
-
-    slab = ucs_list_head(&slabs->list, uct_vqp_slab_t, list);
-    return (slab->used < UCT_VQP_SLAB_CHUNKS) ? slab : NULL;
+    return ucs_list_is_empty(&slabs->list) ?
+                   uct_vqp_slab_create(slabs, level, &slab) : UCS_OK;
 }
 
 static unsigned uct_vqp_slab_use(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab)
@@ -158,11 +155,13 @@ static void uct_vqp_slab_unuse(uct_vqp_slabs_t *slabs, uct_vqp_slab_t *slab,
 ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk,
                                vqp_ib_log_level_t level)
 {
-    uct_vqp_slab_t *slab = uct_vqp_slabs_find(slabs);
+    uct_vqp_slab_t *slab;
     unsigned index;
     ucs_status_t status;
 
-    if (slab == NULL) {
+    if (uct_vqp_slabs_has_chunk(slabs)) {
+        slab = ucs_list_head(&slabs->list, uct_vqp_slab_t, list);
+    } else {
         status = uct_vqp_slab_create(slabs, level, &slab);
         if (status != UCS_OK) {
             return status;
@@ -173,8 +172,13 @@ ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk,
     chunk->slab   = slab;
     chunk->remote = uct_vqp_slab_remote(slabs, slab, index);
     chunk->local  = uct_vqp_slab_local(slabs, slab, index);
-    memset(chunk->remote, 0, slabs->remote_size);
     memset(chunk->local, 0, slabs->local_size);
+    if (slabs->remote_size == 0) {
+        return UCS_OK;
+    }
+
+    memset(chunk->remote, 0, slabs->remote_size);
+
     status = uct_vqp_slab_register(slabs, &chunk->mr, chunk->remote,
                                    slabs->remote_size,
                                    VQP_IB_ACCESS_LOCAL_WRITE |
@@ -188,9 +192,12 @@ ucs_status_t uct_vqp_slabs_get(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk,
 
 void uct_vqp_slabs_put(uct_vqp_slabs_t *slabs, uct_vqp_chunk_t *chunk)
 {
-    unsigned index = (unsigned)((chunk->remote - chunk->slab->memory) /
-                                slabs->remote_stride);
+    unsigned index = (unsigned)((chunk->local -
+                                 uct_vqp_slab_local(slabs, chunk->slab, 0)) /
+                                (ptrdiff_t)slabs->local_size);
 
-    (void)vqp_ib_mr_dereg(&chunk->mr);
+    if (slabs->remote_size > 0) {
+        (void)vqp_ib_mr_dereg(&chunk->mr);
+    }
     uct_vqp_slab_unuse(slabs, chunk->slab, index);
 }

@@ -7,6 +7,7 @@
 #include "uct/vqp_ep.h"
 #include "uct/vqp_pending.h"
 #include "uct/vqp_log.h"
+#include "uct/vqp_mirror.h"
 #include "uct/vqp_ring.h"
 #include "uct/vqp_stats.h"
 #include "uct/vqp_status.h"
@@ -128,6 +129,7 @@ static void uct_vqp_iface_cleanup_state(uct_vqp_iface_t *self)
     uct_vqp_scratch_cleanup(&self->scratch);
     ucs_assertv(self->ring_bytes == 0, "%zu bytes of rings are still used",
                 self->ring_bytes);
+    uct_vqp_mirrors_cleanup(&self->mirrors);
     uct_vqp_slabs_cleanup(&self->slabs);
     ucs_arbiter_cleanup(&self->arbiter);
     ucs_string_buffer_cleanup(&self->vqp_stats);
@@ -162,6 +164,7 @@ uct_vqp_iface_init_state(uct_vqp_iface_t *self, uct_vqp_md_t *md,
     self->timer_due = VQP_TIMER_NEVER;
     uct_vqp_layout(&self->set, &layout);
     uct_vqp_slabs_init(&self->slabs, md, layout.remote_size, layout.local_size);
+    uct_vqp_mirrors_init(&self->mirrors, md, self->set.ring_min);
     uct_vqp_rings_init(self);
     if (!self->set.failover) {
         return UCS_OK;

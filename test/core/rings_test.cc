@@ -304,7 +304,8 @@ TEST_F(rings, the_ring_before_is_released_when_all_in_it_is_confirmed) {
     auto msg = sent();
     EXPECT_EQ(VQP_RING_RELEASE, msg.type);
     EXPECT_EQ(0, msg.number);
-    EXPECT_FALSE(event(VQP_EVENT_MIRROR_PUT)); /* the first mirror stays */
+    EXPECT_TRUE(event(VQP_EVENT_MIRROR_PUT));
+    EXPECT_EQ(1u << 0, vqp_mirrors_put(&m_vqp));
     EXPECT_EQ(0u, m_tx.slow & VQP_TX_RINGS);
 }
 
@@ -314,18 +315,23 @@ TEST_F(rings, a_mirror_is_freed_when_its_ring_is_released) {
     EXPECT_EQ(VQP_RING_SWITCH, sent().type);
     consume();
     EXPECT_EQ(VQP_RING_RELEASE, sent().type);
+    EXPECT_TRUE(event(VQP_EVENT_MIRROR_PUT));
+    EXPECT_EQ(1u << 0, vqp_mirrors_put(&m_vqp));
     consume();
 
     ASSERT_EQ(0, hear(offer(0)));
-    EXPECT_FALSE(event(VQP_EVENT_MIRROR_GET)); /* it has it */
+    EXPECT_FALSE(event(VQP_EVENT_MIRROR_GET)); /* it comes with the next message */
     EXPECT_EQ(VQP_RING_SWITCH, sent().type);
     EXPECT_FALSE(event(VQP_EVENT_MIRROR_PUT));
     consume();
+    EXPECT_TRUE(control(next()).empty());
+    ASSERT_TRUE(event(VQP_EVENT_MIRROR_NEEDED));
+    vqp_first_mirror_made(&m_vqp, m_mirror.data(), m_lkeys);
     auto msg = sent();
     EXPECT_EQ(VQP_RING_RELEASE, msg.type);
     EXPECT_EQ(1, msg.number);
     EXPECT_TRUE(event(VQP_EVENT_MIRROR_PUT));
-    EXPECT_EQ(1, m_vqp.rings.tx_put);
+    EXPECT_EQ(1u << 1, vqp_mirrors_put(&m_vqp));
 
     consume();
     ASSERT_TRUE(am(100));

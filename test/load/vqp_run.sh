@@ -106,7 +106,7 @@ there_is_none "--check takes lo for an interface of another network namespace"
         "$out/stdout" || fail "--check does not miss /dev/infiniband"
 
 # docs/memory.md has the figures that it compares limits with
-for name in CONTROL PROBES CONTROL_DRIVER CONN QP_DRIVER CQ_DRIVER; do
+for name in CONTROL PROBES CONTROL_DRIVER MIRRORS MIRROR CONN QP_DRIVER CQ_DRIVER; do
     bytes=$(sed -n "s/^#define VQP_IB_PINNED_$name  *\([0-9]*\)u.*/\1/p" \
         "$top_srcdir/src/verbs/pinned.h")
     text=$(echo "$bytes" | sed 's/[0-9]\{3\}$/,&/; s/[0-9]\{3\},/,&/; s/^,//')

@@ -92,6 +92,30 @@ bool node::owns(const char *begin, uint64_t length) const
            (begin + length <= m_heap.get() + m_heap_size);
 }
 
+bool node::find_mirror()
+{
+    uint64_t used = 0;
+
+    for (const auto &v : vqps) {
+        used += (v != nullptr) && v->has_first_mirror();
+    }
+    if ((w.base.mirrors == 0) || (used < w.base.mirrors)) {
+        return true;
+    }
+
+    for (const auto &v : vqps) {
+        if ((v != nullptr) && v->has_first_mirror() && v->give_up_first_mirror()) {
+            return true;
+        }
+    }
+    for (const auto &v : vqps) {
+        if ((v != nullptr) && v->has_first_mirror() && v->ask_for_first_mirror()) {
+            break;
+        }
+    }
+    return false;
+}
+
 /* ---- the control plane ---- */
 
 vqp_conn_dest_t node::address(unsigned rail) const

@@ -58,6 +58,9 @@ public:
     bool owns(const char *begin, uint64_t length) const;
     char *counter() { return m_heap.get(); }
 
+    /* May a vqp get a mirror? Takes one of another vqp if there are no more */
+    bool find_mirror();
+
     void destroy(vqp *v);
     /* Structural invariants of the table */
     void check_table();

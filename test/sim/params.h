@@ -24,6 +24,7 @@ namespace sim {
     _(ring, "bytes of an AM ring") \
     _(ring_growth, "log2 of what the rings may grow by; 0: no rings are changed") \
     _(ring_fails, "percent of these that find no memory") \
+    _(mirrors, "first mirrors of a node at once, at most; 0: any number") \
     _(most_ops, "slots that a ring of ops may get, a power of two; 0: those that it has") \
     _(ring_idle, "ns without messages until a larger ring is given back") \
     _(fsn_before_wrap, "fsns until 24 bits wrap, at most; 0: start at 0") \

@@ -84,7 +84,9 @@ bool ep::send_am(uint32_t length, uint32_t max, bool zcopy)
     uint32_t pattern   = v->sent->am_pattern();
     op *user;
 
-    if (!vqp_tx_am_begin(&v->core.tx, max, !zcopy, &am)) {
+    if (!vqp_tx_am_begin(&v->core.tx, max, !zcopy, &am) &&
+        (!vqp_wants_mirror(&v->core) || !v->get_first_mirror() ||
+         !vqp_tx_am_begin(&v->core.tx, max, !zcopy, &am))) {
         return false;
     }
 

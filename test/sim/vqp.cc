@@ -21,7 +21,6 @@ vqp::vqp(node &a_owner, uint32_t a_id) :
     m_amo_results.resize(std::max(p.rma_ops, owner.w.base.most_ops));
     m_map.resize(p.window);
     m_ring.resize(p.ring);
-    m_mirror.resize(p.ring);
     m_cells_in.resize(num_paths * VQP_CELL_STRIDE);
     m_cells_out.resize(num_paths * VQP_CELL_STRIDE);
     m_inflight.resize(num_paths);
@@ -162,7 +161,6 @@ void vqp::fill_tx_config(const vqp_wire_info_t &peer, vqp_tx_config_t &cfg)
     cfg.no_fast      = (uint8_t)p.no_fast;
     cfg.pack         = (uint8_t)p.pack;
     cfg.most_ops     = (uint32_t)owner.w.base.most_ops;
-    cfg.mirror       = m_mirror.data();
     cfg.local_lkeys  = owner.lkeys;
     cfg.ring_raddr   = peer.ring_addr;
     cfg.cells_raddr  = peer.cell_addr;
@@ -673,6 +671,17 @@ void vqp::get_ring()
     vqp_ring_made(&core, ring.data(), rkeys, RAILS);
 }
 
+void vqp::put_mirror()
+{
+    unsigned numbers = vqp_mirrors_put(&core);
+
+    for (unsigned i = 0; i < 3; ++i) {
+        if (numbers & (1u << i)) {
+            std::vector<char>().swap((i == 0) ? m_mirror : m_mirrors[i - 1]);
+        }
+    }
+}
+
 void vqp::get_mirror()
 {
     std::vector<char> &mirror = m_mirrors[core.rings.tx_next - 1];
@@ -687,6 +696,48 @@ void vqp::get_mirror()
     }
     mirror.resize(vqp_mirror_wanted(&core));
     vqp_mirror_made(&core, mirror.data(), owner.lkeys);
+}
+
+bool vqp::get_first_mirror()
+{
+    if (!vqp_needs_mirror(&core)) {
+        return false;
+    }
+    if (!m_mirror.empty() && !vqp_has_event(&core, VQP_EVENT_MIRROR_PUT)) {
+        owner.w.fail("memory", name() + ": the first mirror was not given back");
+        return false;
+    }
+    if (!m_mirror.empty() || owner.find_mirror()) {
+        m_mirror.resize(owner.p.ring);
+        vqp_first_mirror_made(&core, m_mirror.data(), owner.lkeys);
+        owner.w.trace("%s: has a mirror of ring 0", name().c_str());
+    } else {
+        vqp_first_mirror_made(&core, nullptr, nullptr);
+    }
+    if (vqp_take_event(&core, VQP_EVENT_TIMER)) {
+        set_timer();
+    }
+    return !vqp_lacks_mirror(&core);
+}
+
+bool vqp::give_up_first_mirror()
+{
+    if (!vqp_take_mirror(&core)) {
+        return false;
+    }
+    std::vector<char>().swap(m_mirror);
+    owner.w.trace("%s: gives its mirror to another one", name().c_str());
+    schedule(); /* a message may have waited */
+    return true;
+}
+
+bool vqp::ask_for_first_mirror()
+{
+    if (!vqp_ask_for_mirror(&core)) {
+        return false;
+    }
+    schedule(); /* what it has in flight is to be confirmed */
+    return true;
 }
 
 bool vqp::allows(uint64_t addr, uint64_t length, uint32_t rkey,

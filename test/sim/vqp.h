@@ -71,6 +71,12 @@ public:
     void on_cqe(const cqe &c);
     void tx_progress();
     void post_one(vqp_frag_t &frag);
+    /* The mirror of ring 0, if the core lacks it: does it have it now? */
+    bool get_first_mirror();
+    /* Another vqp needs it: is it free? */
+    bool give_up_first_mirror();
+    bool ask_for_first_mirror();
+    bool has_first_mirror() const { return !m_mirror.empty(); }
     void note_posted(const vqp_frag_t &frag, op *owner);
     void note_unposted(const vqp_frag_t &frag);
     void note_executed(unsigned path, uint16_t slot);
@@ -158,6 +164,7 @@ private:
     void handle_failure();
     void fail_qps();
     void handle_events();
+    void handle_ring_event(vqp_event_t event);
     bool handle_path_event(vqp_event_t event);
     void quiesce(vqp_path_t &path);
     void count(vqp_path_t &path);
@@ -169,6 +176,7 @@ private:
     void give_ops();
     void get_ring();
     void get_mirror();
+    void put_mirror();
     void ping();
     void check_dead();
     void set_timer(uint64_t pause = 0);

@@ -183,6 +183,25 @@ void vqp::report_failure()
     }
 }
 
+void vqp::handle_ring_event(vqp_event_t event)
+{
+    switch (event) {
+    case VQP_EVENT_RING_PUT:
+        std::vector<char>().swap(m_rings[core.rings.put - 1]);
+        break;
+    case VQP_EVENT_RING_GET:
+        get_ring();
+        break;
+    case VQP_EVENT_MIRROR_PUT:
+        put_mirror();
+        break;
+    default:
+        get_mirror();
+        break;
+    }
+    schedule(); /* what the core sends about it */
+}
+
 /* The object may be gone afterwards */
 void vqp::handle_events()
 {
@@ -220,17 +239,16 @@ void vqp::handle_events()
         case VQP_EVENT_TIMER:
             set_timer();
             break;
+        case VQP_EVENT_MIRROR_NEEDED:
+            if (get_first_mirror()) {
+                schedule();
+            }
+            break;
         case VQP_EVENT_RING_PUT:
-            std::vector<char>().swap(m_rings[core.rings.put - 1]);
-            break;
         case VQP_EVENT_RING_GET:
-            get_ring();
-            break;
         case VQP_EVENT_MIRROR_PUT:
-            std::vector<char>().swap(m_mirrors[core.rings.tx_put - 1]);
-            break;
         case VQP_EVENT_MIRROR_GET:
-            get_mirror();
+            handle_ring_event(event);
             break;
         case VQP_EVENT_RELEASE:
             if (!is_scheduled && !cm_end) {

@@ -48,6 +48,7 @@ world::world(uint64_t seed, const std::string &config, trace_sink *sink) :
     base.short_depth = (base.first == 0) ? 0 : queues.pick<uint64_t>({0, 0, 6});
     base.rerail      = (base.garble > 0) ? 0 : stream(seed, 11).below(2);
     base.port_fails  = (base.garble > 0) ? 0 : stream(seed, 12).pick<uint64_t>({0, 0, 20});
+    base.mirrors     = stream(seed, 14).pick<uint64_t>({0, 0, 1, 2});
     base.most_ops    = stream(seed, 13).pick<uint64_t>({0, 16, 64});
     base.set(config);
     base.fit();

@@ -2,7 +2,7 @@
  * Sleeping: an interface's descriptor wakes up a sleeper, no wake-up is
  * lost, and an idle pair is not woken. Threads with a worker each.
  */
-#include "uct_fixture.h"
+#include "pending_op.h"
 
 #include "test/fabric/fabric.h"
 
@@ -94,6 +94,41 @@ TEST_F(event_test, a_completion_wakes_up_the_sender)
         }
     }
     ab.reset();
+}
+
+/* The receiver does not run. The sender has nothing to do until it does */
+TEST_F(event_test, the_sender_of_a_message_that_waits_for_room_sleeps)
+{
+    std::string data(1000, 'x');
+    unsigned refused = 0;
+
+    open(no_failover());
+    settle();
+
+    auto send = [&] {
+        bytes message = {data.data(), data.size()};
+        ssize_t ret   = uct_ep_am_bcopy(*ab, settle_id, pack_bytes, &message, 0);
+
+        return (ret < 0) ? (ucs_status_t)ret : UCS_OK;
+    };
+    pending_op req(send);
+    struct pollfd pfd = {fd_of(*a), POLLIN, 0};
+
+    while (send() == UCS_OK) {
+        (void)a->progress();
+    }
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    for (double end = now() + 0.2; now() < end;) {
+        (void)a->progress();
+        if (uct_iface_event_arm(a->iface, all_events) == UCS_OK) {
+            (void)poll(&pfd, 1, 10);
+        } else {
+            ++refused;
+        }
+    }
+    EXPECT_LT(refused, 500u);
+    EXPECT_FALSE(req.served);
+    EXPECT_TRUE(until([&] { return req.served; }));
 }
 
 TEST_F(event_test, arming_is_refused_while_something_waits)

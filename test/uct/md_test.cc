@@ -171,9 +171,14 @@ static bool limit_locked_memory(rlim_t bytes)
 }
 
 /* Run a role that says "ok", or ends with 77 where the limit can not be set */
-static void run_limited(const char *role)
+static void run_limited(const char *role, const std::string &input = "")
 {
     process child(role);
+
+    if (input != "") {
+        child.write(input);
+    }
+
     std::string line = child.read();
     int status       = child.wait();
 
@@ -249,6 +254,40 @@ VQP_ROLE(pins_in_turn)
 TEST_F(md_test, with_a_lock_limit_nothing_stays_pinned)
 {
     run_limited("pins_in_turn");
+}
+
+/* Connections that send leave memory for those that come */
+VQP_ROLE(connects_and_sends)
+{
+    std::string peer = from_hex(role_read());
+    std::vector<std::unique_ptr<endpoint>> all;
+
+    if (!limit_locked_memory(4 << 20)) {
+        return 77;
+    }
+
+    node limited(0);
+    while (all.size() < 49) { /* 44 where each has a mirror, 54 where 32 have one */
+        all.push_back(std::make_unique<endpoint>(limited, peer));
+        if (all.back()->retry([&] { return uct_ep_am_short(*all.back(), 1, 0, NULL, 0); }) !=
+            UCS_OK) {
+            role_write("the message of endpoint " + std::to_string(all.size()) + " failed");
+            return 1;
+        }
+    }
+    for (auto &ep : all) {
+        (void)ep->flush();
+    }
+    role_write("ok");
+    return 0;
+}
+
+TEST_F(md_test, with_a_lock_limit_connections_leave_memory_for_others)
+{
+    node peer(0);
+
+    peer.on_am(1, [](const char *, size_t) { return UCS_OK; });
+    run_limited("connects_and_sends", to_hex(peer.address()));
 }
 
 TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)

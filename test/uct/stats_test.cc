@@ -185,9 +185,9 @@ TEST_F(stats_test, a_connection_pins_what_is_documented_at_each_side)
         {{{"FAILOVER", "n"}}, VQP_IB_PINNED_CONN},
         {{}, VQP_IB_PINNED_CONN},
         {{{"NUM_PATHS", "4"}, {"MIN_PATHS", "4"}}, VQP_IB_PINNED_CONN},
-        {{{"RING_SIZE", "16k"}}, 39936},
+        {{{"RING_SIZE", "16k"}}, 23552},
         {{{"RING_SIZE", "8k"}, {"NUM_PATHS", "2"},
-          {"TX_QUEUE_LEN", "32"}, {"MAX_OPS", "32"}, {"FSN_WINDOW", "32"}}, 21504}
+          {"TX_QUEUE_LEN", "32"}, {"MAX_OPS", "32"}, {"FSN_WINDOW", "32"}}, 13312}
     };
     const unsigned slab = 4, count = 8 * slab;
 

@@ -184,6 +184,11 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max, int may_pack)
     uint32_t fsns;
     vqp_op_t *op;
 
+    tx->needs_mirror = 0;
+    if (vqp_unlikely(tx->am_paused)) {
+        return am;
+    }
+
     if (may_pack && vqp_tx_may_pack(tx, max)) {
         am.op         = vqp_opring_at(&tx->am, tx->am.tail - 1);
         am.op->flags |= VQP_OP_HELD; /* not the fast path */
@@ -216,6 +221,11 @@ vqp_tx_am_t vqp_tx_am_begin_slow(vqp_tx_t *tx, uint32_t max, int may_pack)
                       tx->ring.size) ||
                      (vqp_tx_fsns_out(tx) + fsns > tx->cfg.fsn_window))) {
         vqp_tx_stalled(tx, wrap + size, fsns);
+        return am;
+    }
+
+    if (vqp_unlikely(tx->ring.mirror == NULL)) {
+        tx->needs_mirror = tx->awaits_mirror = 1; /* nothing else is lacking */
         return am;
     }
 
@@ -255,6 +265,7 @@ void vqp_tx_set_ring(vqp_tx_t *tx, const vqp_tx_ring_t *ring)
     tx->old.ring         = tx->ring;
     tx->old.end          = tx->fc.ring_head;
     tx->ring             = *ring;
+    tx->fc.am_credits    = 0;
     tx->shortage.count    = 0;
     tx->shortage.is_noted = 0;
     tx->shortage.limit   = VQP_TX_SHORTAGES;

@@ -72,6 +72,26 @@ void vqp_tx_am_commit(vqp_tx_t *tx, vqp_tx_am_t am, uint8_t am_id,
  *  length and the pieces of the user. The fast path leaves this out. */
 void vqp_tx_set_am_source(const vqp_tx_t *tx, vqp_op_t *op);
 
+/** vqp_tx_am_begin() fails until am_paused is 0 again. */
+static inline void vqp_tx_pause_ams(vqp_tx_t *tx)
+{
+    tx->am_paused     = 1;
+    tx->fc.am_credits = 0; /* the fast path does not look */
+}
+
+/**
+ * The ring that records are written to gets a mirror, or loses it: no record of it is
+ * in flight. Without one vqp_tx_am_begin() fails.
+ */
+static inline void
+vqp_tx_set_mirror(vqp_tx_t *tx, char *mirror, const uint32_t *lkeys)
+{
+    tx->ring.mirror   = mirror;
+    tx->ring.lkeys    = lkeys;
+    tx->needs_mirror  = tx->awaits_mirror = 0;
+    tx->fc.am_credits = 0; /* likewise */
+}
+
 /**
  * Write records to another ring from now on. What was written to the one before stays
  * valid until vqp_tx_old_ring_is_done(), then vqp_tx_drop_old_ring(). Not before that.

@@ -19,7 +19,8 @@
 
 /** A ring of the peer, and its mirror. */
 typedef struct vqp_tx_ring {
-    char           *mirror;
+    char           *mirror;        /* NULL: there is none, and no record of this ring is
+                                      in flight */
     const uint32_t *lkeys;         /* of the mirror, per rail */
     uint64_t        raddr;         /* of the ring */
     const uint32_t *rkeys;         /* of the ring, per peer rail */
@@ -54,8 +55,9 @@ typedef struct vqp_tx_config {
     uint8_t         comp_post;     /* COMP_ORDER=post */
     uint8_t         no_fast;       /* every frag goes through dispatch: traces */
     uint8_t         pack;          /* AMs that wait share an immediate, see pack.h */
-    char           *mirror;        /* of the first ring */
-    const uint32_t *local_lkeys;   /* per rail: mirror, cells, amo results */
+    char           *mirror;        /* of the first ring; NULL: it comes with the first
+                                      message, see rings.h */
+    const uint32_t *local_lkeys;   /* per rail: the mirror above, cells, amo results */
     uint64_t        ring_raddr;    /* the peer's first ring */
     uint64_t        cells_raddr;   /* the peer's credit cells */
     const uint32_t *ring_rkeys;    /* per peer rail: this ring, and cells */
@@ -207,6 +209,9 @@ typedef struct vqp_tx {
     uint16_t        barriers;     /* that have not ended: ops of the RMA ring */
     uint8_t         failed;       /* nothing may be dispatched any more */
     uint8_t         closed;       /* the barrier of a close has ended */
+    uint8_t         am_paused;    /* no AM is accepted: another vqp needs the mirror */
+    uint8_t         needs_mirror; /* the last AM that was refused lacks only that of the ring */
+    uint8_t         awaits_mirror; /* so did one since the last RESUME */
     uint8_t         lost;         /* VQP_LOST_*: flushes that report a loss */
     struct {
         vqp_tx_ring_t ring;       /* its size is 0: there is none */
