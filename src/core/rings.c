@@ -104,7 +104,7 @@ void vqp_first_mirror_made(vqp_t *vqp, char *mirror, const uint32_t *lkeys)
             vqp_clear_event(vqp, VQP_EVENT_MIRROR_PUT);
         }
         vqp_tx_set_mirror(&vqp->tx, mirror, lkeys);
-        vqp->rings.lacks_mirror = 0;
+        vqp->rings.record_waits = 0;
         vqp->rings.head = vqp->tx.fc.ring_head - 1; /* see vqp_mirror_is_new() */
     } else if (was_needed) {
         return; /* the looks go on */
@@ -187,7 +187,7 @@ static void vqp_mirror_look_at_pause(vqp_t *vqp, uint64_t now)
 static int vqp_mirror_is_awaited(const vqp_t *vqp)
 {
     return (vqp->refused && vqp->tx.awaits_mirror && (vqp->owner == VQP_OWNER_OPEN)) ||
-           vqp->rings.lacks_mirror;
+           vqp->rings.record_waits;
 }
 
 /* Unless the messages were taken back */
@@ -267,7 +267,7 @@ static int vqp_rings_send_one(vqp_t *vqp, vqp_ring_type_t type)
 
     if (!vqp_tx_am_begin(&vqp->tx, size, 0, &am)) {
         vqp_cover(RINGS_WAITS);
-        vqp->rings.lacks_mirror = vqp->tx.needs_mirror;
+        vqp->rings.record_waits = vqp->tx.needs_mirror;
         if (vqp_wants_mirror(vqp)) {
             vqp_cover(RINGS_NEED_MIRROR);
             vqp_set_event(vqp, VQP_EVENT_MIRROR_NEEDED);

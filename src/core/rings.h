@@ -105,7 +105,8 @@ static inline unsigned vqp_mirrors_put(vqp_t *vqp)
     return numbers;
 }
 
-/** Has the vqp no mirror of ring 0? It does not need one before there is room for a message. */
+/** Has the ring in use no mirror? Then it is ring 0. It does not need one before there is room
+ *  for a message. */
 static inline int vqp_lacks_mirror(const vqp_t *vqp)
 {
     return vqp->tx.ring.mirror == NULL;
@@ -121,7 +122,7 @@ static inline int vqp_wants_mirror(const vqp_t *vqp)
 }
 
 /** After VQP_EVENT_MIRROR_NEEDED: the owner is to make one, unless this is 0. */
-static inline int vqp_needs_mirror(const vqp_t *vqp)
+static inline int vqp_can_use_mirror(const vqp_t *vqp)
 {
     return (vqp->state == VQP_STATE_LIVE) && vqp_lacks_mirror(vqp);
 }

@@ -469,7 +469,7 @@ void vqp_path_destroyed(vqp_t *vqp, unsigned path)
 
 void vqp_path_lost(vqp_t *vqp, unsigned path)
 {
-    vqp->qps_lost = 1;
+    vqp->qps_lost |= vqp_path_outstanding(&vqp->paths[path]) > 0;
     vqp_path_destroyed(vqp, path);
 }
 

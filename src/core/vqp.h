@@ -83,7 +83,7 @@ static inline void vqp_refuse(vqp_t *vqp)
     vqp_set_event(vqp, VQP_EVENT_RESUME);
 }
 
-/** Users that were refused an op may try again. There is no RESUME for them. */
+/** Users that were refused an op may try again. No further RESUME comes for them. */
 static inline void vqp_resume(vqp_t *vqp)
 {
     vqp->refused = vqp->tx.awaits_mirror = 0;
@@ -257,8 +257,8 @@ void vqp_qps_failed(vqp_t *vqp);
 /** No completion will come on the path: what is in flight there ends now. */
 void vqp_path_destroyed(vqp_t *vqp, unsigned path);
 
-/** The same, of a queue pair that exists. It may not even be in ERR: what it reads stays as it
- *  is until the vqp is destroyed. */
+/** The same, of a queue pair that exists. It may not even be in ERR: what it has in flight may
+ *  be read until the vqp is destroyed. */
 void vqp_path_lost(vqp_t *vqp, unsigned path);
 
 /**

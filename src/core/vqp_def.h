@@ -272,7 +272,7 @@ typedef struct vqp {
         uint8_t  tx_old;       /* records in it are in flight */
         uint8_t  tx_put;       /* of VQP_EVENT_MIRROR_PUT: 1 << number */
         uint8_t  is_needed;    /* the mirror of ring 0: it could not be made */
-        uint8_t  lacks_mirror; /* a control record that is due lacks only that */
+        uint8_t  record_waits; /* a control record that is due lacks only that */
         uint8_t  is_asked_for; /* it: 1; 2, if a look has seen that */
         uint8_t  release;      /* of the RELEASE that is due */
         char    *first;        /* ring 0 */

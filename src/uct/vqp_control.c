@@ -133,7 +133,7 @@ void uct_vqp_handle_core_events(uct_vqp_t *vqp)
             uct_vqp_handle_ring_event(vqp, event);
             break;
         case VQP_EVENT_MIRROR_NEEDED:
-            if (vqp_needs_mirror(&vqp->core) && uct_vqp_mirror_get(vqp)) {
+            if (vqp_can_use_mirror(&vqp->core) && uct_vqp_mirror_get(vqp)) {
                 uct_vqp_schedule(vqp); /* what has waited for it */
             }
             break;

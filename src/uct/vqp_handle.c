@@ -210,7 +210,7 @@ static void uct_vqp_fail_rail(uct_vqp_t *vqp, unsigned rail)
         }
 
         if (is_broken && vqp->core.qps_failed) {
-            vqp_path_lost(&vqp->core, i); /* its last completions will not be polled */
+            vqp_path_lost(&vqp->core, i); /* its completions will not be polled */
             uct_vqp_schedule_wake(vqp);
         } else if (is_broken) {
             uct_vqp_path_destroyed(vqp, i);

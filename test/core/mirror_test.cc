@@ -152,7 +152,7 @@ TEST_F(mirror, that_nobody_waits_for_any_more_is_not_needed) {
     refuse();
     make_none();
     timer();
-    EXPECT_TRUE(vqp_needs_mirror(&m_vqp));
+    EXPECT_TRUE(vqp_can_use_mirror(&m_vqp));
     EXPECT_TRUE(event(VQP_EVENT_MIRROR_NEEDED)); /* RESUME was handed out, too */
     m_now += AGAIN;
     timer();
@@ -160,7 +160,7 @@ TEST_F(mirror, that_nobody_waits_for_any_more_is_not_needed) {
     EXPECT_EQ(UINT64_MAX, vqp_next_timeout(&m_vqp));
 
     vqp_cancel(&m_vqp);
-    EXPECT_FALSE(vqp_needs_mirror(&m_vqp));
+    EXPECT_FALSE(vqp_can_use_mirror(&m_vqp));
 }
 
 /* The peer does not run. Who has no mirror would get one for nothing, and lose it again */
@@ -327,6 +327,19 @@ TEST_F(mirror, of_a_failed_vqp_can_be_had_when_nothing_is_in_flight) {
     EXPECT_EQ(0, vqp_take_mirror(&m_vqp));
     EXPECT_EQ(0u, m_tx.slow & VQP_TX_NOP);
     vqp_on_send_error(&m_vqp, &m_paths[0], path().head, VQP_ERR_CANCELED);
+    EXPECT_EQ(1, vqp_take_mirror(&m_vqp));
+}
+
+/* Its device has failed when nothing was in flight any more */
+TEST_F(mirror, of_a_failed_vqp_can_be_had_if_nothing_is_lost) {
+    begin();
+    make();
+    ASSERT_TRUE(am(100));
+    next();
+    confirm();
+    vqp_cancel(&m_vqp);
+    vqp_qps_failed(&m_vqp);
+    vqp_path_lost(&m_vqp, 0);
     EXPECT_EQ(1, vqp_take_mirror(&m_vqp));
 }
 

@@ -700,7 +700,7 @@ void vqp::get_mirror()
 
 bool vqp::get_first_mirror()
 {
-    if (!vqp_needs_mirror(&core)) {
+    if (!vqp_can_use_mirror(&core)) {
         return false;
     }
     if (!m_mirror.empty() && !vqp_has_event(&core, VQP_EVENT_MIRROR_PUT)) {

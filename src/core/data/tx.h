@@ -210,8 +210,8 @@ typedef struct vqp_tx {
     uint8_t         failed;       /* nothing may be dispatched any more */
     uint8_t         closed;       /* the barrier of a close has ended */
     uint8_t         am_paused;    /* no AM is accepted: another vqp needs the mirror */
-    uint8_t         needs_mirror; /* the last AM that was refused lacks only that of the ring */
-    uint8_t         awaits_mirror; /* so did one since the last RESUME */
+    uint8_t         needs_mirror; /* the last AM that was refused lacked only the mirror */
+    uint8_t         awaits_mirror; /* so did one since vqp_resume(), or a control record */
     uint8_t         lost;         /* VQP_LOST_*: flushes that report a loss */
     struct {
         vqp_tx_ring_t ring;       /* its size is 0: there is none */
