@@ -35,7 +35,7 @@ rule "a folder of src/core includes what lies above it" \
             if (file ~ /core\/((cover|le|seq|stats|status)\.h|turns\.[ch])$/) { return 0 }
             if (file ~ /core\/(data|conn)\//) { return 1 }
             if (file ~ /core\/(vqp_def\.h|timers\.[ch])$/) { return 2 }
-            if (file ~ /core\/(failover\/|rings\.[ch]$)/) { return 3 }
+            if (file ~ /core\/(failover\/|(rings|mirror)\.[ch]$)/) { return 3 }
             return file ~ /core\/(telemetry\/|vqp(_recv)?\.[ch]$)/ ? 4 : 9
         }
         /^ *# *include *"core\// &&

@@ -15,12 +15,8 @@
  * a path that fails changes nothing. A RELEASE of the ring that was offered refuses it.
  * Without messages for rings.idle the receiver offers ring 0.
  *
- * Most connections send nothing most of the time. So the mirror of ring 0 is there only while
- * messages are sent: the owner makes it for the first one, and gets it back after rings.idle
- * without any. The peer does not notice.
- *
- * The owner provides memory: VQP_EVENT_RING_GET, RING_PUT, MIRROR_GET, MIRROR_NEEDED,
- * MIRROR_PUT.
+ * The owner provides memory: VQP_EVENT_RING_GET, RING_PUT, MIRROR_GET, MIRROR_PUT. The mirror
+ * of ring 0 comes and goes, see mirror.h.
  * Pure: libc only.
  */
 #ifndef VQP_CORE_RINGS_H
@@ -95,64 +91,5 @@ static inline uint32_t vqp_mirror_wanted(const vqp_t *vqp)
  * @param [in] lkeys   One for each rail. They stay until MIRROR_PUT.
  */
 void vqp_mirror_made(vqp_t *vqp, char *mirror, const uint32_t *lkeys);
-
-/** After VQP_EVENT_MIRROR_PUT: 1 << number of each mirror that the owner gets back. */
-static inline unsigned vqp_mirrors_put(vqp_t *vqp)
-{
-    unsigned numbers = vqp->rings.tx_put;
-
-    vqp->rings.tx_put = 0;
-    return numbers;
-}
-
-/** Has the ring in use no mirror? Then it is ring 0. It does not need one before there is room
- *  for a message. */
-static inline int vqp_lacks_mirror(const vqp_t *vqp)
-{
-    return vqp->tx.ring.mirror == NULL;
-}
-
-/** After vqp_tx_am_begin() has failed: the owner is to make a mirror of ring 0, of
- *  tx.cfg.ring_size bytes, and to try again. If that was not possible the last time,
- *  VQP_EVENT_MIRROR_NEEDED comes first. */
-static inline int vqp_wants_mirror(const vqp_t *vqp)
-{
-    return vqp->tx.needs_mirror && !vqp->rings.is_needed &&
-           (vqp->state == VQP_STATE_LIVE);
-}
-
-/** After VQP_EVENT_MIRROR_NEEDED: the owner is to make one, unless this is 0. */
-static inline int vqp_can_use_mirror(const vqp_t *vqp)
-{
-    return (vqp->state == VQP_STATE_LIVE) && vqp_lacks_mirror(vqp);
-}
-
-/**
- * The owner has made the mirror of ring 0, since vqp_lacks_mirror(). If MIRROR_PUT of number 0
- * was not handed out yet, it is not: then the owner may give that one.
- *
- * @param [in] mirror  NULL: it could not; MIRROR_NEEDED follows until it can.
- * @param [in] lkeys   One for each rail. They stay until MIRROR_PUT, or
- *                     vqp_take_mirror() returns 1.
- */
-void vqp_first_mirror_made(vqp_t *vqp, char *mirror, const uint32_t *lkeys);
-
-/**
- * The owner needs the mirror of ring 0 for another connection. If it is there and is not in
- * use it comes back, but for one that is new: a message or a timer comes first, else two
- * connections would take it from each other again and again. Messages may have waited: see
- * vqp_has_events().
- *
- * @return 1: it is the owner's. 0: it stays.
- */
-int vqp_take_mirror(vqp_t *vqp);
-
-/**
- * It could not be taken: no message is accepted for some milliseconds, so that nothing is in
- * flight soon. What was posted without a completion gets one: see vqp_has_output().
- *
- * @return 0: nothing is changed. It is new, or was asked for before; or there is none.
- */
-int vqp_ask_for_mirror(vqp_t *vqp);
 
 #endif

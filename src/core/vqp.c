@@ -10,6 +10,7 @@
 #include "core/failover/failover_int.h"
 #include "core/failover/replay.h"
 #include "core/failover/silence.h"
+#include "core/mirror.h"
 #include "core/rings.h"
 
 #include <string.h>
@@ -414,6 +415,7 @@ void vqp_on_time(vqp_t *vqp, uint64_t now, int is_drained)
     }
     vqp_pathcap_age(&vqp->tx, now);
     if (vqp->state == VQP_STATE_LIVE) {
+        vqp_mirror_look(vqp, now);
         vqp_rings_look(vqp, now, is_drained);
     }
     if ((now >= vqp->idle.due) && (vqp->state == VQP_STATE_LIVE) &&

@@ -54,7 +54,7 @@ typedef enum {
     VQP_EVENT_MIRROR_GET, /* make mirror rings.tx_next of vqp_mirror_wanted() bytes; then
                             vqp_mirror_made() */
     VQP_EVENT_MIRROR_NEEDED, /* messages wait for the mirror of ring 0: make it; then
-                            vqp_first_mirror_made() */
+                            vqp_first_mirror_made(). See mirror.h */
     VQP_EVENT_RELEASE,   /* nothing is in flight: it may be destroyed */
 
     VQP_EVENT_PATH_STATE,   /* log: path->fo.logged -> fo.state; then set logged.
@@ -290,7 +290,7 @@ typedef struct vqp {
         uint64_t mirror_due;   /* ns: next look at the mirror of ring 0; likewise */
         uint32_t head;         /* tx.fc.ring_head at that look */
         uint64_t idle;         /* ns from one look to the next */
-    } rings;                   /* see rings.h */
+    } rings;                   /* see rings.h, mirror.h */
     vqp_failover_config_t failover;
     vqp_stats_t  stats;
 } vqp_t;

@@ -4,7 +4,7 @@
 #include "uct/vqp_mirror.h"
 
 #include "core/data/pack.h"
-#include "core/rings.h"
+#include "core/mirror.h"
 
 /* If it was the mirror that the message lacked. Where there was none, a timer asks again.
  * @return op is NULL if the message is refused */

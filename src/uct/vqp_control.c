@@ -12,7 +12,7 @@
 #include "uct/vqp_ring.h"
 #include "uct/vqp_timers.h"
 
-#include "core/rings.h"
+#include "core/mirror.h"
 
 #include <ucs/debug/log.h>
 

@@ -5,7 +5,7 @@
 
 #include "verbs/pinned.h"
 
-#include "core/rings.h"
+#include "core/mirror.h"
 
 #include <ucs/async/async.h>
 #include <ucs/debug/log.h>

@@ -1,6 +1,6 @@
 /*
  * Mirrors of first rings: memory of an interface, which connections have while they send
- * active messages. See core/rings.h. If there is no more memory, one that has nothing in
+ * active messages. See core/mirror.h. If there is no more memory, one that has nothing in
  * flight gives its mirror to one that has messages. Their memory is not part of
  * UCX_VQP_MAX_MEM. May use all layers.
  */

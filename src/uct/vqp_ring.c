@@ -3,6 +3,7 @@
 
 #include "uct/vqp_mirror.h"
 
+#include "core/mirror.h"
 #include "core/rings.h"
 
 #include <ucs/async/async.h>

@@ -5,6 +5,7 @@
 #include "failkit.h"
 
 extern "C" {
+#include "core/mirror.h"
 #include "core/rings.h"
 }
 

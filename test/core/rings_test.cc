@@ -7,6 +7,7 @@
 #include <cstring>
 
 extern "C" {
+#include "core/mirror.h"
 #include "core/rings.h"
 }
 

@@ -19,6 +19,7 @@ extern "C" {
 #include "core/failover/inbox.h"
 #include "core/failover/replay.h"
 #include "core/failover/slow.h"
+#include "core/mirror.h"
 #include "core/rings.h"
 #include "core/vqp.h"
 }

@@ -56,7 +56,7 @@ typedef struct vqp_tx_config {
     uint8_t         no_fast;       /* every frag goes through dispatch: traces */
     uint8_t         pack;          /* AMs that wait share an immediate, see pack.h */
     char           *mirror;        /* of the first ring; NULL: it comes with the first
-                                      message, see rings.h */
+                                      message, see mirror.h */
     const uint32_t *local_lkeys;   /* per rail: the mirror above, cells, amo results */
     uint64_t        ring_raddr;    /* the peer's first ring */
     uint64_t        cells_raddr;   /* the peer's credit cells */
