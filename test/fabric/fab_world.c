@@ -315,6 +315,7 @@ static void fab_world_forked(void)
     fab_world_self = FAB_MAX_PROCS;
     fab_lock_self  = fab_lock_name(FAB_MAX_PROCS, 0);
     fab_engine_forked();
+    fab_clock_forked();
     pthread_mutex_init(&fab_attach_lock, NULL);
 }
 

@@ -4,8 +4,12 @@
  */
 #include "fabric_fixture.h"
 
+#include <semaphore.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <thread>
 
 class virtual_clock : public fabric_test {
 protected:
@@ -14,6 +18,15 @@ protected:
         struct timespec ts;
 
         clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (uint64_t)ts.tv_sec * 1000000000ul + (uint64_t)ts.tv_nsec;
+    }
+
+    /* Of this thread */
+    static uint64_t cpu_ns()
+    {
+        struct timespec ts;
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
         return (uint64_t)ts.tv_sec * 1000000000ul + (uint64_t)ts.tv_nsec;
     }
 };
@@ -36,6 +49,31 @@ TEST_F(virtual_clock, a_poll_takes_a_step)
         ASSERT_EQ(0, a->poll(&wc));
     }
     EXPECT_EQ(begin + 1000 * 100, ns());
+}
+
+/* A thread that wakes has 5 ms of work. Without CPU it has it for longer */
+TEST_F(virtual_clock, other_threads_run_before_a_millisecond_is_over)
+{
+    std::atomic<bool> is_done {false};
+    sem_t begin;
+    ibv_wc wc;
+
+    open();
+    ASSERT_EQ(0, sem_init(&begin, 0, 0));
+    std::thread thread([&] {
+        sem_wait(&begin);
+        while (cpu_ns() < 5000000) {
+        }
+        is_done = true;
+    });
+    uint64_t before = ns();
+    sem_post(&begin);
+    while ((ns() < before + 1000000) && !HasFailure()) {
+        EXPECT_EQ(0, a->poll(&wc));
+    }
+    EXPECT_TRUE(is_done);
+    thread.join();
+    sem_destroy(&begin);
 }
 
 TEST_F(virtual_clock, a_megabyte_takes_what_rate_and_delay_say)
