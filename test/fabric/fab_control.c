@@ -232,7 +232,9 @@ static uint64_t control_pending(struct fab_qp *qp)
     return bytes;
 }
 
-static int control_qps(const char *device, uint32_t *qpns, unsigned max)
+/* Those of one type, or of any: IBV_QPT_DRIVER, which is none of the fabric's */
+static int control_qps_of(const char *device, enum ibv_qp_type type, uint32_t *qpns,
+                          unsigned max)
 {
     int dev        = fab_device_find(device);
     unsigned count = 0;
@@ -245,8 +247,8 @@ static int control_qps(const char *device, uint32_t *qpns, unsigned max)
 
     for (slot = fab_world->devs[dev].high_slot + 1; slot-- > 0;) {
         qp = fab_qp_slot((uint32_t)dev, slot);
-        if ((qp->qpn != 0) && (qp->type == IBV_QPT_RC) &&
-            (qp->proc == fab_world_self)) {
+        if ((qp->qpn != 0) && (qp->proc == fab_world_self) &&
+            ((qp->type == type) || (type == IBV_QPT_DRIVER))) {
             if (count < max) {
                 qpns[count] = qp->qpn;
             }
@@ -255,6 +257,16 @@ static int control_qps(const char *device, uint32_t *qpns, unsigned max)
     }
 
     return (int)count;
+}
+
+static int control_qps(const char *device, uint32_t *qpns, unsigned max)
+{
+    return control_qps_of(device, IBV_QPT_RC, qpns, max);
+}
+
+static int control_all_qps(const char *device, uint32_t *qpns, unsigned max)
+{
+    return control_qps_of(device, IBV_QPT_DRIVER, qpns, max);
 }
 
 static int control_qp_traffic(const char *device, uint32_t qpn,
@@ -314,6 +326,7 @@ static const vqp_fabric_t control_table = {
     .qp_event         = control_qp_event,
     .objects          = control_objects,
     .qps              = control_qps,
+    .all_qps          = control_all_qps,
     .qp_path          = control_qp_path,
     .qp_traffic       = control_qp_traffic,
     .port_traffic     = control_port_traffic,

@@ -133,6 +133,9 @@ typedef struct vqp_fabric {
      */
     int (*qps)(const char *device, uint32_t *qpns, unsigned max);
 
+    /** The same of all types. */
+    int (*all_qps)(const char *device, uint32_t *qpns, unsigned max);
+
     /* @return 0, or ENOENT: also if the mode is not timed */
     int (*qp_path)(const char *device, uint32_t qpn, vqp_fabric_path_t *path);
 
