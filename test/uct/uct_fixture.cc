@@ -213,12 +213,16 @@ static void progress_all()
     }
 
     /* A software device needs the CPU. Not each time: on a busy machine a yield takes
-     * milliseconds, and some options bring little with each progress call. Virtual time
-     * goes on by these calls only */
-    empty = ((count == 0) && !is_virtual) ? (empty + 1) : 0;
-    if (empty >= 64) {
+     * milliseconds, and some options bring little with each progress call. Who waits for
+     * long leaves it to others. Virtual time goes on by these calls only */
+    if ((count != 0) || is_virtual) {
         empty = 0;
-        sched_yield();
+    } else if (++empty % 64 == 0) {
+        if (empty < 4096) {
+            sched_yield();
+        } else {
+            usleep(50);
+        }
     }
 }
 
