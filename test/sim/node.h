@@ -107,6 +107,7 @@ private:
 
     std::set<uint32_t>                             m_deferred;
     std::map<uint32_t, vqp_wire_info_t>            m_slow; /* being connected */
+    std::set<uint64_t>                             m_lacked; /* found no memory */
 };
 
 } /* namespace sim */
