@@ -36,14 +36,14 @@ rule "a folder of src/core includes what lies above it" \
             if (file ~ /core\/(data|conn)\//) { return 1 }
             if (file ~ /core\/(vqp_def\.h|timers\.[ch])$/) { return 2 }
             if (file ~ /core\/(failover\/|(rings|mirror)\.[ch]$)/) { return 3 }
-            return file ~ /core\/(telemetry\/|vqp(_recv)?\.[ch]$)/ ? 4 : 9
+            return file ~ /core\/(telemetry\/|vqp(_recv|_time)?\.[ch]$)/ ? 4 : 9
         }
         /^ *# *include *"core\// &&
             (rank($2) > rank(FILENAME) ||
              (FILENAME ~ /\/data\// && $2 ~ /\/conn\//) ||
              (FILENAME ~ /\/conn\// && $2 ~ /\/data\//) ||
              (FILENAME ~ /\/telemetry\// && $2 ~ /core\/vqp\.h/) ||
-             (FILENAME ~ /core\/vqp\./ && $2 ~ /\/telemetry\//) ||
+             (FILENAME ~ /core\/vqp(_recv|_time)?\./ && $2 ~ /\/telemetry\//) ||
              rank(FILENAME) == 9) {
             print FILENAME ":" FNR ": " $0
         }' $core || echo "awk has failed")"
