@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The module by a second compiler, with its warnings. None of them needs optimized code.
+# The module by a second compiler, for its warnings. The configuration is that of the first
+# build: clang has what was found for gcc.
 
-need warnings clang clang clang++ &&
-    configured warnings CC=clang CXX=clang++ CFLAGS=-O0 --without-gtest &&
-    made warnings module
+need warnings clang clang &&
+    run "warnings: clang" make -C "$CHECK_DIR/gcc" -s syntax CC=clang CFLAGS=

@@ -20,7 +20,7 @@ static void PrintTo(const fence_setting &which, std::ostream *os)
     *os << which.name;
 }
 
-static const fence_setting settings[] = {
+static const fence_setting fence_settings[] = {
     {"one_path",  {{"NUM_PATHS", "1"}}, true},
     {"auto",      {{"NUM_PATHS", "4"}}, true},
     {"dqplb",     {{"NUM_PATHS", "4"}, {"NOTIFY", "dqplb"}}, true},
@@ -410,7 +410,7 @@ TEST_P(fence, a_flush_means_that_the_peer_has_all_it_needs_for_a_message)
 }
 
 INSTANTIATE_TEST_SUITE_P(
-        vqp, fence, ::testing::ValuesIn(settings),
+        vqp, fence, ::testing::ValuesIn(fence_settings),
         [](const ::testing::TestParamInfo<fence_setting> &info) {
             return info.param.name;
         });
