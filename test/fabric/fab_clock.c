@@ -167,18 +167,13 @@ static void fab_clock_yield(void)
     }
 }
 
-static void fab_clock_add(void)
+void fab_clock_step(void)
 {
     (void)fab_clock_virtual();
     __atomic_fetch_add(&fab_clock_now, fab_config.step, __ATOMIC_SEQ_CST);
 }
 
-void fab_clock_on_post(void)
-{
-    fab_clock_add();
-}
-
-void fab_clock_on_poll(void)
+void fab_clock_step_of_poll(void)
 {
     static __thread unsigned polls; /* in a row, without one of another thread */
 
@@ -187,7 +182,7 @@ void fab_clock_on_poll(void)
         polls = 0;
     }
     if ((++polls % FAB_CLOCK_POLLS) != 0) {
-        fab_clock_add();
+        fab_clock_step();
         return;
     }
 
@@ -195,7 +190,7 @@ void fab_clock_on_poll(void)
      * the new time, and skips none */
     __atomic_fetch_add(&fab_clock_yields, 1, __ATOMIC_SEQ_CST);
     fab_clock_yield();
-    fab_clock_add();
+    fab_clock_step();
     __atomic_fetch_sub(&fab_clock_yields, 1, __ATOMIC_SEQ_CST);
 }
 

@@ -18,19 +18,28 @@
 /** Nanoseconds; of CLOCK_MONOTONIC, the same in all processes, unless virtual. */
 uint64_t fab_now(void);
 
-/** A post takes its time. Any thread. */
-void fab_clock_on_post(void);
+/** Virtual time goes on by a step. Any thread. */
+void fab_clock_step(void);
 
-/** A poll does. Any thread. It waits now and then until other threads have run: for a second
- *  of the machine's time at most. */
-void fab_clock_on_poll(void);
+/** The same for a poll. It waits now and then until other threads have run: for a second of
+ *  the machine's time at most. */
+void fab_clock_step_of_poll(void);
 
-#define fab_clock_tick(_what) \
-    do { \
-        if (__builtin_expect(fab_config.clock == FAB_CLOCK_VIRTUAL, 0)) { \
-            fab_clock_on_##_what(); \
-        } \
-    } while (0)
+/** A post takes its time. */
+static inline void fab_clock_on_post(void)
+{
+    if (__builtin_expect(fab_config.clock == FAB_CLOCK_VIRTUAL, 0)) {
+        fab_clock_step();
+    }
+}
+
+/** A poll does. */
+static inline void fab_clock_on_poll(void)
+{
+    if (__builtin_expect(fab_config.clock == FAB_CLOCK_VIRTUAL, 0)) {
+        fab_clock_step_of_poll();
+    }
+}
 
 /** Advance virtual time to @a due, if it is earlier, when no thread polls. */
 void fab_clock_skip(uint64_t due);
@@ -38,7 +47,7 @@ void fab_clock_skip(uint64_t due);
 /**
  * @return Whether all other threads of the process sleep. A thread that wants to run
  *         and that the machine does not run is not asleep, nor is one that waits in
- *         fab_clock_on_poll().
+ *         fab_clock_step_of_poll().
  */
 bool fab_clock_is_idle(void);
 

@@ -232,9 +232,8 @@ static uint64_t control_pending(struct fab_qp *qp)
     return bytes;
 }
 
-/* Those of one type, or of any: IBV_QPT_DRIVER, which is none of the fabric's */
-static int control_qps_of(const char *device, enum ibv_qp_type type, uint32_t *qpns,
-                          unsigned max)
+static int control_list_qps(const char *device, bool is_any_type, uint32_t *qpns,
+                            unsigned max)
 {
     int dev        = fab_device_find(device);
     unsigned count = 0;
@@ -248,7 +247,7 @@ static int control_qps_of(const char *device, enum ibv_qp_type type, uint32_t *q
     for (slot = fab_world->devs[dev].high_slot + 1; slot-- > 0;) {
         qp = fab_qp_slot((uint32_t)dev, slot);
         if ((qp->qpn != 0) && (qp->proc == fab_world_self) &&
-            ((qp->type == type) || (type == IBV_QPT_DRIVER))) {
+            (is_any_type || (qp->type == IBV_QPT_RC))) {
             if (count < max) {
                 qpns[count] = qp->qpn;
             }
@@ -261,12 +260,12 @@ static int control_qps_of(const char *device, enum ibv_qp_type type, uint32_t *q
 
 static int control_qps(const char *device, uint32_t *qpns, unsigned max)
 {
-    return control_qps_of(device, IBV_QPT_RC, qpns, max);
+    return control_list_qps(device, false, qpns, max);
 }
 
 static int control_all_qps(const char *device, uint32_t *qpns, unsigned max)
 {
-    return control_qps_of(device, IBV_QPT_DRIVER, qpns, max);
+    return control_list_qps(device, true, qpns, max);
 }
 
 static int control_qp_traffic(const char *device, uint32_t qpn,

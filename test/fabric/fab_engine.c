@@ -280,7 +280,7 @@ void fab_engine_poll(void)
     uint64_t next = __atomic_load_n(&fab_engine.next, __ATOMIC_RELAXED);
     uint64_t now;
 
-    fab_clock_tick(poll);
+    fab_clock_on_poll();
     if (__builtin_expect(next == 0, 1)) {
         return;
     }

@@ -182,7 +182,7 @@ int fab_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
         fab_violations_post_send(ibv, wr);
     }
 
-    fab_clock_tick(post);
+    fab_clock_on_post();
     fab_lock_take(&qp->sq_lock);
     for (; wr != NULL; wr = wr->next) {
         ret = __builtin_expect(wr == refused, 0) ?

@@ -185,8 +185,8 @@ void node::create_passive(const vqp_wire_msg_t *req)
     vqp_conn_params_t params {};
     vqp *v;
 
-    /* Once for each REQ of a connection: the peer gives up after a time of answers without
-     * memory, and time in which all processes stand still is part of it */
+    /* Once for each connection: the peer gives up when it is told so for a time, and time in
+     * which all processes stand still is part of that */
     if (w.may_disturb() && w.fault.chance(w.base.no_memory) &&
         m_lacked.insert(req->hdr.src_cookie).second) {
         vqp_conntab_lack(&table, req); /* the peer asks again */
