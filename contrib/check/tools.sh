@@ -3,4 +3,4 @@
 # programs.sh has more programs.
 
 suite tools "$CHECK_SRC/test/fabric/run-tools" --build "$CHECK_DIR/gcc" \
-    --only '@(vqp_!(memory|least*|cuts*|accept_*)|mpi_2)'
+    --only '@(vqp_!(memory|least*|cuts*|accept_!(host))|mpi_2)'

@@ -9,18 +9,19 @@
 
 /* ---- options ---- */
 
+static struct {
+    char  name[64];
+    char *value; /* of the user; NULL: he has set none */
+} accept_saved[ACCEPT_OPTIONS];
+
 /* By the environment: names for uct_config_modify() depend on the version of UCX */
 void accept_option(const char *name, const char *value)
 {
-    static struct {
-        char  name[64];
-        char *value; /* of the user; NULL: he has set none */
-    } saved[ACCEPT_OPTIONS];
     const char *before;
     unsigned i;
 
-    for (i = 0; (i < ACCEPT_OPTIONS) && (saved[i].name[0] != '\0'); ++i) {
-        if (strcmp(saved[i].name, name) == 0) {
+    for (i = 0; (i < ACCEPT_OPTIONS) && (accept_saved[i].name[0] != '\0'); ++i) {
+        if (strcmp(accept_saved[i].name, name) == 0) {
             break;
         }
     }
@@ -29,17 +30,26 @@ void accept_option(const char *name, const char *value)
         abort();
     }
 
-    if (saved[i].name[0] == '\0') {
+    if (accept_saved[i].name[0] == '\0') {
         before         = getenv(name);
-        saved[i].value = (before != NULL) ? strdup(before) : NULL;
-        snprintf(saved[i].name, sizeof(saved[i].name), "%s", name);
+        accept_saved[i].value = (before != NULL) ? strdup(before) : NULL;
+        snprintf(accept_saved[i].name, sizeof(accept_saved[i].name), "%s", name);
     }
 
-    value = (value != NULL) ? value : saved[i].value;
+    value = (value != NULL) ? value : accept_saved[i].value;
     if (value != NULL) {
         (void)setenv(name, value, 1);
     } else {
         (void)unsetenv(name);
+    }
+}
+
+void accept_options_restore(void)
+{
+    unsigned i;
+
+    for (i = 0; (i < ACCEPT_OPTIONS) && (accept_saved[i].name[0] != '\0'); ++i) {
+        accept_option(accept_saved[i].name, NULL);
     }
 }
 

@@ -18,6 +18,9 @@ typedef struct accept_port {
 /** An option of vqp for what is opened from now on; NULL: that of the user. */
 void accept_option(const char *name, const char *value);
 
+/** All options are those of the user again. */
+void accept_options_restore(void);
+
 /** The component of the transport, or NULL. */
 uct_component_h accept_component(void);
 

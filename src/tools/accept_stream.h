@@ -1,7 +1,8 @@
 /*
- * A verified stream: rounds of puts, active messages and atomics from the first side of a
- * pair to the second one. After each round all memory of the target, the number and the
- * order of the messages, and the sums of the atomics must be exact.
+ * The sending end of a verified stream: rounds of puts, active messages and atomics. After
+ * each round it gives an account, and the other end, accept_verify.h, compares: all memory
+ * of the target, the number and the order of the messages, and the sum of the atomics must be
+ * exact. Completions and results of atomics are checked here.
  */
 #ifndef VQP_TOOLS_ACCEPT_STREAM_H
 #define VQP_TOOLS_ACCEPT_STREAM_H
@@ -12,7 +13,7 @@ typedef struct accept_stream_params {
     double seconds;
     int    ams_only; /* no puts and no atomics */
     /* Called in the middle of each round, while its operations are in flight; or NULL */
-    void   (*in_the_middle)(accept_pair_t *pair, void *arg);
+    void   (*in_the_middle)(accept_end_t *end, void *arg);
     int    has_faults; /* it makes paths fail */
     void   *arg;
 } accept_stream_params_t;
@@ -29,12 +30,11 @@ typedef struct accept_stream_result {
 } accept_stream_result_t;
 
 /**
- * Run it. To be called once for a pair: it registers memory. Messages may arrive until the
- * pair is closed: @a result must exist until then.
+ * Run it. To be called once for an end: it registers memory.
  *
- * @return 1, or 0: something was wrong (result->wrong), or the pair has failed (status).
+ * @return 1, or 0: something was wrong (result->wrong), or the end has failed (status).
  */
-int accept_stream(accept_pair_t *pair, const accept_stream_params_t *params,
+int accept_stream(accept_end_t *end, const accept_stream_params_t *params,
                   accept_stream_result_t *result);
 
 #endif

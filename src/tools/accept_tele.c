@@ -1,4 +1,4 @@
-/* The telemetry file of a side, see accept_tele.h. */
+/* The telemetry file of an end, see accept_tele.h. */
 #include "tools/accept_tele.h"
 
 #include "tools/teleset.h"
@@ -10,14 +10,14 @@
 
 #define TELE_PERIOD 0.1 /* seconds between two looks */
 
-static uint64_t tele_conn(const vqp_telemetry_t *tele, const char *name)
+static uint64_t tele_number(const vqp_telemetry_t *tele, vqp_telemetry_level_t level,
+                            unsigned path, const char *name)
 {
     vqp_telemetry_field_t field;
 
-    return vqp_telemetry_find(tele, VQP_TELEMETRY_CONN, name, &field) ?
+    return vqp_telemetry_find(tele, level, name, &field) ?
                    vqp_telemetry_number(&field,
-                                        vqp_telemetry_record(tele, VQP_TELEMETRY_CONN, 0,
-                                                             0)) : 0;
+                                        vqp_telemetry_record(tele, level, 0, path)) : 0;
 }
 
 static void tele_text(const vqp_telemetry_t *tele, vqp_telemetry_level_t level,
@@ -37,25 +37,30 @@ static void tele_fill(const vqp_telemetry_t *from, accept_tele_t *to)
     unsigned i;
 
     to->max_paths = from->head.num_paths;
-    to->downs     = tele_conn(from, "path_downs");
-    to->ups       = tele_conn(from, "path_ups");
-    to->replayed  = tele_conn(from, "replayed");
+    to->downs     = tele_number(from, VQP_TELEMETRY_CONN, 0, "path_downs");
+    to->ups       = tele_number(from, VQP_TELEMETRY_CONN, 0, "path_ups");
+    to->replayed  = tele_number(from, VQP_TELEMETRY_CONN, 0, "replayed");
     tele_text(from, VQP_TELEMETRY_PATH, 0, "source", to->source, sizeof(to->source));
     for (i = 0; i < from->head.num_paths; ++i) {
         tele_text(from, VQP_TELEMETRY_PATH, i, "state", state, sizeof(state));
         to->num_paths += (strcmp(state, "UNUSED") != 0);
         to->num_up    += (strcmp(state, "UP") == 0);
+        if (i < ACCEPT_TELE_PATHS) {
+            to->paths[i].bytes    = tele_number(from, VQP_TELEMETRY_PATH, i, "bytes");
+            to->paths[i].lag_port = (unsigned)tele_number(from, VQP_TELEMETRY_PATH, i,
+                                                          "lag_port");
+        }
     }
 }
 
-int accept_tele_read(const accept_side_t *side, accept_tele_t *tele)
+int accept_tele_read(const char *dir, accept_tele_t *tele)
 {
     teleset_t set = {.files = NULL};
     int is_live   = 0;
     char state[20];
 
     memset(tele, 0, sizeof(*tele));
-    (void)teleset_add_dir(&set, side->dir);
+    (void)teleset_add_dir(&set, dir);
     if ((set.num > 0) && (set.files[0].tele.head.num_conns > 0)) {
         tele_text(&set.files[0].tele, VQP_TELEMETRY_CONN, 0, "state", state, sizeof(state));
         is_live = (strcmp(state, "LIVE") == 0);
@@ -66,17 +71,16 @@ int accept_tele_read(const accept_side_t *side, accept_tele_t *tele)
     return is_live;
 }
 
-int accept_tele_wait(accept_pair_t *pair, accept_tele_t *tele)
+int accept_tele_wait(accept_end_t *end, const char *dir, accept_tele_t *tele)
 {
-    double end  = accept_now() + ACCEPT_LIMIT;
-    double next = 0;
+    double until = accept_now() + ACCEPT_LIMIT;
+    double next  = 0;
 
-    while (accept_progress(pair, end)) {
+    while (accept_progress(end, until)) {
         if (accept_now() < next) {
             continue;
         }
-        if (accept_tele_read(&pair->side[0], &tele[0]) &&
-            accept_tele_read(&pair->side[1], &tele[1])) {
+        if (accept_tele_read(dir, tele)) {
             return 1;
         }
         next = accept_now() + TELE_PERIOD;

@@ -1,8 +1,10 @@
-/* What the telemetry file of a side says of its first connection. libc and teleset.h. */
+/* What the telemetry file of an end says of its first connection. libc and teleset.h. */
 #ifndef VQP_TOOLS_ACCEPT_TELE_H
 #define VQP_TOOLS_ACCEPT_TELE_H
 
 #include "tools/accept.h"
+
+#define ACCEPT_TELE_PATHS 16
 
 typedef struct accept_tele {
     unsigned num_paths; /* that are not UNUSED... */
@@ -12,6 +14,10 @@ typedef struct accept_tele {
     uint64_t downs;     /* paths that were given up... */
     uint64_t ups;       /* ...and that came back */
     uint64_t replayed;  /* work requests that were sent again */
+    struct {
+        uint64_t bytes;
+        unsigned lag_port; /* member port of a bonded device; 0: none is assigned */
+    } paths[ACCEPT_TELE_PATHS];
 } accept_tele_t;
 
 /** Create a directory for the files of a run, of this user alone. @return 1, or 0. */
@@ -22,9 +28,9 @@ void accept_tele_dir_remove(const char *dir);
 
 /** Read the last snapshot, which is up to a second old. @return 1, or 0: there is none with
  *  a connection that is live. */
-int accept_tele_read(const accept_side_t *side, accept_tele_t *tele);
+int accept_tele_read(const char *dir, accept_tele_t *tele);
 
-/** Progress until both sides have a snapshot with a live connection. @return 1, or 0. */
-int accept_tele_wait(accept_pair_t *pair, accept_tele_t *tele);
+/** Progress until there is a snapshot with a live connection. @return 1, or 0. */
+int accept_tele_wait(accept_end_t *end, const char *dir, accept_tele_t *tele);
 
 #endif

@@ -1,425 +1,43 @@
 /*
- * vqp-accept: what `vqp-run --accept` tries between two ports of this host, or on one
- * port: it connects two interfaces of this process, sends streams whose result is verified,
- * breaks paths meanwhile, and measures. A line for each step, that begins with "ok:",
- * "warning:" or "problem:", then a line "verdict:". UCX's public UCT API, the format of
- * telemetry files, and libc; the module is loaded by the shim. Installed beside it.
+ * vqp-accept: what `vqp-run --accept` tries between two processes, of this host or of two
+ * hosts: it connects an interface of each, sends streams whose result is verified, breaks
+ * paths meanwhile, and measures. A line for each step, that begins with "ok:", "warning:" or
+ * "problem:", then a line "verdict:". UCX's public UCT API, the format of telemetry files, and
+ * libc; the module is loaded by the shim. Installed beside it.
+ *
+ * vqp-accept SECONDS            starts the other process, of this host
+ * vqp-accept SECONDS HOST PORT  the other process listens at that host
+ * vqp-accept --listen PORT      is the other process
+ * vqp-accept --serve FD         the same, started by the first
  */
-#include "tools/accept.h"
-#include "tools/accept_measure.h"
-#include "tools/accept_stream.h"
-#include "tools/accept_tele.h"
+#include "tools/accept_steps.h"
 
-#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#define ACCEPT_SECONDS 5.0  /* of a stream, by default... */
-#define ACCEPT_LEAST   0.2  /* ...and of a measurement at least */
-#define ACCEPT_BREAKS  10   /* paths that are broken in a stream, about */
-#define ACCEPT_BACK    30.0 /* seconds in which they must be back */
-#define ACCEPT_LOOK    0.05 /* seconds between two looks at the telemetry */
-#define ACCEPT_PATHS   4
+#define ACCEPT_STRANGER 2000 /* milliseconds in which what has connected says what it is */
 
-typedef ucs_status_t (*accept_break_func_t)(uct_ep_h ep, unsigned path);
-
-typedef struct accept {
-    uct_component_h      component;
-    accept_port_t        ports[ACCEPT_PORTS_MAX];
-    unsigned             num_ports;
-    const accept_port_t *from, *to;
-    char                 dir[64];  /* of telemetry files */
-    double               seconds;
-    int                  counts;   /* both ports count what they execute */
-    int                  has_failover;
-} accept_t;
-
-/* Of the step that breaks paths */
-typedef struct accept_breaker {
-    accept_break_func_t func;
-    double              period;
-    double              next;
-    unsigned            breaks;
-    ucs_status_t        status; /* of the last one */
-} accept_breaker_t;
-
-static void accept_failed(const accept_pair_t *pair, const char *step)
+static void accept_hello(const accept_site_t *site, accept_hello_t *hello)
 {
-    accept_problem("%s: %s: %s; repeat it with UCX_LOG_LEVEL=info for the reason", step,
-                   pair->failed, ucs_status_string(pair->status));
-}
-
-static void accept_set_paths(unsigned num)
-{
-    char text[16];
-
-    snprintf(text, sizeof(text), "%u", num);
-    accept_option("UCX_VQP_NUM_PATHS", (num != 0) ? text : NULL);
-    accept_option("UCX_VQP_MIN_PATHS", (num != 0) ? text : NULL);
-}
-
-/* A pair of the ports of this run. Its telemetry files are removed when it is closed */
-static int accept_open(const accept_t *self, accept_pair_t *pair, unsigned paths)
-{
-    accept_set_paths(paths);
-    return accept_pair_open(pair, self->component, self->from, self->to, self->dir);
-}
-
-/* ---- step 1 and 2: ports, a connection ---- */
-
-static int accept_find_ports(accept_t *self)
-{
-    self->component = accept_component();
-    if (self->component == NULL) {
-        accept_problem("UCX does not know the transport vqp: run it by vqp-run --accept");
-        return 0;
-    }
-
-    self->num_ports = accept_ports(self->component, self->ports);
-    if (self->num_ports == 0) {
-        accept_problem("vqp is offered on no port, or on none of UCX_NET_DEVICES: "
-                       "vqp-run --check names the reason");
-        return 0;
-    }
-
-    return 1;
-}
-
-static void accept_say_connected(accept_t *self, const accept_tele_t *tele, double time)
-{
-    self->has_failover = (strcmp(tele[0].source, "-") != 0) &&
-                         (strcmp(tele[1].source, "-") != 0);
-    self->counts       = (strcmp(tele[0].source, "psn") == 0) &&
-                         (strcmp(tele[1].source, "psn") == 0);
-    accept_ok("connect: %s and %s, in %.1f ms; %u of at most %u paths; executed requests "
-              "are counted by source %s and %s", self->from->dev, self->to->dev,
-              time * 1e3, tele[0].num_paths, tele[0].max_paths, tele[0].source,
-              tele[1].source);
-    if (!self->has_failover) {
-        accept_warning("failover is off: an endpoint fails with its first path; "
-                       "UCX_VQP_FAILOVER=auto, the default, switches it on");
-    } else if (!self->counts) {
-        accept_warning("a port does not count what it executes (source imm): after a "
-                       "failure of a path an endpoint fails if puts or atomics were in "
-                       "flight on it; with UCX_VQP_FAILOVER=y it continues, "
-                       "docs/failover.md says what is not guaranteed then");
-    }
-}
-
-/* @return whether these two can be connected; the failure is in *pair then */
-static int accept_try_ports(accept_t *self, accept_pair_t *pair, const accept_port_t *to)
-{
-    double begin = accept_now();
-    accept_tele_t tele[2];
-    double time;
-    int is_good;
-
-    self->from = &self->ports[0];
-    self->to   = to;
-    is_good    = accept_open(self, pair, 0);
-    time       = accept_now() - begin;
-    if (is_good && !accept_tele_wait(pair, tele)) {
-        (void)accept_fail(pair, "there is no telemetry", UCS_ERR_NO_ELEM);
-        is_good = 0;
-    }
-
-    accept_pair_close(pair);
-    if (is_good) {
-        accept_say_connected(self, tele, time);
-    }
-
-    return is_good;
-}
-
-/* Two ports of a host do not reach each other in many networks: then one is used */
-static int accept_connect(accept_t *self)
-{
-    static accept_pair_t pair;
-
-    if (self->num_ports > 1) {
-        if (getenv("UCX_VQP_CONNECT_TIMEOUT") == NULL) {
-            accept_option("UCX_VQP_CONNECT_TIMEOUT", "5s");
-        }
-        if (accept_try_ports(self, &pair, &self->ports[1])) {
-            return 1;
-        }
-        accept_warning("connect: %s does not reach %s (%s): two ports of a host need a "
-                       "route between them; %s is tried with itself", self->ports[0].dev,
-                       self->ports[1].dev, ucs_status_string(pair.status),
-                       self->ports[0].dev);
-    }
-
-    if (!accept_try_ports(self, &pair, &self->ports[0])) {
-        accept_failed(&pair, "connect");
-        return 0;
-    }
-
-    return 1;
-}
-
-/* ---- step 3: a stream ---- */
-
-static void accept_say_stream(const char *step, const accept_stream_params_t *params,
-                              const accept_stream_result_t *result, const char *more)
-{
-    char atomics[64];
-
-    if (params->ams_only) {
-        accept_ok("%s: %llu messages: all exact, once and in order; no puts and atomics, "
-                  "see the warning above%s", step, (unsigned long long)result->ams, more);
-        return;
-    }
-
-    if (result->has_atomics) {
-        snprintf(atomics, sizeof(atomics), "%llu atomics",
-                 (unsigned long long)result->atomics);
-    } else {
-        snprintf(atomics, sizeof(atomics), "no atomics, which the device does not have");
-    }
-
-    accept_ok("%s: %llu puts (%.1f MB), %llu messages, %s: all exact, once and in order%s",
-              step, (unsigned long long)result->puts, (double)result->put_bytes * 1e-6,
-              (unsigned long long)result->ams, atomics, more);
-}
-
-static void accept_say_wrong(const accept_pair_t *pair, const char *step,
-                             const accept_stream_result_t *result)
-{
-    if (result->wrong[0] != '\0') {
-        accept_problem("%s: %s: do not use vqp with this device, and report it", step,
-                       result->wrong);
-    } else {
-        accept_failed(pair, step);
-    }
-}
-
-/* @return whether further steps make sense */
-static int accept_step_stream(const accept_t *self)
-{
-    accept_stream_params_t params = {.seconds = self->seconds};
-    static accept_stream_result_t result;
-    static accept_pair_t pair;
-    int is_good = 0;
-
-    if (!accept_open(self, &pair, 0)) {
-        accept_failed(&pair, "stream");
-    } else if (accept_stream(&pair, &params, &result)) {
-        accept_say_stream("stream", &params, &result, "");
-        is_good = 1;
-    } else {
-        accept_say_wrong(&pair, "stream", &result);
-    }
-
-    accept_pair_close(&pair);
-    return is_good;
-}
-
-/* ---- step 4: a stream whose paths fail ---- */
-
-static void accept_break(accept_pair_t *pair, void *arg)
-{
-    accept_breaker_t *breaker = arg;
     unsigned i;
 
-    if (accept_now() < breaker->next) {
-        return;
+    memset(hello, 0, sizeof(*hello));
+    for (i = 0; (i < ACCEPT_HELLO_PORTS) && (i < site->num_ports); ++i) {
+        snprintf(hello->ports[i], sizeof(hello->ports[i]), "%s", site->ports[i].dev);
     }
-
-    for (i = 0; i < ACCEPT_PATHS; ++i) {
-        breaker->status = breaker->func(pair->side[0].ep,
-                                        (breaker->breaks + i) % ACCEPT_PATHS);
-        if (breaker->status == UCS_OK) {
-            ++breaker->breaks;
-            breaker->next = accept_now() + breaker->period;
-            return;
-        }
-    }
+    hello->num_ports = i;
 }
 
-/* The function of the module that breaks a path; NULL: this module has none */
-static accept_break_func_t accept_find_break(void)
-{
-    const char *name         = getenv("VQP_MODULE");
-    accept_break_func_t func = NULL;
-    void *module;
-
-    module = (name != NULL) ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    if (module != NULL) {
-        *(void**)&func = dlsym(module, "uct_vqp_ep_break_path");
-        dlclose(module);
-    }
-
-    return func;
-}
-
-/* @return whether all paths are up again, and the telemetry has seen all that happened */
-static int accept_is_back(accept_pair_t *pair, const accept_breaker_t *breaker,
-                          accept_tele_t *tele)
-{
-    double end  = accept_now() + ACCEPT_BACK;
-    double next = 0;
-
-    memset(tele, 0, sizeof(*tele));
-    while ((accept_now() < end) && accept_progress(pair, end)) {
-        if (accept_now() < next) {
-            continue;
-        }
-        next = accept_now() + ACCEPT_LOOK;
-        (void)accept_tele_read(&pair->side[0], tele);
-        if ((tele->downs >= breaker->breaks) && (tele->ups >= tele->downs) &&
-            (tele->num_up == tele->num_paths)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-static void accept_judge_breaks(accept_pair_t *pair, const accept_breaker_t *breaker,
-                                const accept_stream_params_t *params,
-                                const accept_stream_result_t *result)
-{
-    accept_tele_t tele;
-    char more[256], lost[100] = "";
-
-    if (result->lost > 0) {
-        snprintf(lost, sizeof(lost), ", %llu atomics were executed once and their result "
-                 "was lost", (unsigned long long)result->lost);
-    }
-
-    if (breaker->breaks == 0) {
-        accept_problem("failover: no path could be moved to ERR: %s",
-                       ucs_status_string(breaker->status));
-    } else if (!accept_is_back(pair, breaker, &tele)) {
-        accept_problem("failover: a path was moved to ERR %u times, paths went down %llu "
-                       "times and came back %llu times, %u of %u are up: repeat it with "
-                       "UCX_LOG_LEVEL=diag, and report it", breaker->breaks,
-                       (unsigned long long)tele.downs, (unsigned long long)tele.ups,
-                       tele.num_up, tele.num_paths);
-    } else {
-        snprintf(more, sizeof(more), "; %u times a path was moved to ERR, paths went down "
-                 "%llu times and came back, %llu requests were sent again%s",
-                 breaker->breaks, (unsigned long long)tele.downs,
-                 (unsigned long long)tele.replayed, lost);
-        accept_say_stream("failover", params, result, more);
-    }
-}
-
-static void accept_step_failover(const accept_t *self)
-{
-    accept_breaker_t breaker      = {
-        .func   = accept_find_break(),
-        .period = self->seconds / ACCEPT_BREAKS,
-        .status = UCS_ERR_NO_ELEM
-    };
-    accept_stream_params_t params = {
-        .seconds       = self->seconds,
-        .ams_only      = !self->counts, /* the endpoint may fail with others */
-        .in_the_middle = accept_break,
-        .has_faults    = 1,
-        .arg           = &breaker
-    };
-    static accept_stream_result_t result;
-    static accept_pair_t pair;
-
-    if (!self->has_failover) {
-        return; /* there is a warning already */
-    }
-
-    if (breaker.func == NULL) {
-        accept_problem("failover: the module has no uct_vqp_ep_break_path: it is of "
-                       "another version than vqp-run");
-        return;
-    }
-
-    if (!accept_open(self, &pair, ACCEPT_PATHS)) {
-        accept_failed(&pair, "failover");
-    } else if (accept_stream(&pair, &params, &result)) {
-        accept_judge_breaks(&pair, &breaker, &params, &result);
-    } else {
-        accept_say_wrong(&pair, "failover", &result);
-    }
-
-    accept_pair_close(&pair);
-}
-
-/* ---- steps 5 and 6: figures ---- */
-
-static double accept_measured_seconds(const accept_t *self)
-{
-    return (self->seconds / 5 > ACCEPT_LEAST) ? (self->seconds / 5) : ACCEPT_LEAST;
-}
-
-static void accept_step_bandwidth(const accept_t *self)
-{
-    static const unsigned paths[] = {1, 2, 4};
-    static accept_pair_t pair;
-    char text[160] = "";
-    size_t length  = 0;
-    double rate;
-    unsigned i;
-
-    for (i = 0; i < 3; ++i) {
-        rate = accept_open(self, &pair, paths[i]) ?
-                       accept_bandwidth(&pair, accept_measured_seconds(self)) : 0;
-        if (rate <= 0) {
-            accept_failed(&pair, "bandwidth");
-            accept_pair_close(&pair);
-            return;
-        }
-
-        accept_pair_close(&pair);
-        length += (size_t)snprintf(text + length, sizeof(text) - length,
-                                   "%s%.0f MB/s with %u", (i > 0) ? ", " : "", rate * 1e-6,
-                                   paths[i]);
-    }
-
-    accept_ok("bandwidth: puts of 1 MiB: %s paths; within this host the network has no "
-              "part in it", text);
-}
-
-static void accept_step_latency(const accept_t *self)
-{
-    static accept_pair_t pair;
-    double latency = 0;
-
-    if (accept_open(self, &pair, 1)) {
-        latency = accept_latency(&pair, accept_measured_seconds(self));
-    }
-
-    if (latency > 0) {
-        accept_ok("latency: messages of 8 bytes: %.2f us, half of a round trip, both ends "
-                  "in one thread", latency * 1e6);
-    } else {
-        accept_failed(&pair, "latency");
-    }
-
-    accept_pair_close(&pair);
-}
-
-static void accept_step_memory(const accept_t *self)
-{
-    static accept_pair_t pair;
-    accept_memory_t memory;
-
-    if (!accept_open(self, &pair, 0) || !accept_memory(&pair, &memory)) {
-        accept_failed(&pair, "memory");
-    } else if (memory.pinned > 0) {
-        accept_ok("memory: a connected endpoint takes %.0f KiB, and pins %.0f KiB",
-                  memory.resident / 1024, memory.pinned / 1024);
-    } else {
-        accept_ok("memory: a connected endpoint takes %.0f KiB; the kernel counts none "
-                  "of it as pinned", memory.resident / 1024);
-    }
-
-    accept_pair_close(&pair);
-}
-
-/* ---- the whole ---- */
+/* ---- the process that commands ---- */
 
 /* What the user has set, and what is needed in any case */
-static void accept_say_options(const accept_t *self)
+static void accept_say_options(const accept_run_t *self)
 {
     extern char **environ;
     char **each;
@@ -437,55 +55,330 @@ static void accept_say_options(const accept_t *self)
     printf("\n");
 }
 
-static void accept_verdict(const accept_t *self)
+/* The other process confirms when it has closed everything: all was read then */
+static void accept_tell_verdict(const accept_run_t *self)
 {
-    accept_set_paths(0);
-    accept_option("UCX_VQP_TELEMETRY", NULL);
-    accept_option("UCX_VQP_CONNECT_TIMEOUT", NULL);
+    const accept_command_t command = {
+        .step     = ACCEPT_VERDICT,
+        .problems = accept_problems
+    };
+    accept_link_t *link            = self->link;
+
+    (void)accept_link_send(link, ACCEPT_FRAME_COMMAND, &command, sizeof(command));
+    while (accept_link_wait(link, ACCEPT_LINK_PATIENCE) == 1) {
+        if (link->in.head.type == ACCEPT_FRAME_END) {
+            return;
+        }
+    }
+
+    if (accept_problems == 0) {
+        accept_problem("link: the other process does not confirm the end");
+    }
+}
+
+static void accept_verdict(const accept_run_t *self)
+{
+    accept_options_restore();
     if (accept_problems > 0) {
         printf("verdict: not usable: problems: %u, warnings: %u\n", accept_problems,
                accept_warnings);
         return;
     }
 
-    printf("verdict: ok on this host, warnings: %u; set: ", accept_warnings);
+    if (self->is_local) {
+        printf("verdict: ok on this host, warnings: %u; set: ", accept_warnings);
+    } else {
+        printf("verdict: ok with %s, warnings: %u; set: ", self->link->peer.host,
+               accept_warnings);
+    }
     accept_say_options(self);
 }
 
-static void accept_run(accept_t *self)
+static void accept_with(accept_run_t *self)
 {
-    if (!accept_tele_dir_create(self->dir, sizeof(self->dir))) {
-        accept_problem("no directory can be created in /dev/shm or /tmp");
+    accept_hello_t hello;
+    const char *failed;
+
+    accept_hello(self->site, &hello);
+    failed = accept_link_greet(self->link, &hello, ACCEPT_LINK_PATIENCE);
+    if (failed != NULL) {
+        accept_problem("link: the other process is of no use: %s", failed);
+        return;
+    } else if (self->link->peer.num_ports == 0) {
+        accept_problem("link: the other process has no port");
         return;
     }
 
-    if (accept_find_ports(self) && accept_connect(self) && accept_step_stream(self)) {
-        accept_step_failover(self);
-        accept_step_bandwidth(self);
-        accept_step_latency(self);
-        accept_step_memory(self);
+    self->is_same_host = (memcmp(self->link->peer.boot_id, hello.boot_id,
+                                       sizeof(hello.boot_id)) == 0);
+    if (!self->is_local) {
+        accept_ok("link: %s, with uct_vqp %s; here %s, with %s", self->link->peer.host,
+                  self->link->peer.version, hello.host, hello.version);
     }
 
-    accept_tele_dir_remove(self->dir);
+    accept_run(self);
+    accept_tell_verdict(self);
+}
+
+/* The other process must end by itself, and well */
+static void accept_reap(pid_t child)
+{
+    double until = accept_now() + ACCEPT_LIMIT;
+    pid_t ended;
+    int status;
+
+    while (((ended = waitpid(child, &status, WNOHANG)) != child) && (accept_now() < until)) {
+        usleep(1000);
+    }
+
+    if (ended != child) {
+        accept_problem("the process of the other end does not end: it is killed; report it");
+        (void)kill(child, SIGKILL);
+        (void)waitpid(child, &status, 0);
+    } else if (WIFSIGNALED(status)) {
+        accept_problem("the process of the other end has ended by signal %d: report it",
+                       WTERMSIG(status));
+    } else if (WEXITSTATUS(status) != 0) {
+        accept_problem("the process of the other end has ended with status %d: report it",
+                       WEXITSTATUS(status));
+    }
+}
+
+static void accept_local(accept_run_t *self)
+{
+    pid_t child;
+
+    child = accept_link_spawn(self->link);
+    if (child == -1) {
+        accept_problem("no process can be started: %s", strerror(errno));
+        return;
+    }
+
+    self->is_local = 1;
+    accept_with(self);
+    accept_link_close(self->link);
+    accept_reap(child);
+}
+
+static void accept_remote(accept_run_t *self, const char *host, const char *port)
+{
+    const char *failed;
+
+    failed = accept_link_connect(self->link, host, port);
+    if (failed != NULL) {
+        accept_problem("link: %s, port %s: %s; what runs there first is vqp-run --accept "
+                       "--listen --port %s", host, port, failed, port);
+        return;
+    }
+
+    accept_with(self);
+    accept_link_close(self->link);
+}
+
+static int accept_command(const accept_site_t *site, double seconds, const char *host,
+                          const char *port)
+{
+    static accept_link_t link;
+    static accept_run_t run;
+
+    run.site    = site;
+    run.link    = &link;
+    run.seconds = seconds;
+    if (host == NULL) {
+        accept_local(&run);
+    } else {
+        accept_remote(&run, host, port);
+    }
+
+    accept_verdict(&run);
+    return (accept_problems == 0) ? 0 : 1;
+}
+
+/* ---- the process that serves ---- */
+
+/* Something else may connect, such as a scan of ports. @return whether it is the process that
+ * commands; then there is a link to it */
+static int accept_meet(const accept_site_t *site, accept_link_t *link, int fd)
+{
+    accept_hello_t hello;
+    const char *failed;
+
+    accept_hello(site, &hello);
+    accept_link_init(link, fd);
+    failed = accept_link_greet(link, &hello, ACCEPT_STRANGER);
+    if (failed != NULL) {
+        accept_warning("link: what has connected is of no use: %s", failed);
+        accept_link_close(link);
+    }
+
+    return failed == NULL;
+}
+
+/* @return whether there is a link to the process that commands */
+static int accept_listen(const accept_site_t *site, accept_link_t *link, unsigned port)
+{
+    int listener = accept_link_listen(&port);
+    int is_met   = 0;
+    int fd;
+
+    if (listener == -1) {
+        accept_problem("link: port %u: %s; --port chooses another one", port,
+                       strerror(errno));
+        return 0;
+    }
+
+    accept_ok("link: waiting; run at the other host: vqp-run --accept HOST --port %u", port);
+    do {
+        fd = accept(listener, NULL, NULL);
+        if (fd != -1) {
+            is_met = accept_meet(site, link, fd);
+        } else if ((errno != EINTR) && (errno != ECONNABORTED)) {
+            accept_problem("link: no connection can be taken: %s", strerror(errno));
+            break;
+        }
+    } while (!is_met);
+
+    close(listener);
+    return is_met;
+}
+
+/* @return the number of problems of the verdict; -1: there is none */
+static int accept_serve_remote(accept_site_t *site, unsigned port)
+{
+    static accept_link_t link;
+    const char *missing;
+    int problems;
+
+    if (!accept_listen(site, &link, port)) {
+        return -1;
+    }
+
+    accept_ok("link: %s, with uct_vqp %s", link.peer.host, link.peer.version);
+    missing = accept_site_open(site);
+    if (missing != NULL) {
+        accept_problem("%s", missing);
+        accept_link_close(&link);
+        return -1;
+    }
+
+    problems = accept_serve(site, &link);
+    if (problems < 0) {
+        accept_problem("link: %s has ended without a verdict", link.peer.host);
+    }
+
+    accept_link_close(&link);
+    return problems;
+}
+
+static int accept_serve_host(accept_site_t *site, unsigned port)
+{
+    int problems = accept_serve_remote(site, port);
+
+    if (problems == 0) {
+        printf("verdict: ok, see the report of the other host\n");
+    } else if (problems > 0) {
+        printf("verdict: not usable: problems: %d, see the report of the other host\n",
+               problems);
+    } else {
+        printf("verdict: not usable: problems: %u\n", accept_problems);
+    }
+
+    return (problems == 0) ? 0 : 1;
+}
+
+static int accept_serve_child(accept_site_t *site, int fd)
+{
+    static accept_link_t link;
+    accept_hello_t hello;
+    int status = 1;
+
+    accept_link_init(&link, fd);
+    accept_hello(site, &hello);
+    if ((accept_site_open(site) == NULL) &&
+        (accept_link_greet(&link, &hello, ACCEPT_LINK_PATIENCE) == NULL)) {
+        status = (accept_serve(site, &link) < 0);
+    }
+
+    accept_link_close(&link);
+    return status;
+}
+
+/* ---- arguments ---- */
+
+typedef struct accept_args {
+    double      seconds;
+    const char *host;   /* NULL: this one */
+    const char *port;
+    int         listen; /* port; -1: no */
+    int         fd;     /* of the process that commands; -1: none */
+} accept_args_t;
+
+/* @return whether the text is a number up to a maximum */
+static int accept_number(const char *text, long max, int *number)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    *number = (int)value;
+    return (*text != '\0') && (*end == '\0') && (value >= 0) && (value <= max);
+}
+
+static int accept_parse(accept_args_t *args, int argc, char **argv)
+{
+    char *end;
+    int port;
+
+    args->listen = args->fd = -1;
+    if ((argc == 3) && (strcmp(argv[1], "--listen") == 0)) {
+        return accept_number(argv[2], 65535, &args->listen);
+    } else if ((argc == 3) && (strcmp(argv[1], "--serve") == 0)) {
+        return accept_number(argv[2], 65535, &args->fd);
+    } else if ((argc != 2) && (argc != 4)) {
+        return 0;
+    }
+
+    args->seconds = strtod(argv[1], &end);
+    if (argc == 4) {
+        args->host = argv[2];
+        args->port = argv[3];
+        if (!accept_number(argv[3], 65535, &port) || (port == 0)) {
+            return 0;
+        }
+    }
+
+    return (*end == '\0') && (args->seconds > 0) && (args->seconds <= 60);
 }
 
 int main(int argc, char **argv)
 {
-    static accept_t self;
-    char *end = "";
+    static accept_args_t args;
+    static accept_site_t site;
+    const char *missing;
+    int status = 1;
 
-    self.seconds = ACCEPT_SECONDS;
-    if (argc == 2) {
-        self.seconds = strtod(argv[1], &end);
-    }
-    if ((argc > 2) || (*end != '\0') || !(self.seconds > 0) || !(self.seconds <= 60)) {
-        fprintf(stderr, "Usage: vqp-accept [SECONDS]\n"
+    if (!accept_parse(&args, argc, argv)) {
+        fprintf(stderr, "Usage: vqp-accept SECONDS [HOST PORT] | --listen PORT\n"
                         "SECONDS is a number above 0, at most 60; see vqp-run --accept\n");
         return 2;
     }
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    accept_run(&self);
-    accept_verdict(&self);
-    return (accept_problems == 0) ? 0 : 1;
+    missing = accept_site_find(&site);
+    if ((missing == NULL) && (args.fd < 0) && (args.listen < 0)) {
+        missing = accept_site_open(&site);
+    }
+
+    if (args.fd >= 0) {
+        status = accept_serve_child(&site, args.fd);
+    } else if (missing != NULL) {
+        accept_problem("%s", missing);
+        printf("verdict: not usable: problems: 1\n");
+    } else if (args.listen >= 0) {
+        status = accept_serve_host(&site, (unsigned)args.listen);
+    } else {
+        status = accept_command(&site, args.seconds, args.host, args.port);
+    }
+
+    accept_site_close(&site);
+    return status;
 }

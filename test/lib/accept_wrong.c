@@ -1,6 +1,6 @@
 /*
  * For LD_PRELOAD: what a transport that breaks its promises does to vqp-accept. By
- * $ACCEPT_WRONG the 1000th message that arrives in a stream is given to its handler twice,
+ * $ACCEPT_WRONG the 100th message that arrives in a stream is given to its handler twice,
  * is lost, changes places with the next one, or has a wrong byte; or, when it arrives, a byte
  * of the target of the puts, or the cell of the atomics, changes. Without UCX's headers.
  */
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NTH       1000
+#define NTH       100
 #define STREAM_ID 7 /* of the messages of a stream */
 
 typedef int (*handler_t)(void *arg, void *data, size_t length, unsigned flags);

@@ -114,19 +114,24 @@ for name in CONTROL PROBES CONTROL_DRIVER MIRRORS MIRROR CONN QP_DRIVER CQ_DRIVE
         fail "docs/memory.md has no $name of '$text' bytes"
 done
 
-# without a device --accept stops behind --check, and two nodes are not supported
+# without a device --accept stops behind --check
 SYSFS_PATH=$out/none "$run" --accept >"$out/stdout" 2>"$out/stderr" &&
     fail "--accept: usable without a device"
 grep -q '^problem: there is no RDMA device .*driver' "$out/stdout" ||
     fail "--accept does not say that there is no device"
 tail -n 1 "$out/stdout" | grep -q '^verdict: not usable' ||
     fail "the last line of --accept is no verdict"
-for arguments in --seconds '--seconds x' '--seconds 1 node1' node1; do
+for arguments in --seconds '--seconds x' --port '--port x' 'node1 --port 0' \
+    'node1 --port 65536' '--port 20000' '--listen --seconds 1' '--seconds 1 node1 node2' \
+    'node1 --listen' --nonsense; do
     # shellcheck disable=SC2086 # several arguments
     "$run" --accept $arguments >"$out/stdout" 2>"$out/stderr"
     [ $? = 2 ] || fail "--accept $arguments has another status than 2"
 done
-grep -q 'takes no HOST' "$out/stderr" || fail "--accept HOST: no reason"
+grep -q "has no option '--nonsense'" "$out/stderr" || fail "--accept --nonsense: no reason"
+"$run" --accept '' >"$out/stdout" 2>"$out/stderr"
+[ $? = 2 ] || fail "--accept '' has another status than 2"
+grep -q 'HOST is empty' "$out/stderr" || fail "--accept '': no reason"
 
 "$run" >/dev/null 2>&1
 [ $? = 2 ] || fail "usage error has another status than 2"

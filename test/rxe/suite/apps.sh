@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Programs that check their data: UCX's io_demo and ucp_client_server; a process
-# that sends to itself with no other transport; programs that sleep.
+# that sends to itself with no other transport; programs that sleep. The report of vqp-run.
 
 # Both find each other by address, through the RDMA connection manager: UCP
 # takes only devices that the connection manager names, which TCP's does not.
@@ -92,6 +92,25 @@ sleep_case() {
     check_shares few
 }
 
+# accept_case [HOST]: the report of vqp-run, of two processes, or of two calls of vqp-run
+accept_case() {
+    [ "$CHECK_TL" = vqp ] || skip "it is a program of vqp"
+    need_devices 2
+    if [ $# -gt 0 ]; then
+        new_port
+        serve "${DEVS[0]}" --accept --listen --port "$PORT"
+        wait_listen "$PORT" "$SERVER"
+        set -- "$1" --port "$PORT"
+    fi
+    on "${DEVS[1]}" --accept --seconds 2 "$@" >client.log 2>&1 ||
+        fail "$(grep -E '^(problem|verdict):' client.log | head -n 1)"
+    [ $# -eq 0 ] || wait "$SERVER" || fail "the server ended with $?"
+    grep '^ok: failover: .* puts' client.log || fail "no path was broken under puts"
+    tail -n 1 client.log | grep '^verdict: ok' || fail "the last line is no verdict"
+}
+
+add accept_local 120 accept_case
+add accept_host 120 accept_case 127.0.0.1
 add io_demo_tag 60 demo_case 0 1:65536 -i 300
 add io_demo_least 60 least_case 4 0 1:65536 -i 100
 add io_demo_least_one_path 60 least_case 1 0 1:65536 -i 100
