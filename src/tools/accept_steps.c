@@ -13,8 +13,7 @@
 #define STEP_LEAST    0.2  /* seconds of a measurement, at least */
 #define STEP_BREAKS   10   /* paths that are broken in a stream, about */
 #define STEP_BACK     30.0 /* seconds in which they must be back */
-#define STEP_LOOK     0.05 /* seconds between two looks at the telemetry... */
-#define STEP_SNAPSHOT 3.0  /* ...which has a new snapshot after so many */
+#define STEP_SNAPSHOT 3.0  /* seconds in which the telemetry has a new snapshot */
 #define STEP_PATHS    4
 
 typedef ucs_status_t (*accept_break_func_t)(uct_ep_h ep, unsigned path);
@@ -255,27 +254,14 @@ static accept_break_func_t accept_find_break(void)
     return func;
 }
 
-/* @return whether all paths are up again, and the telemetry has seen all that happened */
-static int accept_is_back(const accept_run_t *self, const accept_breaker_t *breaker,
-                          accept_tele_t *tele)
+/* All paths are up again, and the telemetry has seen all that happened */
+static int accept_is_back(const accept_tele_t *tele, int is_live, const void *arg)
 {
-    double until = accept_now() + STEP_BACK;
-    double next  = 0;
+    const accept_breaker_t *breaker = arg;
 
-    memset(tele, 0, sizeof(*tele));
-    while ((accept_now() < until) && accept_progress(&end, until)) {
-        if (accept_now() < next) {
-            continue;
-        }
-        next = accept_now() + STEP_LOOK;
-        (void)accept_tele_read(self->site->dir, tele);
-        if ((tele->downs >= breaker->breaks) && (tele->ups >= tele->downs) &&
-            (tele->num_up == tele->num_paths)) {
-            return 1;
-        }
-    }
-
-    return 0;
+    (void)is_live;
+    return (tele->downs >= breaker->breaks) && (tele->ups >= tele->downs) &&
+           (tele->num_up == tele->num_paths);
 }
 
 static void accept_judge_breaks(const accept_run_t *self, const accept_breaker_t *breaker,
@@ -293,7 +279,8 @@ static void accept_judge_breaks(const accept_run_t *self, const accept_breaker_t
     if (breaker->breaks == 0) {
         accept_problem("failover: no path could be moved to ERR: %s",
                        ucs_status_string(breaker->status));
-    } else if (!accept_is_back(self, breaker, &tele)) {
+    } else if (!accept_tele_await(&end, self->site->dir, &tele, STEP_BACK, accept_is_back,
+                                  breaker)) {
         accept_problem("failover: a path was moved to ERR %u times, paths went down %llu "
                        "times and came back %llu times, %u of %u are up: repeat it with "
                        "UCX_LOG_LEVEL=diag, and report it", breaker->breaks,
@@ -352,30 +339,22 @@ static double accept_measured_seconds(const accept_run_t *self)
     return (self->seconds / 5 > STEP_LEAST) ? (self->seconds / 5) : STEP_LEAST;
 }
 
-/* Read the telemetry when all bytes are in it. @return their sum; 0: it does not come */
-static uint64_t accept_wait_bytes(const accept_run_t *self, accept_tele_t *tele,
-                                  uint64_t bytes)
+static uint64_t accept_sum(const accept_tele_t *tele)
 {
-    double until = accept_now() + STEP_SNAPSHOT;
-    double next  = 0;
-    uint64_t sum;
+    uint64_t sum = 0;
     unsigned i;
 
-    while ((accept_now() < until) && accept_progress(&end, until)) {
-        if (accept_now() < next) {
-            continue;
-        }
-        next = accept_now() + STEP_LOOK;
-        (void)accept_tele_read(self->site->dir, tele);
-        for (i = 0, sum = 0; i < STEP_PATHS; ++i) {
-            sum += tele->paths[i].bytes;
-        }
-        if (sum >= bytes) {
-            return sum;
-        }
+    for (i = 0; i < STEP_PATHS; ++i) {
+        sum += tele->paths[i].bytes;
     }
 
-    return 0;
+    return sum;
+}
+
+static int accept_has_bytes(const accept_tele_t *tele, int is_live, const void *arg)
+{
+    (void)is_live;
+    return accept_sum(tele) >= *(const uint64_t*)arg;
 }
 
 /* What each path has carried, and by which member port of a bonded device */
@@ -384,14 +363,19 @@ static void accept_text_shares(const accept_run_t *self, uint64_t bytes, char *t
 {
     accept_tele_t tele;
     size_t length = 0;
-    uint64_t sum  = accept_wait_bytes(self, &tele, bytes);
     unsigned i;
 
-    snprintf(text, size, "; the telemetry has no part of each");
-    for (i = 0; (i < STEP_PATHS) && (sum > 0); ++i) {
+    if (!accept_tele_await(&end, self->site->dir, &tele, STEP_SNAPSHOT, accept_has_bytes,
+                           &bytes)) {
+        snprintf(text, size, "; the telemetry has no part of each");
+        return;
+    }
+
+    for (i = 0; i < STEP_PATHS; ++i) {
         length += (size_t)snprintf(text + length, size - length, "%s%.0f %%",
                                    (i > 0) ? ", " : "; each of the last had ",
-                                   100.0 * (double)tele.paths[i].bytes / (double)sum);
+                                   100.0 * (double)tele.paths[i].bytes /
+                                   (double)accept_sum(&tele));
         if (tele.paths[i].lag_port != 0) {
             length += (size_t)snprintf(text + length, size - length, " by member port %u",
                                        tele.paths[i].lag_port);

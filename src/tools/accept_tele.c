@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELE_PERIOD 0.1 /* seconds between two looks */
+#define TELE_PERIOD 0.05 /* seconds between two looks */
 
 static uint64_t tele_number(const vqp_telemetry_t *tele, vqp_telemetry_level_t level,
                             unsigned path, const char *name)
@@ -71,22 +71,37 @@ int accept_tele_read(const char *dir, accept_tele_t *tele)
     return is_live;
 }
 
-int accept_tele_wait(accept_end_t *end, const char *dir, accept_tele_t *tele)
+int accept_tele_await(accept_end_t *end, const char *dir, accept_tele_t *tele,
+                      double seconds, accept_tele_func_t func, const void *arg)
 {
-    double until = accept_now() + ACCEPT_LIMIT;
+    double until = accept_now() + seconds;
     double next  = 0;
 
-    while (accept_progress(end, until)) {
+    memset(tele, 0, sizeof(*tele));
+    while ((accept_now() < until) && accept_progress(end, until + ACCEPT_LIMIT)) {
         if (accept_now() < next) {
             continue;
         }
-        if (accept_tele_read(dir, tele)) {
+        if (func(tele, accept_tele_read(dir, tele), arg)) {
             return 1;
         }
         next = accept_now() + TELE_PERIOD;
     }
 
     return 0;
+}
+
+static int tele_is_live(const accept_tele_t *tele, int is_live, const void *arg)
+{
+    (void)tele;
+    (void)arg;
+    return is_live;
+}
+
+int accept_tele_wait(accept_end_t *end, const char *dir, accept_tele_t *tele)
+{
+    return accept_tele_await(end, dir, tele, ACCEPT_LIMIT, tele_is_live, NULL) ||
+           accept_fail(end, "the telemetry has no live connection", UCS_ERR_TIMED_OUT);
 }
 
 int accept_tele_dir_create(char *dir, size_t size)

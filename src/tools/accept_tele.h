@@ -30,7 +30,16 @@ void accept_tele_dir_remove(const char *dir);
  *  a connection that is live. */
 int accept_tele_read(const char *dir, accept_tele_t *tele);
 
-/** Progress until there is a snapshot with a live connection. @return 1, or 0. */
+/** @return whether a snapshot is the one that is waited for. @param is_live  It has a live
+ *  connection. */
+typedef int (*accept_tele_func_t)(const accept_tele_t *tele, int is_live, const void *arg);
+
+/** Progress until there is a snapshot that is waited for. @return 1; 0: see status, if there is
+ *  an error, else the seconds are over. */
+int accept_tele_await(accept_end_t *end, const char *dir, accept_tele_t *tele,
+                      double seconds, accept_tele_func_t func, const void *arg);
+
+/** The same until there is a live connection, at most ACCEPT_LIMIT. @return 1; 0: see status. */
 int accept_tele_wait(accept_end_t *end, const char *dir, accept_tele_t *tele);
 
 #endif
