@@ -364,7 +364,7 @@ static int uct_vqp_cm_poll_rail(uct_vqp_iface_t *iface, unsigned rail)
 {
     uint64_t until = uct_vqp_now() + UCT_VQP_CM_TURN;
     vqp_ib_ud_msg_t msg;
-    unsigned i;
+    unsigned i = 0;
 
     if (uct_vqp_rail_is_broken(&iface->rails[rail])) {
         if (!iface->rails[rail].is_given_up) { /* else nobody waits for it */
@@ -374,14 +374,14 @@ static int uct_vqp_cm_poll_rail(uct_vqp_iface_t *iface, unsigned rail)
     }
 
     vqp_ib_ud_arm(&iface->rails[rail].ud);
-    for (i = 0; (i < UCT_VQP_CM_BUDGET) && (uct_vqp_now() < until); ++i) {
+    do { /* one in any case: on a machine that is slow enough the turn is over by now */
         if (vqp_ib_ud_poll(&iface->rails[rail].ud, &msg) != VQP_OK) {
             return 0;
         }
 
         uct_vqp_cm_recv(iface, rail, &msg);
         uct_vqp_cm_run(iface);
-    }
+    } while ((++i < UCT_VQP_CM_BUDGET) && (uct_vqp_now() < until));
 
     return 1;
 }
