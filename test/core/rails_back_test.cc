@@ -204,6 +204,43 @@ TEST_F(rails_back, path_goes_back_for_an_atomic_that_waits) {
     EXPECT_EQ(UINT64_MAX, m_vqp.back_due);
 }
 
+/* The peer, which wants to drop another path, does not agree to drop this one: so the
+ * request to go back is not one to drop it */
+TEST_F(rails_back, path_that_was_to_be_dropped_goes_back_for_an_atomic) {
+    int user = 0;
+
+    open(1);
+    ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &user));
+    EXPECT_EQ(1u, failkit::next().size());
+    die(0, msn(0));
+    fail();
+    follow();
+    probe();
+    m_vqp.elastic.wanted = 0;
+    ASSERT_EQ(1, vqp_path_drop(&m_vqp, &path()));
+    EXPECT_EQ(LEAVING | VQP_WIRE_FLAG_UNUSED, next_message().flags);
+    m_now += 10000;
+    EXPECT_EQ(0u, failkit::next().size());
+    timer();
+    EXPECT_EQ(LEAVING, next_message().flags);
+
+    /* it has agreed after all: this side rebuilds the path */
+    hear_down(LEAVING | VQP_WIRE_FLAG_UNUSED, path().fo.epoch);
+    EXPECT_EQ(VQP_PATH_LEAVE, state());
+    EXPECT_EQ(1u, m_stats.moves);
+    EXPECT_EQ(0u, m_stats.path_drops);
+    (void)failkit::next();
+    hear_down(LEAVING | DRAINED | VQP_WIRE_FLAG_UNUSED, path().fo.epoch);
+    quiesce();
+    flush_recvs();
+    EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT));
+    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
+    hear_down(DRAINED | HAVE, path().fo.epoch);
+    follow();
+    EXPECT_EQ(pair(0, 0), now());
+    EXPECT_FALSE(path().fo.unused);
+}
+
 TEST_F(rails_back, puts_do_not_wait_for_the_rail_that_they_were_sent_to) {
     open(1);
     ASSERT_TRUE(rma_iov(VQP_KIND_PUT, {{USER_ADDR, 64, m_lkeys}}));

@@ -6,6 +6,7 @@
 
 extern "C" {
 #include "core/data/control.h"
+#include "core/failover/move.h"
 #include "core/failover/silence.h"
 #include "core/failover/slow.h"
 }
@@ -324,6 +325,15 @@ TEST_F(slow, the_path_is_used_until_the_peer_answers) {
     EXPECT_TRUE(path().up);
     EXPECT_EQ(3u, on_path(puts(0, 3), 0));
     EXPECT_EQ(VQP_WIRE_TYPE_NONE, next_message().type); /* it is asked once */
+}
+
+/* The peer, which did not agree to drop it, would not agree now either */
+TEST_F(slow, a_path_that_was_to_be_dropped_is_moved) {
+    open(2);
+    m_vqp.elastic.wanted = 1;
+    ASSERT_EQ(1, vqp_path_drop(&m_vqp, &path()));
+    EXPECT_EQ(LEAVING | VQP_WIRE_FLAG_UNUSED, next_message().flags);
+    EXPECT_NE(0u, looks_until_asked({1000, 100}, 20));
 }
 
 TEST_F(slow, it_goes_down_when_nothing_is_in_flight_on_either_side) {

@@ -7,11 +7,19 @@
 
 #define VQP_MISSED_WAIT_MAX 64 /* times failover.hold_max, between two attempts to go back */
 
-void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path)
+static void vqp_path_request_leave(vqp_t *vqp, vqp_path_t *path, int is_drop)
 {
     vqp_cover(PATH_REQUESTS_MOVE);
-    path->fo.mover = VQP_MOVER_REQUEST;
+    path->fo.unused = (uint8_t)is_drop;
+    path->fo.mover  = VQP_MOVER_REQUEST;
     vqp_path_request(vqp, path);
+}
+
+/* A path that was to be dropped is not any more: the peer has not agreed, and may never do
+ * so, which would keep the path where it is */
+void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path)
+{
+    vqp_path_request_leave(vqp, path, 0);
 }
 
 void vqp_path_leaving_message(vqp_path_t *path, vqp_path_msg_t *msg)
@@ -79,8 +87,7 @@ int vqp_path_drop(vqp_t *vqp, vqp_path_t *path)
     }
 
     vqp_cover(DROP_REQUESTED);
-    path->fo.unused = 1;
-    vqp_path_request_move(vqp, path);
+    vqp_path_request_leave(vqp, path, 1);
     return 1;
 }
 
