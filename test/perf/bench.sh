@@ -28,22 +28,25 @@ on_fabric() {
         --timeout 300 "$@"
 }
 
-# transport CONFIG: sets TRANSPORT, a command to put in front of a UCX program
-# for one of the configurations that are compared:
-#   vqp-N            N paths
+# transport CONFIG [VARIABLE=VALUE]...: sets TRANSPORT, a command to put in front of a
+# UCX program for one of the configurations that are compared:
+#   vqp              with its default options, but for the given ones
+#   vqp-N            with N paths, always
 #   rc_verbs         stock
 #   rc_verbs-pathsN  with its own multi-path, which is UCP's
 transport() {
-    local n=${1#rc_verbs-paths}
-    TRANSPORT=(env UCX_TLS=rc_v,self "UCX_IB_GID_INDEX=${RXE_GID:-1}"
-               UCX_UD_VERBS_ETH_DGID_CHECK=n)
-    case $1 in
-        vqp-*) TRANSPORT=(env UCX_TLS=vqp "UCX_VQP_NUM_PATHS=${1#vqp-}"
-                          "UCX_VQP_MIN_PATHS=${1#vqp-}"
-                          "$PERF_BUILD/contrib/vqp-run") ;;
-        rc_verbs) ;;
-        *) TRANSPORT+=("UCX_IB_NUM_PATHS=$n" "UCX_MAX_RNDV_RAILS=$n") ;;
+    local n=${1##*[!0-9]} config=$1
+    shift
+    case $config in
+        rc_verbs*) TRANSPORT=(env "UCX_TLS=rc_v,self" "UCX_IB_GID_INDEX=${RXE_GID:-1}"
+                              UCX_UD_VERBS_ETH_DGID_CHECK=n) ;;
+        vqp*) TRANSPORT=(env UCX_TLS=vqp "$@") ;;
     esac
+    case $config in
+        rc_verbs-paths*) TRANSPORT+=("UCX_IB_NUM_PATHS=$n" "UCX_MAX_RNDV_RAILS=$n") ;;
+        vqp-*) TRANSPORT+=("UCX_VQP_NUM_PATHS=$n" "UCX_VQP_MIN_PATHS=$n") ;;
+    esac
+    [[ $config != vqp* ]] || TRANSPORT+=("$PERF_BUILD/contrib/vqp-run")
 }
 
 # ratios: fills the last column: against rc_verbs of the same bench and
