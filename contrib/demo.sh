@@ -18,8 +18,8 @@ Usage: contrib/demo.sh [--no-install] [--ucx-src SOURCES] [--dir DIR]
 
 Shows vqp at work, in nine steps, and ends with "demo: ok" or "demo: failed: WHY".
 The devices are those of a software fabric that the build makes (test/fabric):
-no RDMA hardware, no virtual machine. About a minute on two cores, most of
-it the build; the first time about 3, for packages and sources.
+no RDMA hardware, no virtual machine. A minute and a half on two cores, most
+of it the build; the first time about 4, for packages and sources.
 
   --no-install       install no package; fail when one is missing
   --ucx-src SOURCES  the sources of the installed UCX, a tarball or a directory;

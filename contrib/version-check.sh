@@ -27,6 +27,8 @@ for file in contrib/packaging/*.eb; do
     same "$file" "$version" "$(first "$file" "^version = '([^']*)'")"
     same "the name of $file" "uct_vqp-$version" \
         "$(basename "$file" | grep -oE '^uct_vqp-[0-9.]+')"
+    same "contrib/packaging/README.md" "${file##*/}" \
+        "$(grep -oE 'uct_vqp-[0-9.]+[^])/ ]*\.eb' contrib/packaging/README.md | sort -u)"
 done
 file=contrib/packaging/spack/uct_vqp/package.py
 same $file "$version" "$(first $file '^ *version\("([^"]*)"\)')"
@@ -49,6 +51,12 @@ same "docs/release.md, formats" "$wire" \
 same "docs/release.md, last release" "$wire" \
     "$(grep -oE '^\| (after )?[0-9.]+ \| [0-9]+ \|' docs/release.md | tail -n 1 |
        grep -oE '[0-9]+ \|$' | grep -oE '[0-9]+')"
+# shellcheck disable=SC2016 # `: of markdown
+same "docs/release.md, features" \
+    "$(sed -nE 's/^#define VQP_WIRE_FEATURE_([A-Z]+) .*/`\L\1`/p' src/core/conn/wire.h |
+       paste -sd, | sed 's/,/, /g')" \
+    "$(grep -oE '^\| (after )?[0-9.]+ \| [0-9]+ \| [^|]*' docs/release.md | tail -n 1 |
+       sed -E 's/.*\| //; s/ $//')"
 
 [ "$bad" = 0 ] && echo "version-check: ok, $version"
 exit "$bad"
