@@ -92,7 +92,7 @@
     _(SILENCE_AGREED_BEFORE, "a question is withdrawn after this side has agreed to it") \
     _(SILENCE_NEVER_ASKED, "a question is withdrawn before progress has seen it") \
     _(PATH_SILENT, "a path takes no frags, because it is silent") \
-    _(PATH_REQUESTS_MOVE, "the peer is requested to move a path that is slow") \
+    _(PATH_REQUESTS_MOVE, "the peer is requested to let a path leave") \
     _(ADD_NEEDED, "a path that is off is needed") \
     _(ADD_FAILED, "no queue pair could be created for a path that is off") \
     _(ADD_REFUSES, "the same, when the peer adds it") \

@@ -20,16 +20,29 @@ protected:
         timer();
     }
 
-    /* Path 0 is in LEAVE, and goes down */
-    void leave() {
-        hear_down(LEAVING, path(0).fo.epoch, 0);
+    /* Path 0 is in LEAVE, and goes down; @a flags: of the peer's messages, too */
+    void leave(unsigned flags = 0) {
+        hear_down(LEAVING | flags, path(0).fo.epoch, 0);
         (void)failkit::next();
-        hear_down(LEAVING | DRAINED, path(0).fo.epoch, 0);
+        hear_down(LEAVING | DRAINED | flags, path(0).fo.epoch, 0);
         quiesce(0);
         flush_recvs(0);
         EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT, 0));
         vqp_path_counted(&m_vqp, &path(0), VQP_SOURCE_MSN, 0);
         hear_down(DRAINED | HAVE, path(0).fo.epoch, 0);
+    }
+
+    /* The only path has gone to rail 1. An atomic was not executed on rail 0, where all
+     * atomics go to: it waits there */
+    void strand(int *user) {
+        open(1);
+        ASSERT_TRUE(rma(VQP_KIND_FADD, 8, user));
+        EXPECT_EQ(1u, failkit::next().size());
+        die(0, msn(0));
+        fail();
+        follow();
+        EXPECT_EQ(pair(1, 1), now());
+        probe();
     }
 
     /* Does path 0 leave its rails? */
@@ -162,18 +175,10 @@ TEST_F(rails_back, only_path_stays) {
 
 /* ---- atomics ---- */
 
-/* It was not executed on rail 0, where all atomics go to: it waits there */
 TEST_F(rails_back, path_goes_back_for_an_atomic_that_waits) {
     int user = 0;
 
-    open(1);
-    ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &user));
-    EXPECT_EQ(1u, failkit::next().size());
-    die(0, msn(0));
-    fail();
-    follow();
-    EXPECT_EQ(pair(1, 1), now());
-    probe();
+    strand(&user);
     m_now += 10000;
     EXPECT_EQ(0u, failkit::next().size());
     EXPECT_EQ(0u, m_vqp.back_due);
@@ -209,13 +214,7 @@ TEST_F(rails_back, path_goes_back_for_an_atomic_that_waits) {
 TEST_F(rails_back, path_that_was_to_be_dropped_goes_back_for_an_atomic) {
     int user = 0;
 
-    open(1);
-    ASSERT_TRUE(rma(VQP_KIND_FADD, 8, &user));
-    EXPECT_EQ(1u, failkit::next().size());
-    die(0, msn(0));
-    fail();
-    follow();
-    probe();
+    strand(&user);
     m_vqp.elastic.wanted = 0;
     ASSERT_EQ(1, vqp_path_drop(&m_vqp, &path()));
     EXPECT_EQ(LEAVING | VQP_WIRE_FLAG_UNUSED, next_message().flags);
@@ -224,18 +223,9 @@ TEST_F(rails_back, path_that_was_to_be_dropped_goes_back_for_an_atomic) {
     timer();
     EXPECT_EQ(LEAVING, next_message().flags);
 
-    /* it has agreed after all: this side rebuilds the path */
-    hear_down(LEAVING | VQP_WIRE_FLAG_UNUSED, path().fo.epoch);
-    EXPECT_EQ(VQP_PATH_LEAVE, state());
+    leave(VQP_WIRE_FLAG_UNUSED); /* it has agreed after all: this side rebuilds the path */
     EXPECT_EQ(1u, m_stats.moves);
     EXPECT_EQ(0u, m_stats.path_drops);
-    (void)failkit::next();
-    hear_down(LEAVING | DRAINED | VQP_WIRE_FLAG_UNUSED, path().fo.epoch);
-    quiesce();
-    flush_recvs();
-    EXPECT_TRUE(event(VQP_EVENT_PATH_COUNT));
-    vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
-    hear_down(DRAINED | HAVE, path().fo.epoch);
     follow();
     EXPECT_EQ(pair(0, 0), now());
     EXPECT_FALSE(path().fo.unused);

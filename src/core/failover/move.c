@@ -15,8 +15,6 @@ static void vqp_path_request_leave(vqp_t *vqp, vqp_path_t *path, int is_drop)
     vqp_path_request(vqp, path);
 }
 
-/* A path that was to be dropped is not any more: the peer has not agreed, and may never do
- * so, which would keep the path where it is */
 void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path)
 {
     vqp_path_request_leave(vqp, path, 0);

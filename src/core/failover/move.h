@@ -25,7 +25,8 @@
 
 #include "core/failover/failover_int.h"
 
-/** Request the peer to move the path, which is UP. The peer need not do so. */
+/** Request the peer to move the path, which is UP. The peer need not do so. A request to
+ *  drop it is withdrawn: the peer has not agreed, and may never do so. */
 void vqp_path_request_move(vqp_t *vqp, vqp_path_t *path);
 
 /**
