@@ -50,8 +50,8 @@ static cost_config_t configs[NUM_CONFIGS] = {
     {.name = "rc_verbs-rx256", .tl = "rc_verbs", .options = "IB_RX_QUEUE_LEN=256",
      .paths = 1},
     {.name = "verbs", .paths = 8},
-    /* by default; with the queue that an endpoint gets under load, so that it is one path */
-    {.name = "vqp", .tl = "vqp", .options = "TX_QUEUE_LEN=256", .paths = 1},
+    /* by default: nothing here fills a path, so it has one */
+    {.name = "vqp", .tl = "vqp", .options = "", .paths = 1},
     {.name = "vqp-4", .tl = "vqp", .options = "NUM_PATHS=4 MIN_PATHS=4", .paths = 4},
     {.name = "vqp-8", .tl = "vqp", .options = "NUM_PATHS=8 MIN_PATHS=8", .paths = 8}
 };

@@ -192,9 +192,11 @@ void cost_config_open(cost_config_t *config, int small_frags)
         return;
     }
 
+    /* the queue has room for all frags between two calls of progress: an endpoint with
+     * default options begins with a shorter one, and would add a path */
     snprintf(options, sizeof(options), "%s%s", config->options,
              (small_frags && (strcmp(config->tl, "vqp") == 0)) ?
-                     " MIN_FRAG=256 FRAG_SIZE=256" : "");
+                     " MIN_FRAG=256 FRAG_SIZE=256 TX_QUEUE_LEN=256" : "");
     perf_side_open(&config->a, config->tl, perf_device(0), options);
     perf_side_open(&config->b, config->tl, perf_device(1), options);
     perf_check(uct_iface_set_am_handler(config->b.iface, AM_ID, on_message,

@@ -23,8 +23,6 @@ typedef struct moment {
 static moment_t start;
 static double   ns_per_tick; /* 0: not known */
 
-int clock_gettime(clockid_t clock, struct timespec *ts);
-
 /* 0 where there is no counter that is known here */
 static uint64_t read_ticks(void)
 {
