@@ -85,7 +85,7 @@ TEST_F(barrier_op, waits_for_ops_that_are_not_dispatched) {
 
 TEST_F(barrier_op, has_what_is_in_flight_reclaimed) {
     start(2);
-    rma(VQP_KIND_PUT, 8, nullptr, 0);
+    rma(VQP_KIND_GET, 8, nullptr, 0);
     am(8);
     EXPECT_EQ(0u, signaled(dispatch()));
     barrier(&u[0]);
@@ -94,6 +94,50 @@ TEST_F(barrier_op, has_what_is_in_flight_reclaimed) {
     retire(nops[0]);
     EXPECT_TRUE(done().empty());
     retire(nops[1]);
+    EXPECT_EQ(users({0}), done());
+}
+
+/* As one put and its flush with a single work request */
+TEST_F(barrier_op, behind_a_put_on_an_idle_path_needs_no_nop) {
+    start(1);
+    for (unsigned i = 0; i < 2; ++i) {
+        rma(VQP_KIND_PUT, 8, nullptr, 0);
+        auto frags = dispatch();
+        EXPECT_EQ(1u, signaled(frags));
+        barrier(&u[i]);
+        EXPECT_TRUE(dispatch().empty());
+        confirm(frags);
+        EXPECT_EQ(users({(int)i}), done());
+    }
+}
+
+TEST_F(barrier_op, behind_a_put_on_a_busy_path_needs_a_nop) {
+    start(1);
+    rma(VQP_KIND_PUT, 8, nullptr, 0);
+    rma(VQP_KIND_PUT, 8, nullptr, 0);
+    auto frags = dispatch();
+    ASSERT_EQ(2u, frags.size());
+    EXPECT_TRUE(frags[0].flags & VQP_FRAG_SIGNALED);
+    EXPECT_FALSE(frags[1].flags & VQP_FRAG_SIGNALED);
+    retire(frags[0]);
+    barrier(&u[0]);
+    auto nops = dispatch();
+    ASSERT_EQ(1u, count(nops, VQP_KIND_NOP));
+    confirm(nops);
+    EXPECT_EQ(users({0}), done());
+}
+
+/* More than one frag on a path: its end has to have a CQE, not its beginning */
+TEST_F(barrier_op, behind_a_put_of_several_frags_needs_a_nop) {
+    start(1);
+    rma(VQP_KIND_PUT, 2u << m_cfg.frag_shift, nullptr, 0);
+    auto frags = dispatch();
+    ASSERT_EQ(2u, frags.size());
+    EXPECT_EQ(0u, signaled(frags));
+    barrier(&u[0]);
+    auto nops = dispatch();
+    ASSERT_EQ(1u, count(nops, VQP_KIND_NOP));
+    confirm(nops);
     EXPECT_EQ(users({0}), done());
 }
 
@@ -344,7 +388,7 @@ TEST_F(barrier_op, is_reported_in_order) {
 TEST_F(barrier_op, in_posting_order_waits_for_ops_without_a_completion_too) {
     m_cfg.comp_post = 1;
     start(2);
-    rma(VQP_KIND_PUT, 8, nullptr, 0);
+    rma(VQP_KIND_GET, 8, nullptr, 0);
     auto frags = dispatch();
     barrier(&u[0]);
     EXPECT_TRUE(done().empty());

@@ -120,7 +120,7 @@ TEST_F(failover_drain, a_nop_brings_what_was_acknowledged_without_a_completion) 
 
 TEST_F(failover_drain, a_nop_that_can_not_be_posted_is_not_waited_for) {
     open();
-    only(0, [&] { rma(VQP_KIND_PUT, 64, nullptr, 0); });
+    only(0, [&] { rma(VQP_KIND_GET, 64, nullptr, 0); });
     down();
     quiesce();
     flush_recvs();

@@ -35,7 +35,7 @@ protected:
     }
 
     void unsignaled(unsigned i) {
-        (void)only(i, [&] { EXPECT_TRUE(rma(VQP_KIND_PUT, 64, nullptr, 0)); });
+        (void)only(i, [&] { EXPECT_TRUE(rma(VQP_KIND_GET, 64, nullptr, 0)); });
         ASSERT_FALSE(vqp_path_awaits_cqe(&path(i)));
     }
 

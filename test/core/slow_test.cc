@@ -311,7 +311,7 @@ TEST_F(slow, other_schedulers_do_not_measure_what_has_no_completion_to_come) {
     (void)next();
     look({0, 0});
     confirm_all(0);
-    (void)only(0, [&] { EXPECT_TRUE(rma(VQP_KIND_PUT, 64, nullptr, 0)); });
+    (void)only(0, [&] { EXPECT_TRUE(rma(VQP_KIND_GET, 64, nullptr, 0)); });
     vqp_rate_begin(&path().rate, m_now); /* as with several CQEs on the way */
     look({}); /* none of them is left */
     EXPECT_FALSE(vqp_tx_is_rated(&path()));

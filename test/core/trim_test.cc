@@ -370,6 +370,7 @@ TEST_F(trim, a_path_that_died_holds_no_credit) {
 TEST_F(trim, a_nop_of_the_drain_was_not_executed) {
     open(1);
     ASSERT_TRUE(rma(VQP_KIND_PUT, 8, &u[0], 0));
+    ASSERT_TRUE(rma(VQP_KIND_PUT, 8, &u[1], 0)); /* without a CQE */
     next();
     vqp_path_down(&m_vqp, &path(), VQP_ERR_TIMEOUT);
     quiesce();
@@ -379,8 +380,8 @@ TEST_F(trim, a_nop_of_the_drain_was_not_executed) {
     flush_recvs();
     ASSERT_TRUE(event(VQP_EVENT_PATH_COUNT));
     vqp_path_counted(&m_vqp, &path(), VQP_SOURCE_MSN, 0);
-    hear_down(DRAINED | HAVE, 0, 0, msn(1));
-    EXPECT_EQ(users_t {&u[0]}, done());
+    hear_down(DRAINED | HAVE, 0, 0, msn(2));
+    EXPECT_EQ((users_t {&u[0], &u[1]}), done());
     EXPECT_EQ(0u, again().size());
 }
 

@@ -538,10 +538,10 @@ TEST_F(tx, oldest_is_the_low_water_mark_over_both_rings) {
 
 TEST_F(tx, reclaim_gets_everything_confirmed) {
     start(4);
-    for (unsigned i = 0; i < 6; ++i) {
+    for (unsigned i = 0; i < 8; ++i) {
         rma(VQP_KIND_PUT, 8, nullptr, 0);
     }
-    EXPECT_EQ(0u, signaled(dispatch()));
+    EXPECT_EQ(4u, signaled(dispatch())); /* the first on each path */
     am(8); /* accepted, not dispatched: will be signaled itself */
     vqp_tx_reclaim(&m_tx);
     auto frags = dispatch();
@@ -567,7 +567,7 @@ TEST_F(tx, reclaim_waits_for_a_slot_in_the_send_queue) {
     }
     auto frags = dispatch();
     EXPECT_EQ(5u, frags.size());
-    EXPECT_EQ(0u, signaled(frags));
+    EXPECT_EQ(1u, signaled(frags)); /* the first */
     m_paths[0].depth = 5;
     vqp_tx_reclaim(&m_tx);
     EXPECT_TRUE(dispatch().empty());
@@ -642,7 +642,7 @@ TEST_F(tx, drain_nops_bring_back_what_was_acknowledged_without_a_cqe) {
     vqp_batch_t batch;
 
     start(2);
-    rma(VQP_KIND_PUT, 8, &u[0], 0);
+    rma(VQP_KIND_GET, 8, &u[0], 0);
     rma(VQP_KIND_PUT, 8, &u[1]);
     dispatch();
     vqp_tx_fail(&m_tx, VQP_ERR_RESET);

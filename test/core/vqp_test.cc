@@ -780,7 +780,7 @@ TEST_F(vqp, an_event_may_be_taken_ahead_of_the_others) {
 
 TEST_F(vqp, drain_nops_wait_for_the_queue_pairs) {
     open();
-    rma(VQP_KIND_PUT, 8, &u[0], 0);
+    rma(VQP_KIND_GET, 8, &u[0], 0);
     next();
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);
     EXPECT_TRUE(next().empty());
@@ -865,7 +865,7 @@ TEST_F(vqp, a_flush_of_a_failed_one_has_its_status) {
 
 TEST_F(vqp, a_flush_ends_when_it_fails) {
     open();
-    rma(VQP_KIND_PUT, 8, nullptr, 0);
+    rma(VQP_KIND_GET, 8, nullptr, 0);
     next();
     vqp_flush(&m_vqp, VQP_OP_BUFFER, &u[0], 1);
     vqp_fail(&m_vqp, VQP_ERR_TIMEOUT);

@@ -26,7 +26,8 @@ unsigned vqp_tx_spend_last(const vqp_tx_t *tx, vqp_path_t *path,
  * @param [in]  op      Whose frag it is, or NULL with VQP_OP_NONE as @a id.
  * @param [in]  offset  Of the frag in its op.
  * @param [in]  flags   VQP_INFLIGHT_*.
- * @param [in]  signal  The op needs a CQE of its own.
+ * @param [in]  signal  The op needs a CQE of its own. A whole put that finds its path
+ *                      idle has one in any case: a flush behind it then needs no nop.
  * @param [in]  sge     Elements for the source.
  * @param [out] frag    The work request.
  */
@@ -62,7 +63,8 @@ vqp_tx_place(const vqp_tx_t *tx, vqp_path_t *path, vqp_op_t *op, uint16_t id,
         signaled = vqp_tx_spend_last(tx, path, length);
     }
 
-    if (signal) {
+    if (signal || ((kind == VQP_KIND_PUT) && (slot == path->head) &&
+                   (length == op->length))) {
         signaled      |= VQP_FRAG_SIGNALED;
         path->signaled = path->tail;
     }
