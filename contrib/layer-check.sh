@@ -8,6 +8,7 @@
 # - each source file is in its directory's sources.am, and in a table of
 #   docs/design.md
 # - no file is longer than 750 lines, no line longer than 100 columns
+# - each file begins with its license, then says what it is for
 # Prints what breaks a rule as FILE:LINE: TEXT; status 1 then.
 # shellcheck disable=SC2086 # lists of files
 cd "$(dirname "$0")/.." || exit 2
@@ -89,8 +90,9 @@ rule "longer than 750 lines" \
     "$(wc -l $all | awk '$2 != "total" && $1 > 750 {print $2 ": " $1}')"
 rule "a line longer than 100 columns" \
     "$(awk 'length > 100 {print FILENAME ":" FNR ": " $0}' $all)"
-rule "no comment at the top that says what the file is for" \
-    "$(awk 'FNR == 1 && !/^\/\*/ {print FILENAME}' $all)"
+rule "no license at the top, with a comment below that says what the file is for" \
+    "$(awk '(FNR == 1) && ($0 != "/* SPDX-License-Identifier: BSD-3-Clause */") ||
+            (FNR == 2) && !/^\/\*/ {print FILENAME ":" FNR}' $all)"
 
 # what is left behind for later belongs into an issue
 rule "unfinished work in the sources" \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Coverage points: rare branches that a test has to reach, each with a name. They
  * cost nothing unless VQP_ENABLE_COVER is defined, which only the simulator

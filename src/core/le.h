@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Little-endian numbers of any width in a byte stream. Pure: libc only. */
 #ifndef VQP_CORE_LE_H
 #define VQP_CORE_LE_H

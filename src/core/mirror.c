@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The mirror of the first ring, see mirror.h. Pure: libc only. */
 #include "core/mirror.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The mirror of ring 0. Most connections send nothing most of the time: so it is there only
  * while active messages are sent. The owner makes it for the first one, and gets it back after

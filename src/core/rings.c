@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rings that grow and shrink, see rings.h. Pure: libc only. */
 #include "core/rings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The rings of a vqp grow where active messages stall for lack of ring bytes, and are given
  * back when none come any more. Each direction has the ring of the handshake, which stays,

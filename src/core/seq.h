@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wrap-safe arithmetic on the sequence numbers of the protocol. Every compare
  * of an fsn, a ring position or an op number goes through this header: a simple

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The counters of a path and of a vqp, each defined once with its name and
  * help: the log, the statistics file and the VFS nodes are made from these two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Status codes of the core and verbs layers, and the few macros both share.
  * May be included from anywhere; includes libc headers only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The timers of an interface, see timers.h. Pure: libc only. */
 #include "core/timers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The timers of an interface: which of its vqps is due first. A pairing heap; its nodes
  * are embedded in their owners, so setting a timer needs no memory. Pure: libc only; time

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The order of new queue pairs, see turns.h. Pure: libc only. */
 #include "core/turns.h"
 

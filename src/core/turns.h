@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The order in which paths get new queue pairs. To create one takes the owner some 100 us.
  * When a port is up again, thousands of paths want one, and progress has other work too:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The connection object, see vqp.h. Pure: libc only. */
 #include "core/vqp.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The vqp: one logical connection over several queue pairs. It owns the sender,
  * the receiver, the paths and the state of the connection, and makes all decisions

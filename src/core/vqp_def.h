@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The definition of a vqp: its states, configuration and data. Included by the parts of
  * the core that change a vqp; vqp.h has the functions for its owner. Pure: libc only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a vqp receives, see vqp_recv.h. Pure: libc only. */
 #include "core/vqp_recv.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a vqp receives: immediates, AMs, credit, control records. Part of vqp.h, for its
  * owner. Pure: libc only.

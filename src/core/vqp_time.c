@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The times at which a connection looks at itself, see vqp.h: gaps in what arrives, rings
  * and mirror, a time without traffic. Pure: libc only. */
 #include "core/vqp.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The preload shim: brings the module into programs whose UCX does not look for
  * modules by itself (UCX < 1.22 loads a list that was compiled in). It is made

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* An interface, an endpoint, memory, and lines of the report, see accept.h. */
 #include "tools/accept.h"
 

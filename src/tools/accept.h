@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of vqp-accept share: an interface and an endpoint of this process, whose
  * other end is in another process; registered memory; lines of the report. UCX's public UCT

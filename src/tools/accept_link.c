@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The link of vqp-accept, see accept_link.h. */
 #include "tools/accept_link.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The link of vqp-accept: frames between the two processes of a run, over a stream socket.
  * It carries addresses, keys and what is to be compared, never what is tested. One process

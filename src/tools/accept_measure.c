@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Figures of a connection, see accept_measure.h. */
 #include "tools/accept_measure.h"
 

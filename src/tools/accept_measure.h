@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Figures of a connection: bandwidth, latency, memory. The other end serves meanwhile. */
 #ifndef VQP_TOOLS_ACCEPT_MEASURE_H
 #define VQP_TOOLS_ACCEPT_MEASURE_H

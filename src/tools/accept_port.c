@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of the transport, and the ports that it offers, see accept_port.h. */
 #include "tools/accept_port.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What both ends of a verified stream know: the messages, the contents of memory, and the
  * account that the sending end gives after each round. libc only.

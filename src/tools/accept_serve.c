@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Steps of vqp-accept, and the process that serves them, see accept_serve.h. */
 #include "tools/accept_serve.h"
 

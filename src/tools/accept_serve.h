@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The steps of vqp-accept as both processes know them: the one that commands opens an end for
  * a step, and the one that serves does its half of it.

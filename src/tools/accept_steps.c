@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The steps of vqp-accept and their lines, see accept_steps.h. */
 #include "tools/accept_steps.h"
 

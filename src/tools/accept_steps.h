@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The steps of vqp-accept in the process that commands: what is tried with the other process,
  * and the lines of the report about it.

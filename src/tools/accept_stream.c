@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The sending end of a verified stream, see accept_stream.h. */
 #include "tools/accept_stream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sending end of a verified stream: rounds of puts, active messages and atomics. After
  * each round it gives an account, and the other end, accept_verify.h, compares: all memory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The telemetry file of an end, see accept_tele.h. */
 #include "tools/accept_tele.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the telemetry file of an end says of its first connection. libc and teleset.h. */
 #ifndef VQP_TOOLS_ACCEPT_TELE_H
 #define VQP_TOOLS_ACCEPT_TELE_H

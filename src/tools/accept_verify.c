@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The receiving end of a verified stream, see accept_verify.h. */
 #include "tools/accept_verify.h"
 

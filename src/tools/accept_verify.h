@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The receiving end of a verified stream, see accept_stream.h. */
 #ifndef VQP_TOOLS_ACCEPT_VERIFY_H
 #define VQP_TOOLS_ACCEPT_VERIFY_H

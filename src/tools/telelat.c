@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Latency histograms of telemetry files, see telelat.h. */
 #include "tools/telelat.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The latency histogram of a path in a telemetry file: the fields latency_us_LIMIT, with
  * limits in microseconds, latency_us_more and latency_us_sum. Other versions may have

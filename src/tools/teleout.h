@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What vqp-top prints of telemetry files: a table, JSON, and the text format of
  * Prometheus. Names in the files are printable, see vqp_telemetry_parse(). libc and the

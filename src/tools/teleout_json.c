@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* JSON of vqp-top, see teleout.h. */
 #include "tools/teleout.h"
 

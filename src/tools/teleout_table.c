@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of vqp-top, see teleout.h. */
 #include "tools/telelat.h"
 #include "tools/teleout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The telemetry files of a host, see teleset.h. */
 #include "tools/teleset.h"
 

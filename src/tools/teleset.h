@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The telemetry files of a host: which there are, copies of their contents, and whether
  * their processes run. Files are not trusted: those of other users, links, and what is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Keys of vqp-top, see topkeys.h. */
 #include "tools/topkeys.h"
 

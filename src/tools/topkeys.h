@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Keys of vqp-top while it shows the table on a terminal. The terminal gives each key at
  * once and does not echo it. Its settings come back when the process ends, and by SIGINT,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * vqp-accept: what `vqp-run --accept` tries between two processes, of this host or of two
  * hosts: it connects an interface of each, sends streams whose result is verified, breaks

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * vqp-probe: what `vqp-run --check` can find out only by trying it. Prints lines of
  * its own, and lines that begin with "problem:" or "warning:". May call libibverbs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * vqp-top: shows the telemetry files of this host. Independent of UCX and of libibverbs:
  * libc and the format in src/core only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All differences between UCX 1.13.1 and UCX's master (1.23) that this module
  * meets. No other file tests the version of UCX. May include UCX's headers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation and release of a vqp, see vqp.h. */
 #include "uct/vqp.h"
 #include "uct/vqp_mirror.h"

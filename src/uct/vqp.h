@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Creation, connection and release of a vqp. May use all layers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomics: 64-bit add, fetching add, compare and swap. Never split. */
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Limits, attributes and addresses of the interface. */
 #include "uct/vqp_iface.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shares of the paths, see vqp_balance.h. */
 #include "uct/vqp_balance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Once a second: do the paths of each connection carry what they should? core/telemetry/
  * balance.h judges, the result is for the log and the telemetry file.

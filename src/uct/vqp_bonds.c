@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bonds of ports, see vqp_bonds.h. */
 #include "uct/vqp_bonds.h"
 #include "uct/vqp_md.h"

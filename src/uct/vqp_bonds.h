@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bonds of this host's ports, as UCX_VQP_RAILS configures them. May use UCX and
  * the verbs layer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A failure on purpose, see vqp_break.h. */
 #include "uct/vqp_break.h"
 

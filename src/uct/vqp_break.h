@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A failure on purpose, for tools and debuggers: vqp-accept, which vqp-run --accept starts,
  * finds the function by dlsym() in the module. Nothing in the module calls it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The control plane, see vqp_cm.h. */
 #include "uct/vqp_cm.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control plane of an interface: UD queue pairs, the connection table, and
  * the execution of its actions. All functions run under the worker's async block

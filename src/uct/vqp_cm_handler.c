@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of the control plane, see vqp_cm_handler.h. */
 #include "uct/vqp_cm_handler.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Start and end of the control plane of an interface: its UD queue pairs and its
  * table, and the handlers that UCX's async context calls.

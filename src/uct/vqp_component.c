@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The component: listing, opening and closing memory domains, and the
  * configuration table. See vqp_md.h.

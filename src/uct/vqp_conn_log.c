@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Why an endpoint has failed, see vqp_conn_log.h. */
 #include "uct/vqp_conn_log.h"
 

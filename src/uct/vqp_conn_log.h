@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Why an endpoint has failed, for its user: what was sent to a peer that could not be
  * connected, and what came back. docs/troubleshooting.md has these lines.

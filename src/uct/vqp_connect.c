@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Connecting a vqp to a peer; see vqp.h. */
 #include "uct/vqp.h"
 #include "uct/vqp_flow.h"

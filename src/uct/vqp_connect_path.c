@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Connecting the queue pair of a path to that of the peer; see vqp.h. */
 #include "uct/vqp.h"
 #include "uct/vqp_flow.h"

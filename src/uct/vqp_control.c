@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Events of the core, see vqp_control.h. */
 #include "uct/vqp_control.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Events of the core of a vqp: everything but posting. They concern the control
  * plane, the endpoint's user, and the end of the vqp.

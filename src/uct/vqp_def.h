@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The UCT side of a vqp of the core: its queue pairs, its memory, and its slot
  * in the interface. It is owned by an endpoint, or passive, if the peer created

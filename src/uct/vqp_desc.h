@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The user pointer of an op. */
 #ifndef UCT_VQP_DESC_H
 #define UCT_VQP_DESC_H

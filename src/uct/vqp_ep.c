@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The endpoint: creation, destruction, checks. */
 #include "uct/vqp_ep.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The endpoint: a reference to a vqp, and its user's requests. */
 #ifndef UCT_VQP_EP_H
 #define UCT_VQP_EP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sleeping and waking: one descriptor is readable when a completion or an event
  * of the control plane waits. Completions that arrive before the CQ is armed

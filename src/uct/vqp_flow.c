@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Flows of paths, see vqp_flow.h. */
 #include "uct/vqp_flow.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flows of paths: the flow label of each, which selects its UDP source port, and with it
  * the link of a LAG or ECMP group. May use UCX and the verbs layer.

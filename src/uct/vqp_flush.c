@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Flush and fence, of an endpoint and of the interface. */
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"

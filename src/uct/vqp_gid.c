@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The index of the GID of a rail, see vqp_gid.h. */
 #include "uct/vqp_gid.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The index of the GID of a rail. A port that goes down and up, or a network that is
  * configured again, may give the GID another one. Peers know the rail by the value:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The version guard, see vqp_guard.h. It may use compile-time facts of UCX only
  * (macros and sizeof), and calls functions through dlsym.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The version guard compares the running UCX with the one this module was
  * compiled for. UCX has no such check, and internal structures differ between

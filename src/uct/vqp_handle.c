@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Events that are not completions: events of the control plane, lost ports and
  * devices, timers. See vqp_handle.h.

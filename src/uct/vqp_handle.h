@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Events of progress that are not completions. */
 #ifndef UCT_VQP_HANDLE_H
 #define UCT_VQP_HANDLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The interface: a worker's view of a device. Holds the vcq (one progress
  * function over the rails' completion queues), all vqps, and the control plane.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Paths on bonded ports, see vqp_lag.h. */
 #include "uct/vqp_lag.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Paths on bonded ports of an mlx5 device: each is assigned to a member port, or the hash
  * chooses (UCX_VQP_LAG). Not to be confused with bonds of rails, core/conn/bond.h. All

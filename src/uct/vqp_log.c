@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages of the verbs layer, and the packet trace; see vqp_log.h. */
 #include "uct/vqp_log.h"
 #include "uct/vqp_def.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages of the verbs layer in UCX's log, and the packet trace. */
 #ifndef UCT_VQP_LOG_H
 #define UCT_VQP_LOG_H

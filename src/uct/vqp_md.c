@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory domain: registration and keys, see vqp_md.h. */
 #include "uct/vqp_md.h"
 

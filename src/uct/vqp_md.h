@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory domain: the devices of a bond of rails, registration on each of them,
  * and remote keys. May use UCX and the verbs layer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles, see vqp_mem.h. */
 #include "uct/vqp_mem.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A memory handle, and how a domain registers memory. May use the verbs layer.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which memory a domain can register, see vqp_memtype.h. */
 #include "uct/vqp_memtype.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which memory a domain can register: the host's, that of GPUs whose driver gives
  * RDMA devices its pages, and that of dmabuf descriptors. May use UCX and the verbs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Mirrors of first rings, see vqp_mirror.h. */
 #include "uct/vqp_mirror.h"
 

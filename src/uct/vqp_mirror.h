@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Mirrors of first rings: memory of an interface, which connections have while they send
  * active messages. See core/mirror.h. If there is no more memory, one that has nothing in

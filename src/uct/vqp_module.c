@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The module's entry and exit: registers the component `vqp` and its transport
  * with UCX when the library is loaded. May use libuct and libucs, but only after

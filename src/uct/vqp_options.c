@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The configuration table, see vqp_options.h; vqp_settings.c interprets it. */
 #include "uct/vqp_options.h"
 

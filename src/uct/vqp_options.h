@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The interface's configuration: the options UCX_VQP_*, and the settings that
  * follow from them on a device. The help texts in vqp_options.c are the manual.

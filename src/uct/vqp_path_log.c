@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines for an administrator, see vqp_path_log.h. */
 #include "uct/vqp_path_log.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What happens to paths and connections, for an administrator. The first fault of a link, an
  * outage, a path with a low share, a peer that is not accepted, a GID that is gone and lost

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Paths that go down and come back, see vqp_paths.h. */
 #include "uct/vqp_paths.h"
 

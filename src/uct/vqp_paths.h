@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failover: what the core asks for is done to queue pairs of paths, and path messages are
  * passed between the control plane and the core.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pending requests, see vqp_pending.h. */
 #include "uct/vqp_pending.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pending requests: they wait for resources of an endpoint. */
 #ifndef UCT_VQP_PENDING_H
 #define UCT_VQP_PENDING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Posting, and failure, of a vqp; see vqp_post.h. */
 #include "uct/vqp_post.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a vqp posts, and what is done with its queue pairs and its connection when it
  * fails. All by the worker's thread.

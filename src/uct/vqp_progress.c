@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The vcq: one progress function polls the completions of all rails, passes them
  * to the core, and then runs each vqp that had some: it reports completed ops,

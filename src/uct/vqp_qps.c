@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The queue pairs of a vqp, see vqp_qps.h. */
 #include "uct/vqp_qps.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The queue pairs of a vqp: created, renewed, destroyed. All under the async block.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A rail: one port of a device, and what its queue pairs can do. */
 #include "uct/vqp_iface.h"
 

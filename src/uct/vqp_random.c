@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Random numbers of the kernel, see vqp_random.h. */
 #include "uct/vqp_random.h"
 

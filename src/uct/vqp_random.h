@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Unpredictable random numbers: cookies, PSNs, first fsns, interface ids. They
  * come from the kernel, several at a time. May call libc and UCS.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The registration cache, see vqp_rcache.h. */
 #include "uct/vqp_rcache.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registration cache of a memory domain: memory that its user deregistered stays
  * registered until it is unmapped, so that the next operation on it costs a lookup.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of rings that grow, see vqp_ring.h. */
 #include "uct/vqp_ring.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of rings that grow, and of their mirrors: each with a registration of its own,
  * which ends when the core gives it back, before the memory is used for anything else. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* put and get: the fast path. */
 #include "uct/vqp_desc.h"
 #include "uct/vqp_ep.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Samples of the latency of paths, see vqp_sample.h. */
 #include "uct/vqp_sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Samples of the latency of paths, for telemetry: core/telemetry/latency.h decides, here
  * is the clock. The memory is vqp->latency: a vqp has it if its interface has telemetry. The

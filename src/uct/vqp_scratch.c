@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory for probes of paths, see vqp_scratch.h. */
 #include "uct/vqp_scratch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registered memory of an interface for probes of paths. Peers may write one part of it at
  * any time, and nobody reads that. The other part, which only the own devices access, never

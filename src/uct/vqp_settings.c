@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Settings that follow from the configuration, checked and rounded; see
  * vqp_options.h. */
 #include "uct/vqp_options.h"

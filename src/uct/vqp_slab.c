@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ring memory, see vqp_slab.h. */
 #include "uct/vqp_slab.h"
 

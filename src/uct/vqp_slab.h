@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registered memory of connections, of one size each, allocated from slabs. A
  * slab has the remote parts, which peers write into, on pages of their own, and

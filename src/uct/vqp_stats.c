@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Output of the counters, see vqp_stats.h. */
 #include "uct/vqp_stats.h"
 

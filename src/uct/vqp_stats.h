@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Output of the counters: the log at UCX_LOG_LEVEL=info, the file that
  * UCX_VQP_STATS_FILE names, and UCX's VFS.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See vqp_status.h. */
 #include "uct/vqp_status.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of all interfaces of the process as text, for a debugger. */
 #ifndef UCT_VQP_STATUS_H
 #define UCT_VQP_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The telemetry file of an interface, see vqp_telemetry.h. */
 #include "uct/vqp_telemetry.h"
 

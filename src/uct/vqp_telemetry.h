@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The telemetry file of an interface (UCX_VQP_TELEMETRY): a snapshot of its counters,
  * once a second. core/telemetry/telemetry.h has the format, core/telemetry/telefields.h the fields.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The timers of an interface, see vqp_timers.h. */
 #include "uct/vqp_timers.h"
 

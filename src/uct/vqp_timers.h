@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The timers of an interface: one for each vqp, at the time of vqp_next_timeout().
  * Progress runs them. A sleeper is woken by a timer of the async context, which is set

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport: its table of operations, opening and closing interfaces. */
 #include "uct/vqp.h"
 #include "uct/vqp_cm.h"

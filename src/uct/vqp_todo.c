@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Timers, samples, and ops that wait, after a poll. See vqp_todo.h. */
 #include "uct/vqp_todo.h"
 

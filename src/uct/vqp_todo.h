@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What progress does after a poll, besides completions and events. */
 #ifndef UCT_VQP_TODO_H
 #define UCT_VQP_TODO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bounded cache of address handles, for the control queue pair. May call
  * libibverbs. One thread at a time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Asynchronous events of a device, as values of this layer.
  * May call libibverbs. One thread at a time per device.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All differences between versions of rdma-core (32 and later are supported).
  * configure defines:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Completion channel, and a completion queue with its event accounting.
  * May call libibverbs.

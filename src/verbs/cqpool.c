@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The RC completion queues of one rail: one that grows, and at the device's
  * limit further ones. May call libibverbs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The RC completion queues of one rail: one that grows, and further ones at the
  * device's limit. A slot is reserved for each WR before it is posted, signaled

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One RDMA device: found, opened, with its protection domain and limits.
  * May call libibverbs and read sysfs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The executed count of a queue pair, see executed.h. */
 #include "verbs/executed.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How much of the peer's requests a queue pair has executed. May call libibverbs.
  */

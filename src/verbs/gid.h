@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GIDs of a port: reading the table, choosing an index.
  * May call libibverbs and read sysfs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bonded ports, see lag.h. */
 #include "verbs/lag.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bonded ports of an mlx5 device (LAG). May call libibverbs and libmlx5.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages of the verbs layer, and errno in vqp_status_t. libc only.
  */

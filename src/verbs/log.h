@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages of the verbs layer, and errno as text and as vqp_status_t.
  * libc only. The layer above installs one function that prints; without it

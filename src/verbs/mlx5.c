@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of libmlx5, see mlx5.h. */
 #include "verbs/mlx5.h"
 #include "verbs/compat.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls of libmlx5, the provider of ConnectX devices, that libibverbs does not have. May
  * call libdl. Nothing links with libmlx5, and nothing loads it: a process that has opened

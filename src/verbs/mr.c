@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory registration: one handle, one registration per rail.
  * May call libibverbs; reads the process's limits when one fails.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What an interface and a connection pin with default options, for those that
  * compare it with a limit. Constants only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One port of a device: state, link, speed, partition keys.
  * May call libibverbs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The post site, see post.h. May call libibverbs. */
 #include "verbs/post.h"
 #include "verbs/log.h"

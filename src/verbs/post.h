@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The one place that posts sends of the RC paths, and the one that polls them.
  * May call libibverbs. Progress thread of the vqp only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a device counts what it executes, see probe.h. */
 #include "verbs/probe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether a device counts what its queue pairs have executed. May call libibverbs.
  */

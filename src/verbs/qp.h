@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RC queue pair: creation, states, zero-length receives.
  * May call libibverbs. Sends are in the one post site, post.h.

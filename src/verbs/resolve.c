@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses that are resolved in threads, see resolve.h. May call libibverbs. */
 #include "verbs/resolve.h"
 #include "verbs/gid.h"

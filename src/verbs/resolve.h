@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Does the address of a peer resolve? On RoCE the kernel looks for the MAC address of a
  * peer in ibv_create_ah(), and in ibv_modify_qp() to RTR. If no host answers, these

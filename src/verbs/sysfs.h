@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reading small text files of sysfs. libc only; private to this layer.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control queue pair of a rail: unreliable datagrams, with its own CQ and
  * completion channel. May call libibverbs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Layout of wr_id: a CQE leads to its vqp, path and slot by array index. On an
  * error only wr_id, status, qp_num and vendor_err of a CQE are valid, so wr_id

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Device and interface addresses: packing, validation, reachability.
  * Pure: libc only.

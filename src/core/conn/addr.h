@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The two addresses of an interface: the device address (its ports) and the interface
  * address (its id and its control queue pairs); and whether one device reaches another.

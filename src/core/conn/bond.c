@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Parse UCX_VQP_RAILS, see bond.h. Pure: libc only. */
 #include "core/conn/bond.h"
 

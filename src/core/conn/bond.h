@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Parse UCX_VQP_RAILS, which defines the bonds of ports. Pure: libc only.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One connection: the state machine that connects the queue pairs of two sides, and
  * closes the connection. Its owner allocates and embeds the struct; all connections of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The state machine of one connection: declarations that conn.c and conn_recv.c share.
  * Private to these two. Pure: libc only.

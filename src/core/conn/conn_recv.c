@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The state machine of one connection: what a message of the peer does in each state, see
  * conn.h. Pure: libc only.

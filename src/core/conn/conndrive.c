@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The driver of the connections of an interface, see conndrive.h. Pure: libc only.
  */

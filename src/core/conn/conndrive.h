@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The driver of the connections of an interface: received messages, timers, and
  * actions for the caller.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Notes about a connection that is not LIVE yet, see connnote.h. Pure: libc only.
  */

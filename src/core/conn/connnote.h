@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Notes about a connection that is not LIVE yet: what was sent, and what came back. If it
  * never becomes LIVE they are the reason that its owner reports, see vqp_conn_notes_t.

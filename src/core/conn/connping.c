@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ping a silent peer, see connping.h. Pure: libc only. */
 #include "core/conn/connping.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ping a peer that does not answer on its queue pairs. Its process may have died, or its
  * host may be unreachable for a while. A process answers control datagrams even if its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of connections, see conntab.h. Pure: libc only.
  */

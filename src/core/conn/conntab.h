@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of all connections of one interface: lookup, peers, timers, and pending
  * actions. A data structure: conn.c has the state machine of a connection, conndrive.c

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Flow labels of paths, see entropy.h. Pure: libc only. */
 #include "core/conn/entropy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The flow label of each path, for networks that select a link by a hash of the packet's
  * header. Pure: libc only.

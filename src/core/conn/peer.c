@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connection numbers of a pair of interfaces. Pure: libc only.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The record of a peer: which connection numbers were used with it. It outlives the
  * connections, so that no number is used twice and a late copy of an old REQ does not

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SipHash-2-4 of 64-bit words: a keyed hash that can not be computed without the key, even
- * if many results are known. Source: Aumasson, Bernstein,
- * "SipHash: a fast short-input PRF", 2012. Pure: libc only.
+ * if many results are known. Written after the paper: Aumasson, Bernstein, "SipHash: a fast
+ * short-input PRF", 2012. Pure: libc only.
  */
 #ifndef VQP_CORE_CONN_SIPHASH_H
 #define VQP_CORE_CONN_SIPHASH_H

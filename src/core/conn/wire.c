@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Control datagrams: encoding, and decoding with full validation.
  * Pure: libc only. All fields are read and written byte by byte through a cursor, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control datagrams that two interfaces exchange over their UD queue
  * pairs: layout, encoding, and the validation of everything received.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The sender: acceptance of AMs, see am.h. Pure: libc only. */
 #include "core/data/am.h"
 

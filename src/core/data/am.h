@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: acceptance of AMs, into the ring and its mirror. Pure: libc only.
  */

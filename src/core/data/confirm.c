@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: the end of ops and their reporting, slow path. The part that every
  * completion runs is in confirm.h. Pure: libc only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: confirmation of frags, the end of ops, and their reporting; the
  * part that every completion runs, inline. Pure: libc only.

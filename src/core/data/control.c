@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Frags without data of an op, see control.h. Pure: libc only. */
 #include "core/data/control.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The frags that carry no data of an op: credit updates, notifies, nops. For dispatch.c,
  * and for the end of a vqp. Pure: libc only.

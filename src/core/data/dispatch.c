@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: splitting accepted ops into frags. See tx.h. Order of dispatch is
  * credit update, AM, RMA; fsns are given here, in AM order. Pure: libc only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The sender: failing, see fail.h. Pure: libc only. */
 #include "core/data/fail.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A frag: one work request to post, as the core describes it to the layer that
  * posts. Pure: libc only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The 32-bit immediate that announces a frag: 24 bits fsn, 8 bits flags.
  * docs/protocol.md, "Immediates", has the table.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomics that may be lost, see lost.h. Pure: libc only. */
 #include "core/data/lost.h"
 

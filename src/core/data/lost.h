@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: atomics without a completion of which nobody knows whether the peer has
  * executed them. A flush says so, as it is all that their user waits for. Pure: libc only.

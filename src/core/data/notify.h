@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How the end of an active message of several frags is announced, and which
  * policy auto selects for a message. What each of them costs: docs/notify.md.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rings of ops that grow, see op.h. Pure: libc only. */
 #include "core/data/op.h"
 

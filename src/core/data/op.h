@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ops and the ring that holds them. A vqp has two rings, AM and RMA. The slot of
  * an op in its ring is its id until it is reported, so no op is ever looked up.

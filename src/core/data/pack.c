@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The sender: records that share an immediate, see pack.h. Pure: libc only. */
 #include "core/data/pack.h"
 

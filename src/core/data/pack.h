@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: records that share an immediate. Immediates are few: the peer keeps a
  * receive for each of the window. So an AM that has not been dispatched takes the records

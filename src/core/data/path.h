@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A path of the sender: the frags in the slots of its send queue, and the credits that
  * a frag on it takes. Pure: libc only.

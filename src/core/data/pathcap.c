@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The bytes in flight of a path, see pathcap.h. Pure: libc only. */
 #include "core/data/pathcap.h"
 

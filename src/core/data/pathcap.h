@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How many bytes a path may have in flight while the process is away. A path is full at
  * limits.path_cap: a small message waits behind that much. But what is in flight must last

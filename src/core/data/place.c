@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The budget of a path, and frags in a batch; see place.h. Pure: libc only. */
 #include "core/data/place.h"
 

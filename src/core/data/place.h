@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A frag: the path that it goes to, its slot there, and its work request. For the
  * fast path, for dispatch and for replays. Private to the sender. Pure: libc only.

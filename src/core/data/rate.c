@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Measuring the rate of a path, see rate.h. Pure: libc only. */
 #include "core/data/rate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The measured rate of a path, as its inverse: nanoseconds for VQP_RATE_UNIT
  * bytes, measured while the path has bytes in flight, as a moving average. Time

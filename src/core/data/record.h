@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The header in front of every active message in the ring, and the credit cell
  * that a credit update writes. docs/protocol.md has the byte tables. Both

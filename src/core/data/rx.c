@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The receiver, see rx.h. Pure: libc only. */
 #include "core/data/rx.h"
 

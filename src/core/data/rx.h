@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The receiving half of a vqp: immediates go in, AM records come out in order,
  * credit is counted. Receives carry no data: an immediate announces data in the

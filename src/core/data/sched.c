@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Path schedulers, see sched.h. Pure: libc only. */
 #include "core/data/sched.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which path takes the next frag. Pure: libc only. A path can be chosen only if
  * it has room and the credit that the frag spends.

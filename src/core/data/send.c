@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The frags of a put that is spread over the paths; see send.h. Pure: libc only. */
 #include "core/data/send.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fast path: a batch of one, inline. An op that has nothing ahead of it, and
  * is one frag, or a put of a frag per path, is accepted and dispatched at once,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: its limits, paths and credit. AMs are accepted in am.c, split into frags in
  * dispatch.c; what follows from completions is in confirm.c. See tx.h. Pure: libc only.

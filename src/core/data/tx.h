@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender of a vqp: accepts ops, splits them into frags, chooses paths, gives
  * fsns, spends and regains credits. It posts nothing: dispatch leaves frags in a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The reorder window, see window.h. Pure: libc only. */
 #include "core/data/window.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The receiver's reorder window over fsn: which immediates have arrived ahead
  * of the next expected one. An index, not a list: one byte per fsn, O(1) for

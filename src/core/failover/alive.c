@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Distinguish a dead peer from an outage, see alive.h. Pure: libc only. */
 #include "core/failover/alive.h"
 

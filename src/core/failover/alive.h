@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Distinguish a dead peer from an outage. During an outage a vqp waits for its peer for
  * failover.outage, since a port may flap. It does not wait for a process that has died.

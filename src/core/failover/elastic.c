@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The number of paths, see elastic.h. Pure: libc only. */
 #include "core/failover/elastic.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How many paths an endpoint uses: a trial shows whether one more pays. Part of the
  * failover; all times in ns. Pure: libc only.

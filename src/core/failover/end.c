@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a vqp that fails, see end.h. Pure: libc only. */
 #include "core/failover/end.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a vqp that fails, with whatever states its paths are in. Pure: libc only.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The failover of paths: their states, the work on their queue pairs, and the messages
  * between the two sides. Part of the vqp; see replay.h for the frags. Pure: libc only.

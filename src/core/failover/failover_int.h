@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The failover of paths: declarations that its parts share. Private to
  * src/core/failover. Pure: libc only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages of paths, and their timers; see failover.h. Pure: libc only. */
 #include "core/failover/failover_int.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Paths that come up, see failover.h. Pure: libc only. */
 #include "core/failover/failover_int.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Path messages that wait for progress, see inbox.h. Pure: libc only. */
 #include "core/failover/inbox.h"
 

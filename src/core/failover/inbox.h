@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Path messages that have arrived and wait for progress, those of one path. Of each type
  * the newest one is kept: it contains the state of the older ones. A copy of a question

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Move a path that works, see move.h. Pure: libc only. */
 #include "core/failover/move.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Move a path that works to another flow: to a new queue pair with another flow label.
  * Part of the failover; failover.h has the states that follow. Pure: libc only.

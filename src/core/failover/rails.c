@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Paths move to other rails, see rails.h. Pure: libc only. */
 #include "core/failover/rails.h"
 

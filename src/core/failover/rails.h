@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Paths move to other rails when their probes fail: the link of a port, or a switch behind
  * it, may lose what RC sends although the port is active. Part of the failover. Pure: libc

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Replay the frags of a failed path, see replay.h. Pure: libc only. */
 #include "core/failover/replay.h"
 

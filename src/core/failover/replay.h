@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: replay the frags of a failed path that were not executed (trim.h) on one
  * other path, or on the path itself once it is rebuilt. failover.h decides when. Pure:

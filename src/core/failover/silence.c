@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Detection of silent paths, see silence.h. Pure: libc only. */
 #include "core/failover/silence.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Detection of silent paths: no completion comes on a path while others of the vqp
  * make progress. RC alone would retry for seconds before it reports an error. Part of

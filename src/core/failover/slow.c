@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Detection of slow paths, see slow.h. Pure: libc only. */
 #include "core/failover/slow.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Detection of slow paths: a path works, and its rate is below a quarter of that of its
  * siblings for a while. Its flow may share a link with others, or use a slower link. It

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* End the executed frags of a failed path, see trim.h. Pure: libc only. */
 #include "core/failover/trim.h"
 

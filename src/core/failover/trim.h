@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender: end those frags of a failed path that the peer has executed. The others
  * stay in their slots for replay.h. Pure: libc only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shares of the paths, see balance.h. Pure: libc only. */
 #include "core/telemetry/balance.h"
 

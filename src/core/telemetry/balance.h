@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Do the paths of a connection carry equal shares? Looks at their byte counters about
  * once a second; nothing is done when a frag is posted. Time is a parameter. Pure:

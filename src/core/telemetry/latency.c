@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Samples of the latency of paths, see latency.h. Pure: libc only. */
 #include "core/telemetry/latency.h"
 

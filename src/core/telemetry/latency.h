@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The latency of a path: a histogram of samples. A sample is the time from the post of a
  * work request until this process sees its completion. So it has the time in which the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of fields of a telemetry file, see telefields.h. Pure: libc only. */
 #include "core/telemetry/telefields.h"
 

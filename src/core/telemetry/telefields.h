@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fields of the telemetry file of this version, each defined once with its type
  * and help: the structures of the records and the table of fields in the file are made

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading a telemetry file, see telemetry.h. Pure: libc only. */
 #include "core/telemetry/telemetry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The format of a telemetry file, and its reader. The file describes itself: a table
  * in it has the name, the help, the type and the place of each field. So a reader
