@@ -19,8 +19,6 @@ first() {
 version=$(first configure.ac 'm4_define\(\[vqp_version\], \[([^]]*)\]\)')
 [ -n "$version" ] || { echo "version-check: configure.ac has no version"; exit 1; }
 
-same "NEWS.md, first heading" "$version" \
-    "$(sed -nE '/^## /{s/^## (After )?([0-9.]+).*/\2/p;q;}' NEWS.md)"
 same docs/install.md "$version" "$(first docs/install.md 'uct_vqp-([0-9.]+)\.tar\.gz')"
 same contrib/uct_vqp.spec "$version" "$(first contrib/uct_vqp.spec '^Version: *(.*)')"
 for file in contrib/packaging/*.eb; do
@@ -42,6 +40,18 @@ case $debian in
             [ "${debian%%~*}" != "$version" ] ||
                 same debian/changelog "a version after $version" "$debian" ;;
     *) same debian/changelog "$version" "$debian" ;;
+esac
+
+# What a release says of itself has no heading, row or distribution of a development version
+case $debian in
+    *~dev*) same "NEWS.md, first heading" "After $version (not yet released)" \
+                "$(sed -nE '/^## /{s/^## (.*)/\1/p;q;}' NEWS.md)" ;;
+    *) same "NEWS.md, first heading" "$version" \
+           "$(sed -nE '/^## /{s/^## (.*)/\1/p;q;}' NEWS.md)"
+       same "docs/release.md, last release" "$version" \
+           "$(sed -nE 's/^\| ((after )?[0-9.]+) \| [0-9]+ \|.*/\1/p' docs/release.md | tail -n 1)"
+       same "debian/changelog, distribution" unstable \
+           "$(first debian/changelog '^uct-vqp \([^)]*\) ([^;]*);')" ;;
 esac
 
 wire=$(first src/core/conn/wire.h '^#define VQP_WIRE_VERSION *([0-9]+)')

@@ -33,6 +33,10 @@ class UctVqp(AutotoolsPackage):
     # A module needs internal headers of the UCX that it is loaded into: its release
     # tarball. The checksums are those of the package ucx. Spack prefers the first one.
     ucx_sources = {
+        "1.22.0": "258941cddd14ca60d38c0d31b9b09ec1052c901086841011a498da8b55a3cb24",
+        "1.21.0": "2374d2fcf3186fbfd5e27633ab153aabaeb6b4f503a88563d2aca67cf51ed2c1",
+        "1.20.1": "545c419a7b5e04643cb8bff5a19b3b5071a8f8f0605f1e8efb36f8f3d7bfb9d3",
+        "1.19.1": "dea5d821fce05b6ffe175a74e6e148386dd85791409fc71242f3d1369100fd8a",
         "1.18.1": "8018dd75f11b5e8d6e57dcdb5b798d2c1f000982c353efde1f3170025c6c3b4c",
         "1.17.0": "34658e282f99f89ce7a991c542e9727552734ac6ad408c52f22b4c2653b04276",
         "1.16.0": "f73770d3b583c91aba5fb07557e655ead0786e057018bfe42f0ebe8716e9d28c",
