@@ -145,14 +145,15 @@ void vqp::audit_fsns()
 
     for (uint32_t pos = core.tx.am.head; pos != core.tx.am.tail; ++pos) {
         const vqp_op_t *op = vqp_opring_at(&core.tx.am, pos);
-        bool is_undone     = vqp_seq_diff(pos, core.tx.am.post) >= 0;
         bool is_current    = pos == core.tx.am.post;
-        uint64_t size      = 1ull << op->frag_shift;
-        uint64_t frags     = (op->length - op->offset + size - 1) / size;
 
-        if (!is_undone) {
-            continue;
+        if (vqp_seq_diff(pos, core.tx.am.post) < 0) {
+            continue; /* all its frags were made; it may be over, and hold anything */
         }
+
+        uint64_t size  = 1ull << op->frag_shift;
+        uint64_t frags = (op->length - op->offset + size - 1) / size;
+
         if (op->flags & VQP_OP_TAIL) {
             reserved += (core.tx.announce.tail_ready && is_current) ?
                                 (uint32_t)__builtin_popcountl(

@@ -351,7 +351,9 @@ static ucs_status_t vgpu_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *att
 
 static ucs_status_t vgpu_get_address(uct_iface_h iface, uct_iface_addr_t *addr)
 {
-    *(uint64_t*)addr = ucs_derived_of(iface, vgpu_iface_t)->id;
+    uint64_t id = ucs_derived_of(iface, vgpu_iface_t)->id;
+
+    memcpy(addr, &id, sizeof(id)); /* UCP packs addresses without gaps */
     return UCS_OK;
 }
 
@@ -360,7 +362,7 @@ static int vgpu_is_reachable(const uct_iface_h iface, const uct_device_addr_t *d
                              const uct_iface_addr_t *addr)
 {
     return (addr != NULL) &&
-           (*(const uint64_t*)addr == ucs_derived_of(iface, vgpu_iface_t)->id);
+           !memcmp(addr, &ucs_derived_of(iface, vgpu_iface_t)->id, sizeof(uint64_t));
 }
 
 #if UCT_VQP_UCX_SINCE(1, 15)
