@@ -10,6 +10,8 @@
 
 #include <uct/api/version.h>
 
+#include <deque>
+
 class flush_test : public transfer_test {
 protected:
     void connect(const options &config = {}) { transfer_test::connect(config, size); }
@@ -472,6 +474,77 @@ TEST_F(flush_test, cancel_ends_what_is_under_way_once_and_reports_no_error)
     }
     EXPECT_EQ(UCS_ERR_CANCELED, comps[7].status);
     EXPECT_EQ(0u, a->errors);
+}
+
+/* UCP closes an endpoint whose ring of operations is full: the flush is refused, and comes
+ * again from a pending request */
+class refused_cancel_test : public flush_test {
+protected:
+    void fill()
+    {
+        ucs_status_t status;
+
+        connect({{"MAX_OPS", "8"}});
+        do {
+            puts.emplace_back();
+            status = put(64, &puts.back());
+        } while (status == UCS_INPROGRESS);
+        puts.pop_back();
+        ASSERT_EQ(UCS_ERR_NO_RESOURCE, status);
+    }
+
+    ucs_status_t cancel()
+    {
+        ucs_status_t status = uct_ep_flush(*ab, UCT_FLUSH_FLAG_CANCEL, &flush.super);
+
+        if (status == UCS_OK) { /* nothing was left to be canceled */
+            flush.calls  = 1;
+            flush.status = UCS_OK;
+        }
+        return (status == UCS_ERR_NO_RESOURCE) ? status : UCS_OK;
+    }
+
+    /* The endpoint, and its interface, have no request left */
+    void expect_over()
+    {
+        completion after;
+
+        EXPECT_TRUE(until([&] { return flush.calls == 1; }));
+        EXPECT_EQ(UCS_OK, flush.status);
+        for (const completion &comp : puts) {
+            EXPECT_EQ(1, comp.calls);
+        }
+        EXPECT_NE(UCS_ERR_NO_RESOURCE, uct_ep_flush(*ab, 0, NULL));
+        EXPECT_NE(UCS_ERR_NO_RESOURCE, uct_iface_flush(a->iface, 0, &after.super));
+        EXPECT_TRUE(until([&] { return uct_iface_flush(a->iface, 0, NULL) == UCS_OK; }));
+    }
+
+    std::deque<completion> puts;
+    completion             flush;
+};
+
+TEST_F(refused_cancel_test, comes_again_from_a_pending_request)
+{
+    pending_op req([&] { return cancel(); });
+
+    fill();
+    ASSERT_EQ(UCS_ERR_NO_RESOURCE, cancel());
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    EXPECT_TRUE(until([&] { return req.served; }));
+    expect_over();
+}
+
+TEST_F(refused_cancel_test, leaves_the_requests_behind_it)
+{
+    pending_op req([&] { return cancel(); });
+    pending_op next([] { return UCS_OK; });
+
+    fill();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &next.super, 0));
+    EXPECT_TRUE(until([&] { return next.served; }));
+    EXPECT_TRUE(req.served);
+    expect_over();
 }
 
 /* UCP's strong fence flushes with this flag: what was posted before is in the peer's
