@@ -4,7 +4,7 @@
 #include "uct/vqp_md.h"
 
 #include "core/conn/wire.h"
-#include "verbs/port.h"
+#include "verbs/gid.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
@@ -48,7 +48,7 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
     entry->num  = num;
     entry->link = (port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH : VQP_LINK_IB;
     entry->numa = dev->numa_node;
-    entry->is_active = port.active;
+    entry->is_active = port.active && vqp_ib_gid_is_there(dev, num);
     ++bonds->num_ports;
 }
 
@@ -92,8 +92,8 @@ static void uct_vqp_bonds_log_down(const char *text, const uct_vqp_bonds_t *bond
         bond = &bonds->bonds[i];
         port = &bonds->ports[bond->rails[0]];
         if (bond->num_down > 0) {
-            ucs_warn("UCX_VQP_RAILS=%s: ports of the bond of %s:%u are not active, "
-                     "they are not used: it has %u rails", text, port->dev,
+            ucs_warn("UCX_VQP_RAILS=%s: ports of the bond of %s:%u are not active or have "
+                     "no usable GID, they are not used: it has %u rails", text, port->dev,
                      port->num, bond->num_rails);
         }
     }

@@ -2,6 +2,7 @@
 /* The memory domain: registration and keys, see vqp_md.h. */
 #include "uct/vqp_md.h"
 
+#include "verbs/gid.h"
 #include "verbs/port.h"
 
 #include <ucs/debug/log.h>
@@ -331,6 +332,35 @@ static ucs_sys_device_t uct_vqp_sys_device(const vqp_ib_dev_t *dev)
     return sys_dev;
 }
 
+/* UCP opens each port that is listed, and fails altogether if one can not be opened */
+static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t port)
+{
+    /* a port is not missing without an explanation */
+    if (!vqp_ib_port_is_active(dev, port, VQP_IB_LOG_ERROR)) {
+        ucs_debug("%s:%u is not active", dev->name, port);
+        return 0;
+    }
+
+    return vqp_ib_gid_is_there(dev, port);
+}
+
+/* The further ports of a bond. They were usable when its ports were chosen, once in a
+ * process. */
+static int uct_vqp_bond_is_usable(const uct_vqp_md_t *md)
+{
+    unsigned i;
+
+    for (i = 1; i < md->num_rails; ++i) {
+        if (!uct_vqp_port_is_usable(&md->devs[i], md->ports[i])) {
+            ucs_warn("%s:%u is not active or has no usable GID: its bond with %s:%u is not "
+                     "used", md->devs[i].name, md->ports[i], md->devs[0].name, md->ports[0]);
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
 ucs_status_t
 uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
                          unsigned *num_devices_p)
@@ -353,13 +383,8 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
         is_wanted = (md->ports[0] != 0) ?
                             (port == md->ports[0]) :
                             !(md->bonded & UCS_BIT(port));
-        if (!is_wanted) {
-            continue;
-        }
-
-        /* a port is not missing without an explanation */
-        if (!vqp_ib_port_is_active(dev, (uint8_t)port, VQP_IB_LOG_ERROR)) {
-            ucs_debug("%s:%u is not active", dev->name, port);
+        if (!is_wanted || !uct_vqp_port_is_usable(dev, (uint8_t)port) ||
+            !uct_vqp_bond_is_usable(md)) {
             continue;
         }
 

@@ -51,6 +51,13 @@ vqp_status_t vqp_ib_gid_select(const vqp_ib_dev_t *dev,
                                vqp_ib_gid_t *gid);
 
 /**
+ * Has the port a GID that vqp_ib_gid_select() chooses? Any thread.
+ *
+ * @return 0 if not, or if the port can not be queried (both logged, name the port).
+ */
+int vqp_ib_gid_is_there(const vqp_ib_dev_t *dev, uint8_t port_num);
+
+/**
  * Look for the index that a GID has now. One sweep over the table; any thread.
  *
  * @param gid    Its value and its type are compared. If its index still has it,

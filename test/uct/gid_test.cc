@@ -3,6 +3,7 @@
  * gone for a while. The software fabric moves the GIDs.
  */
 #include "failover_fixture.h"
+#include "ucp_side.h"
 
 namespace {
 
@@ -135,6 +136,50 @@ TEST_F(gid_test, that_is_gone_is_warned_of_and_found_when_it_is_back)
     expect_back();
     expect_no_failed_call();
     expect_survived();
+}
+
+/* UCP opens all ports that are listed: one that can not be opened would end it */
+TEST_F(gid_test, a_port_without_one_is_not_listed)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+    uct_tl_resource_desc_t *ports;
+    unsigned count;
+
+    start({});
+    for (const char *by : {"1000", "0"}) {
+        act(std::string("gids to=") + by);
+        ASSERT_EQ(UCS_OK, uct_md_query_tl_resources(a->md, &ports, &count));
+        uct_release_tl_resource_list(ports);
+        EXPECT_EQ(by[0] == '0', count == 1) << by;
+    }
+    EXPECT_TRUE(log_capture::has("no usable GID")) << log_capture::text();
+}
+
+TEST_F(gid_test, ucp_uses_other_transports_where_a_port_has_none)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    act("gids to=1000");
+    ucp_side side(devices()[0], UCS_THREAD_MODE_SINGLE, "vqp,self");
+    EXPECT_TRUE(log_capture::has("no usable GID")) << log_capture::text();
+}
+
+class bonded_gid_test : public bonded_failover_fixture {};
+
+TEST_F(bonded_gid_test, a_bond_is_not_listed_when_one_of_its_ports_has_none)
+{
+    log_capture log(UCS_LOG_LEVEL_WARN);
+    uct_tl_resource_desc_t *ports;
+    unsigned count;
+
+    a = std::make_unique<node>("bond0");
+    ASSERT_EQ(0, vqp_fabric()->act("gids to=1000 dev=fab1", NULL, 0));
+    ASSERT_EQ(UCS_OK, uct_md_query_tl_resources(a->md, &ports, &count));
+    ASSERT_EQ(0, vqp_fabric()->act("gids to=0 dev=fab1", NULL, 0));
+    uct_release_tl_resource_list(ports);
+    EXPECT_EQ(0u, count);
+    EXPECT_TRUE(log_capture::has("fab1:1 is not active or has no usable GID"))
+            << log_capture::text();
 }
 
 } // namespace
