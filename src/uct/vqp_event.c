@@ -163,9 +163,11 @@ ucs_status_t uct_vqp_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
     return UCS_OK;
 }
 
-/* Poll completions that precede the arming; progress handles them */
-static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
+/* Poll completions that precede the arming; progress handles them. @return 0 if there are
+ * none, and no poll has failed */
+static unsigned uct_vqp_event_poll(uct_vqp_iface_t *iface)
 {
+    unsigned num_failed = 0;
     uct_vqp_rail_t *rail;
     unsigned i, j;
     int count;
@@ -182,16 +184,16 @@ static int uct_vqp_event_poll(uct_vqp_iface_t *iface)
                                 iface->deferred_wcs + iface->num_deferred_wcs,
                                 UCT_VQP_MAX_POLL - (int)iface->num_deferred_wcs);
             if (count < 0) {
-                return -1;
-            }
-            if (count > 0) {
+                uct_vqp_poll_failed(iface, &rail->cqs.cqs[j]);
+                ++num_failed;
+            } else if (count > 0) {
                 iface->num_deferred_wcs += (unsigned)count;
                 iface->todo             |= UCT_VQP_TODO_WCS;
             }
         }
     }
 
-    return (int)iface->num_deferred_wcs;
+    return iface->num_deferred_wcs + num_failed;
 }
 
 /* A deferred vqp needs progress to look at the clock: it waits for a path that may
@@ -206,11 +208,12 @@ static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);
 }
 
+/* UCP ends the process if this returns an error. So a rail that can wake nobody is given up
+ * by progress, which ends or moves what uses it */
 ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
     unsigned i;
-    int count;
 
     if (uct_vqp_event_is_busy(iface)) {
         return UCS_ERR_BUSY;
@@ -226,22 +229,11 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
         (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
         if (vqp_ib_chan_is_broken(&iface->rails[i].cqs.chan) ||
             (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK)) {
-            if (iface->num_rails == 1) {
-                ucs_error("%s: no event can be requested", iface->rails[i].dev->name);
-                return UCS_ERR_IO_ERROR;
-            }
-
-            /* The others can still wake a sleeper */
             uct_vqp_iface_rail_broken(iface, i);
             return UCS_ERR_BUSY;
         }
     }
 
-    count = uct_vqp_event_poll(iface);
-    if (count < 0) {
-        return UCS_ERR_IO_ERROR;
-    }
-
-    return ((count > 0) || uct_vqp_event_is_busy(iface)) ? UCS_ERR_BUSY :
-                                                           UCS_OK;
+    return ((uct_vqp_event_poll(iface) > 0) || uct_vqp_event_is_busy(iface)) ?
+                   UCS_ERR_BUSY : UCS_OK;
 }

@@ -151,21 +151,62 @@ TEST_F(event_test, arming_is_refused_while_something_waits)
     }
 }
 
-TEST_F(event_test, arming_the_only_device_in_vain_is_an_error)
+/* With faults of its device. UCP ends the process if arming returns an error. */
+class event_fault_test : public event_test {
+protected:
+    void SetUp() override
+    {
+        event_test::SetUp();
+        if (!IsSkipped() && ((vqp_fabric() == NULL) || (devices()[0].find("bond") == 0))) {
+            GTEST_SKIP() << "needs the software fabric, and unbonded devices";
+        }
+    }
+
+    void start()
+    {
+        open();
+        settle();
+        fd_of(*a);
+        arm(*a);
+    }
+};
+
+TEST_F(event_fault_test, the_only_device_is_given_up_when_it_can_not_be_armed)
 {
     log_capture log(UCS_LOG_LEVEL_WARN);
 
-    if ((vqp_fabric() == NULL) || (devices()[0].find("bond") == 0)) {
-        GTEST_SKIP() << "needs the software fabric, and unbonded devices";
-    }
-    open();
-    settle();
-    fd_of(*a);
-    EXPECT_TRUE(until([&] { return uct_iface_event_arm(a->iface, all_events) == UCS_OK; }));
+    start();
     faults("call verb=req_notify_cq count=all errno=EIO");
-    EXPECT_EQ(UCS_ERR_IO_ERROR, uct_iface_event_arm(a->iface, all_events));
+    EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(a->iface, all_events));
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+    arm(*a); /* nothing is to come, and UCP has other transports to wait for */
     faults("");
-    EXPECT_NE(std::string::npos, log.errors().find("no event can be requested"));
+    EXPECT_NE(std::string::npos, log.errors().find("failed for good")) << log.errors();
+}
+
+TEST_F(event_fault_test, a_poll_that_fails_is_repeated)
+{
+    log_capture log(UCS_LOG_LEVEL_ERROR);
+
+    start();
+    faults("call verb=poll_cq count=1 errno=EIO");
+    EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(a->iface, all_events));
+    arm(*a);
+    faults("");
+    settle();
+    EXPECT_EQ(0u, ab->errors);
+}
+
+TEST_F(event_fault_test, the_only_device_is_given_up_when_it_can_not_be_polled)
+{
+    log_capture log(UCS_LOG_LEVEL_ERROR);
+
+    start();
+    faults("call verb=poll_cq count=all errno=EIO");
+    EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(a->iface, all_events));
+    EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+    arm(*a);
+    faults("");
 }
 
 TEST_F(event_test, a_failure_wakes_up_a_sleeper)
