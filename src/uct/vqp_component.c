@@ -71,6 +71,30 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
     {NULL}
 };
 
+/* Remove the handler of a device's events, once: the handler does it for a device that is
+ * gone, or the cleanup of the domain. The lock is held until the descriptor is out of use,
+ * since cleanup closes it: another file may have its number then.
+ *
+ * @param [in] is_cleanup  Wait until the handler does not run. Otherwise it has to return
+ *                         at once: the domain may be freed. */
+static void uct_vqp_md_unwatch(uct_vqp_md_t *md, unsigned rail, int is_cleanup)
+{
+    int fd = vqp_ib_dev_async_fd(&md->devs[rail]);
+    int is_watched;
+
+    pthread_mutex_lock(&md->lock);
+    is_watched         = !md->detached[rail];
+    md->detached[rail] = 1;
+    if (is_watched && !is_cleanup) {
+        ucs_async_remove_handler(fd, 0);
+    }
+    pthread_mutex_unlock(&md->lock);
+
+    if (is_watched && is_cleanup) {
+        ucs_async_remove_handler(fd, 1);
+    }
+}
+
 /* Runs in UCX's async thread: add an event to the interfaces, which they handle
  * in progress */
 static void
@@ -100,22 +124,17 @@ uct_vqp_md_async_handler(int fd, ucs_event_set_types_t events, void *arg)
         }
 
         /* The descriptor of a device that was removed stays readable */
-        if ((status != VQP_INPROGRESS) && vqp_ib_dev_is_broken(&md->devs[i]) &&
-            !md->detached[i]) {
-            md->detached[i] = 1;
-            ucs_async_remove_handler(fd, 0);
+        if ((status != VQP_INPROGRESS) && vqp_ib_dev_is_broken(&md->devs[i])) {
+            uct_vqp_md_unwatch(md, i, 0);
         }
+        return;
     }
 }
 
 static void uct_vqp_md_cleanup(uct_vqp_md_t *md, unsigned num_open)
 {
     while (md->num_async > 0) {
-        --md->num_async;
-        if (!md->detached[md->num_async]) {
-            ucs_async_remove_handler(
-                    vqp_ib_dev_async_fd(&md->devs[md->num_async]), 1);
-        }
+        uct_vqp_md_unwatch(md, --md->num_async, 1);
     }
 
     uct_vqp_rcache_cleanup(&md->rcache);

@@ -38,7 +38,7 @@ typedef struct uct_vqp_md {
     uct_vqp_reg_t   reg;
     uct_vqp_memtypes_t memtypes; /* what can be registered */
     uct_vqp_rcache_t rcache;
-    pthread_mutex_t lock;        /* guards ifaces */
+    pthread_mutex_t lock;        /* guards ifaces and detached */
     ucs_list_link_t ifaces;      /* interfaces that get the async events */
 } uct_vqp_md_t;
 

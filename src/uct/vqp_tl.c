@@ -234,6 +234,24 @@ uct_vqp_iface_check_params(uct_vqp_md_t *md, uct_worker_h worker,
     return uct_vqp_parse_device(md, params->mode.device.dev_name, port_p);
 }
 
+/* From now on the events of the devices come to the interface */
+static void uct_vqp_iface_watch(uct_vqp_iface_t *iface, uct_vqp_md_t *md)
+{
+    unsigned i;
+
+    pthread_mutex_lock(&md->lock);
+    ucs_list_add_tail(&md->ifaces, &iface->md_list);
+    pthread_mutex_unlock(&md->lock);
+
+    /* The event of a device that has failed since its rail was opened has found no
+     * interface, and does not come again */
+    for (i = 0; i < iface->num_rails; ++i) {
+        if (vqp_ib_dev_is_broken(iface->rails[i].dev)) {
+            uct_vqp_iface_rail_broken(iface, i);
+        }
+    }
+}
+
 static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
                            const uct_iface_params_t *params,
                            const uct_iface_config_t *tl_config)
@@ -292,9 +310,7 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_iface_t, uct_md_h tl_md, uct_worker_h worker,
     }
 
     uct_vqp_telemetry_open(self, config->telemetry);
-    pthread_mutex_lock(&md->lock);
-    ucs_list_add_tail(&md->ifaces, &self->md_list);
-    pthread_mutex_unlock(&md->lock);
+    uct_vqp_iface_watch(self, md);
     uct_vqp_status_add(self);
     return UCS_OK;
 
