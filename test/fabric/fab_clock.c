@@ -23,32 +23,27 @@ static unsigned        *fab_clock_poller; /* whose poll was the last one */
 static unsigned         fab_clock_yields; /* threads that let others run */
 static fab_clock_func_t fab_clock_next;
 
-static fab_clock_func_t fab_clock_real(void)
+/* libc's. Until it is found the kernel is asked: a sanitizer may want the time before the
+ * constructors run, and while it is in no state for dlsym(), which frees memory. */
+static int fab_clock_real(clockid_t id, struct timespec *ts)
 {
     fab_clock_func_t func = __atomic_load_n(&fab_clock_next, __ATOMIC_RELAXED);
 
-    if (func == NULL) {
-        func = (fab_clock_func_t)dlsym(RTLD_NEXT, "clock_gettime");
-        if (func == NULL) {
-            abort();
-        }
-        __atomic_store_n(&fab_clock_next, func, __ATOMIC_RELAXED);
-    }
-
-    return func;
+    return (func != NULL) ? func(id, ts) : (int)syscall(SYS_clock_gettime, id, ts);
 }
 
-/* A sanitizer may ask for the time while it is in no state for dlsym() */
 __attribute__((constructor)) static void fab_clock_find(void)
 {
-    (void)fab_clock_real();
+    __atomic_store_n(&fab_clock_next,
+                     (fab_clock_func_t)dlsym(RTLD_NEXT, "clock_gettime"),
+                     __ATOMIC_RELAXED);
 }
 
 static uint64_t fab_clock_machine(void)
 {
     struct timespec ts;
 
-    fab_clock_real()(CLOCK_MONOTONIC, &ts);
+    fab_clock_real(CLOCK_MONOTONIC, &ts);
     return ((uint64_t)ts.tv_sec * 1000000000ULL) + (uint64_t)ts.tv_nsec;
 }
 
@@ -206,7 +201,7 @@ int clock_gettime(clockid_t id, struct timespec *ts)
     uint64_t now;
 
     if ((id != CLOCK_MONOTONIC) || (fab_config.clock != FAB_CLOCK_VIRTUAL)) {
-        return fab_clock_real()(id, ts);
+        return fab_clock_real(id, ts);
     }
 
     now         = fab_clock_virtual();
