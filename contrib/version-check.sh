@@ -42,7 +42,8 @@ case $debian in
     *) same debian/changelog "$version" "$debian" ;;
 esac
 
-# What a release says of itself has no heading, row or distribution of a development version
+# A release has a heading, a row and a distribution of its own; a development version has
+# those of after the last release
 case $debian in
     *~dev*) same "NEWS.md, first heading" "After $version (not yet released)" \
                 "$(sed -nE '/^## /{s/^## (.*)/\1/p;q;}' NEWS.md)" ;;

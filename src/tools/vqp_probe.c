@@ -7,6 +7,7 @@
 #include "verbs/dev.h"
 #include "verbs/mr.h"
 #include "verbs/pinned.h"
+#include "verbs/gid.h"
 #include "verbs/port.h"
 
 #include <errno.h>
@@ -106,8 +107,14 @@ static void probe_queues(const vqp_ib_dev_t *dev)
     printf("queues    %s: at most %u queue pairs of all processes: an interface takes "
            "one, a path of a peer one\n", dev->name, dev->caps.max_qp);
     for (i = 1; i <= dev->num_ports; ++i) {
-        if ((vqp_ib_port_query(dev, i, &port) == VQP_OK) && port.active) {
-            printf("mtu       %s:%u: %u bytes in a packet\n", dev->name, i, port.mtu);
+        if ((vqp_ib_port_query(dev, i, &port) != VQP_OK) || !port.active) {
+            continue;
+        }
+
+        printf("mtu       %s:%u: %u bytes in a packet\n", dev->name, i, port.mtu);
+        if (!vqp_ib_gid_is_there(dev, i, VQP_IB_GID_AUTO)) {
+            printf("warning: %s:%u is left out, it has no usable GID: is its network "
+                   "interface up, with an address?\n", dev->name, i);
         }
     }
 }

@@ -48,7 +48,7 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
     entry->num  = num;
     entry->link = (port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH : VQP_LINK_IB;
     entry->numa = dev->numa_node;
-    entry->is_active = port.active && vqp_ib_gid_is_there(dev, num);
+    entry->is_active = port.active && vqp_ib_gid_is_there(dev, num, VQP_IB_GID_AUTO);
     ++bonds->num_ports;
 }
 

@@ -208,8 +208,28 @@ static int uct_vqp_event_is_busy(const uct_vqp_iface_t *iface)
            !ucs_arbiter_is_empty((ucs_arbiter_t*)&iface->arbiter);
 }
 
-/* UCP ends the process if this returns an error. So a rail that can wake nobody is given up
- * by progress, which ends or moves what uses it */
+/* @return 0 if nobody can be woken by the rail. If it stays so, progress gives the rail up, and
+ * ends or moves what uses it. */
+static int uct_vqp_event_arm_rail(uct_vqp_iface_t *iface, unsigned index)
+{
+    uct_vqp_rail_t *rail = &iface->rails[index];
+    int is_chan_broken;
+
+    (void)vqp_ib_chan_drain(&rail->cqs.chan);
+    is_chan_broken = vqp_ib_chan_is_broken(&rail->cqs.chan);
+    if (!is_chan_broken && (vqp_ib_cq_pool_arm(&rail->cqs) == VQP_OK)) {
+        rail->arm_failures = 0;
+        return 1;
+    }
+
+    if (is_chan_broken || (++rail->arm_failures >= VQP_IB_CQ_MAX_FAILURES)) {
+        uct_vqp_iface_rail_broken(iface, index);
+    }
+
+    return 0;
+}
+
+/* UCP ends the process if this returns an error */
 ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 {
     uct_vqp_iface_t *iface = ucs_derived_of(tl_iface, uct_vqp_iface_t);
@@ -222,14 +242,7 @@ ucs_status_t uct_vqp_iface_event_arm(uct_iface_h tl_iface, unsigned events)
     /* again: a signal may be written after its events were handled */
     uct_vqp_iface_event_clear(iface);
     for (i = 0; i < iface->num_rails; ++i) {
-        if (iface->rails[i].is_given_up) {
-            continue;
-        }
-
-        (void)vqp_ib_chan_drain(&iface->rails[i].cqs.chan);
-        if (vqp_ib_chan_is_broken(&iface->rails[i].cqs.chan) ||
-            (vqp_ib_cq_pool_arm(&iface->rails[i].cqs) != VQP_OK)) {
-            uct_vqp_iface_rail_broken(iface, i);
+        if (!iface->rails[i].is_given_up && !uct_vqp_event_arm_rail(iface, i)) {
             return UCS_ERR_BUSY;
         }
     }

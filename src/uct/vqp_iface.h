@@ -56,6 +56,7 @@ typedef struct uct_vqp_rail {
     uint8_t          is_broken;    /* its device or a completion queue has failed for
                                       good; atomic */
     uint8_t          is_given_up;  /* broken, and no path on it is used any more */
+    uint8_t          arm_failures; /* in succession */
     uint8_t          ud_ignored;   /* control datagrams are not waited for any more */
     uint8_t          is_gid_old;   /* its index may have changed: to be looked for;
                                       atomic */

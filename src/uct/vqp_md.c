@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory domain: registration and keys, see vqp_md.h. */
 #include "uct/vqp_md.h"
+#include "uct/vqp_options.h"
 
 #include "verbs/gid.h"
 #include "verbs/port.h"
@@ -332,8 +333,24 @@ static ucs_sys_device_t uct_vqp_sys_device(const vqp_ib_dev_t *dev)
     return sys_dev;
 }
 
+/* The index that the environment has for all ports: a domain does not see the options of
+ * its interfaces */
+static int uct_vqp_gid_index(uct_vqp_md_t *md)
+{
+    int index = VQP_IB_GID_AUTO;
+    uct_iface_config_t *config;
+
+    if (uct_md_iface_config_read(&md->super, md->super.component->name, NULL, NULL,
+                                 &config) == UCS_OK) {
+        index = uct_vqp_config_gid_index(ucs_derived_of(config, uct_vqp_iface_config_t));
+        uct_config_release(config);
+    }
+
+    return index;
+}
+
 /* UCP opens each port that is listed, and fails altogether if one can not be opened */
-static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t port)
+static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t port, int gid_index)
 {
     /* a port is not missing without an explanation */
     if (!vqp_ib_port_is_active(dev, port, VQP_IB_LOG_ERROR)) {
@@ -341,19 +358,19 @@ static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t port)
         return 0;
     }
 
-    return vqp_ib_gid_is_there(dev, port);
+    return vqp_ib_gid_is_there(dev, port, gid_index);
 }
 
-/* The further ports of a bond. They were usable when its ports were chosen, once in a
- * process. */
-static int uct_vqp_bond_is_usable(const uct_vqp_md_t *md)
+/* The ports of a bond were usable when they were chosen, once in a process */
+static int uct_vqp_bond_is_usable(const uct_vqp_md_t *md, int gid_index)
 {
     unsigned i;
 
-    for (i = 1; i < md->num_rails; ++i) {
-        if (!uct_vqp_port_is_usable(&md->devs[i], md->ports[i])) {
-            ucs_warn("%s:%u is not active or has no usable GID: its bond with %s:%u is not "
-                     "used", md->devs[i].name, md->ports[i], md->devs[0].name, md->ports[0]);
+    for (i = 0; i < md->num_rails; ++i) {
+        if (!uct_vqp_port_is_usable(&md->devs[i], md->ports[i], gid_index)) {
+            ucs_warn("%s:%u is not active or has no usable GID: its bond, that of %s:%u, is "
+                     "not used", md->devs[i].name, md->ports[i], md->devs[0].name,
+                     md->ports[0]);
             return 0;
         }
     }
@@ -367,6 +384,7 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
 {
     uct_vqp_md_t *md  = ucs_derived_of(tl_md, uct_vqp_md_t);
     vqp_ib_dev_t *dev = &md->devs[0];
+    int gid_index     = uct_vqp_gid_index(md);
     uct_tl_device_resource_t *devices;
     unsigned count = 0;
     unsigned port;
@@ -383,8 +401,10 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
         is_wanted = (md->ports[0] != 0) ?
                             (port == md->ports[0]) :
                             !(md->bonded & UCS_BIT(port));
-        if (!is_wanted || !uct_vqp_port_is_usable(dev, (uint8_t)port) ||
-            !uct_vqp_bond_is_usable(md)) {
+        if (!is_wanted || ((md->ports[0] != 0) ?
+                                   !uct_vqp_bond_is_usable(md, gid_index) :
+                                   !uct_vqp_port_is_usable(dev, (uint8_t)port,
+                                                           gid_index))) {
             continue;
         }
 

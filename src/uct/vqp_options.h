@@ -9,6 +9,9 @@
 #include "uct/compat.h"
 #include "core/status.h"
 #include "core/data/tx.h"
+#include "verbs/gid.h"
+
+#include <ucs/sys/string.h>
 
 typedef struct uct_vqp_iface_config {
     uct_iface_config_t       super;
@@ -59,6 +62,13 @@ typedef struct uct_vqp_iface_config {
     char                    *stats_file;
     char                    *telemetry;
 } uct_vqp_iface_config_t;
+
+/** GID_INDEX as vqp_ib_gid_select() takes it */
+static inline int uct_vqp_config_gid_index(const uct_vqp_iface_config_t *config)
+{
+    return (config->gid_index == UCS_ULUNITS_AUTO) ? VQP_IB_GID_AUTO :
+                                                     (int)config->gid_index;
+}
 
 extern ucs_config_field_t uct_vqp_iface_config_table[];
 

@@ -36,8 +36,7 @@ uct_vqp_rail_init(uct_vqp_iface_t *iface, uct_vqp_rail_t *rail,
         .initial = iface->set.min_paths *
                    (iface->set.first_depth + iface->set.recv_depth)
     };
-    int gid_index = (config->gid_index == UCS_ULUNITS_AUTO) ?
-                            VQP_IB_GID_AUTO : (int)config->gid_index;
+    int gid_index = uct_vqp_config_gid_index(config);
     uint16_t pkey = ((uint16_t)config->pkey == UCS_HEXUNITS_AUTO) ?
                             VQP_IB_PKEY_ANY : (uint16_t)config->pkey;
     unsigned max_reads;

@@ -177,23 +177,30 @@ TEST_F(event_fault_test, the_only_device_is_given_up_when_it_can_not_be_armed)
 
     start();
     faults("call verb=req_notify_cq count=all errno=EIO");
-    EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(a->iface, all_events));
-    EXPECT_TRUE(until([&] { return ab->errors == 1; }));
+    for (unsigned i = 0; i < 1000; ++i) {
+        if (uct_iface_event_arm(a->iface, all_events) == UCS_OK) {
+            break;
+        }
+        (void)a->progress();
+    }
+    EXPECT_EQ(1u, ab->errors);
     arm(*a); /* nothing is to come, and UCP has other transports to wait for */
     faults("");
     EXPECT_NE(std::string::npos, log.errors().find("failed for good")) << log.errors();
 }
 
-TEST_F(event_fault_test, a_poll_that_fails_is_repeated)
+TEST_F(event_fault_test, what_fails_once_is_repeated)
 {
     log_capture log(UCS_LOG_LEVEL_ERROR);
 
     start();
-    faults("call verb=poll_cq count=1 errno=EIO");
-    EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(a->iface, all_events));
-    arm(*a);
-    faults("");
-    settle();
+    for (const char *verb : {"req_notify_cq", "poll_cq"}) {
+        faults(std::string("call count=1 errno=EIO verb=") + verb);
+        EXPECT_EQ(UCS_ERR_BUSY, uct_iface_event_arm(a->iface, all_events)) << verb;
+        arm(*a);
+        faults("");
+        settle();
+    }
     EXPECT_EQ(0u, ab->errors);
 }
 

@@ -7,17 +7,34 @@
 
 namespace {
 
+/* Ports of its memory domain that UCP would open */
+unsigned listed(const node &which)
+{
+    uct_tl_resource_desc_t *ports;
+    unsigned count = 0;
+
+    EXPECT_EQ(UCS_OK, uct_md_query_tl_resources(which.md, &ports, &count));
+    uct_release_tl_resource_list(ports);
+    return count;
+}
+
+void skip_infiniband()
+{
+    char link[32] = "";
+
+    if (!::testing::Test::IsSkipped() &&
+        (vqp_fabric()->option("LINK", link, sizeof(link)) == 0) &&
+        (strcmp(link, "ethernet") != 0)) {
+        GTEST_SKIP() << "the GID tables of InfiniBand do not move";
+    }
+}
+
 class gid_test : public failover_fixture {
 protected:
     void SetUp() override
     {
-        char link[32] = "";
-
         failover_fixture::SetUp();
-        if (!IsSkipped() && (vqp_fabric()->option("LINK", link, sizeof(link)) == 0) &&
-            (strcmp(link, "ethernet") != 0)) {
-            GTEST_SKIP() << "the GID tables of InfiniBand do not move";
-        }
+        skip_infiniband();
     }
 
     void TearDown() override
@@ -142,17 +159,26 @@ TEST_F(gid_test, that_is_gone_is_warned_of_and_found_when_it_is_back)
 TEST_F(gid_test, a_port_without_one_is_not_listed)
 {
     log_capture log(UCS_LOG_LEVEL_DIAG);
-    uct_tl_resource_desc_t *ports;
-    unsigned count;
 
     start({});
-    for (const char *by : {"1000", "0"}) {
-        act(std::string("gids to=") + by);
-        ASSERT_EQ(UCS_OK, uct_md_query_tl_resources(a->md, &ports, &count));
-        uct_release_tl_resource_list(ports);
-        EXPECT_EQ(by[0] == '0', count == 1) << by;
-    }
+    act("gids to=1000");
+    EXPECT_EQ(0u, listed(*a));
     EXPECT_TRUE(log_capture::has("no usable GID")) << log_capture::text();
+    act("gids to=0");
+    EXPECT_EQ(1u, listed(*a));
+}
+
+TEST_F(gid_test, a_port_without_the_configured_one_is_not_listed)
+{
+    log_capture log(UCS_LOG_LEVEL_ERROR);
+
+    start({});
+    setenv("UCX_VQP_GID_INDEX", "200", 1);
+    EXPECT_EQ(0u, listed(*a));
+    EXPECT_TRUE(log_capture::has("GID index 200")) << log_capture::text();
+    setenv("UCX_VQP_GID_INDEX", "0", 1);
+    EXPECT_EQ(1u, listed(*a));
+    unsetenv("UCX_VQP_GID_INDEX");
 }
 
 TEST_F(gid_test, ucp_uses_other_transports_where_a_port_has_none)
@@ -164,22 +190,36 @@ TEST_F(gid_test, ucp_uses_other_transports_where_a_port_has_none)
     EXPECT_TRUE(log_capture::has("no usable GID")) << log_capture::text();
 }
 
-class bonded_gid_test : public bonded_failover_fixture {};
+class bonded_gid_test : public bonded_failover_fixture {
+protected:
+    void SetUp() override
+    {
+        bonded_failover_fixture::SetUp();
+        skip_infiniband();
+    }
+
+    void TearDown() override
+    {
+        if (vqp_fabric() != NULL) {
+            (void)vqp_fabric()->act("gids to=0", NULL, 0);
+        }
+        bonded_failover_fixture::TearDown();
+    }
+};
 
 TEST_F(bonded_gid_test, a_bond_is_not_listed_when_one_of_its_ports_has_none)
 {
     log_capture log(UCS_LOG_LEVEL_WARN);
-    uct_tl_resource_desc_t *ports;
-    unsigned count;
 
     a = std::make_unique<node>("bond0");
-    ASSERT_EQ(0, vqp_fabric()->act("gids to=1000 dev=fab1", NULL, 0));
-    ASSERT_EQ(UCS_OK, uct_md_query_tl_resources(a->md, &ports, &count));
-    ASSERT_EQ(0, vqp_fabric()->act("gids to=0 dev=fab1", NULL, 0));
-    uct_release_tl_resource_list(ports);
-    EXPECT_EQ(0u, count);
-    EXPECT_TRUE(log_capture::has("fab1:1 is not active or has no usable GID"))
-            << log_capture::text();
+    for (std::string device : {"fab0", "fab1"}) {
+        ASSERT_EQ(0, vqp_fabric()->act(("gids to=1000 dev=" + device).c_str(), NULL, 0));
+        EXPECT_EQ(0u, listed(*a)) << device;
+        EXPECT_TRUE(log_capture::has(device + ":1 is not active or has no usable GID"))
+                << log_capture::text();
+        ASSERT_EQ(0, vqp_fabric()->act(("gids to=0 dev=" + device).c_str(), NULL, 0));
+        EXPECT_EQ(1u, listed(*a)) << device;
+    }
 }
 
 } // namespace
