@@ -246,7 +246,7 @@ keep_result() {
     # of a plan, and of whole suites: --filter makes no result for the table
     [[ -z $FAULTS$GATE && ($FILTER == '*' || ${WORK##*/} == *.sockaddr) ]] &&
         [ "${WORK##*/}" != run ] || return 0
-    [ -n "$commit" ] || commit=$(git -C "$top" describe --always --dirty)
+    [ -n "$commit" ] || commit=$(git -C "$top" describe --always --dirty 2>/dev/null)
     # only the verdicts of tests that ran
     comm -12 <(sort "$WORK/due") <(sort "$WORK/names") >"$WORK/ran"
     awk 'NR == FNR { ran[$1] = 1; next } $2 in ran' "$WORK/ran" \

@@ -255,7 +255,8 @@ uct_vqp_query_caps(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
 static void
 uct_vqp_query_limits(const uct_vqp_iface_t *iface, uct_iface_attr_t *attr)
 {
-    size_t mtu = vqp_wire_mtu_bytes(iface->rails[0].mtu); /* a hint only */
+    /* a hint; UCP expects that it is not below the alignment */
+    size_t mtu = ucs_max(vqp_wire_mtu_bytes(iface->rails[0].mtu), UCS_SYS_PCI_MAX_PAYLOAD);
 
     attr->cap.put.max_short       = ucs_min(iface->inline_max,
                                             VQP_OP_DATA_MAX);

@@ -181,9 +181,9 @@ uct_vqp_mem_dereg(uct_md_h tl_md, const uct_md_mem_dereg_params_t *params)
     status = vqp_ib_mr_dereg(&mem->mr);
     ucs_free(mem);
 
-    /* After the deregistration the key is invalid */
-    if (invalidated != NULL) {
-        uct_invoke_completion(invalidated, uct_vqp_status(status));
+    /* The key is invalid. The caller is told of a failure once, by the status */
+    if ((invalidated != NULL) && (status == VQP_OK)) {
+        uct_invoke_completion(invalidated, UCS_OK);
     }
 
     return uct_vqp_status(status);

@@ -92,7 +92,7 @@ uct_vqp_ep_purge_cb(ucs_arbiter_t *arbiter, ucs_arbiter_group_t *group,
     uct_pending_req_t *req    = ucs_container_of(elem, uct_pending_req_t, priv);
     uct_purge_cb_args_t *args = arg;
 
-    uct_vqp_ep_pending_done(ep);
+    --ep->num_pending;
     if (args->cb != NULL) {
         args->cb(req, args->arg);
     } else {
@@ -111,4 +111,10 @@ void uct_vqp_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb,
     ucs_arbiter_group_purge(&ep->vqp->iface->arbiter, &ep->arb_group,
                             uct_vqp_ep_purge_cb, &args);
     uct_vqp_update_ready(ep->vqp);
+
+    /* UCP adds again what it purges: this is taken until the next progress, as no resource
+     * has come back by the purge. Ops that were refused behind a request try again then. */
+    if (ep->vqp->core.refused) {
+        uct_vqp_schedule_wake(ep->vqp);
+    }
 }

@@ -56,6 +56,18 @@ protected:
     const std::string far{"\xc1\x05\x00", 3};
 };
 
+/* UCP of UCX before 1.16 takes the difference for the length of a first, aligning, part */
+TEST_F(attr_test, zero_copies_are_aligned_to_no_more_than_the_mtu)
+{
+    for (const char *mtu : {"256", "512", "1024", "default"}) {
+        node one(0, {{"PATH_MTU", mtu}});
+
+        EXPECT_LE(one.attr.cap.put.opt_zcopy_align, one.attr.cap.put.align_mtu) << mtu;
+        EXPECT_LE(one.attr.cap.get.opt_zcopy_align, one.attr.cap.get.align_mtu) << mtu;
+        EXPECT_LE(one.attr.cap.am.opt_zcopy_align, one.attr.cap.am.align_mtu) << mtu;
+    }
+}
+
 /* Processes of a node share the ports: UCP divides by UCX_NUM_PPN */
 TEST_F(attr_test, the_bandwidth_is_shared_by_processes)
 {

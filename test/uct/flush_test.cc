@@ -451,6 +451,23 @@ TEST_F(flush_test, a_purge_before_the_connection_returns_pending_requests_too)
     EXPECT_EQ(UCS_OK, ab->flush());
 }
 
+/* As UCP does for an endpoint that connects */
+TEST_F(flush_test, purged_requests_are_taken_again)
+{
+    open();
+    b->on_am(1, [](const char *, size_t) { return UCS_OK; });
+    pending_op req([this] { return uct_ep_am_short(*ab, 1, 0, NULL, 0); });
+
+    ASSERT_EQ(UCS_ERR_NO_RESOURCE, uct_ep_am_short(*ab, 1, 0, NULL, 0));
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0)) << i;
+        uct_ep_pending_purge(*ab, NULL, NULL);
+    }
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
+    EXPECT_TRUE(until([&] { return req.served; }));
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
 /* ---- cancel ---- */
 
 TEST_F(flush_test, cancel_ends_what_is_under_way_once_and_reports_no_error)

@@ -4,6 +4,8 @@
  */
 #include "uct_fixture.h"
 
+#include "test/fabric/fabric.h"
+
 #include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -170,8 +172,8 @@ static bool limit_locked_memory(rlim_t bytes)
     return syscall(SYS_capset, &head, data) == 0;
 }
 
-/* Run a role that says "ok", or ends with 77 where the limit can not be set */
-static void run_limited(const char *role, const std::string &input = "")
+/* Run a role that says "ok", or ends with 77 where it is not possible */
+static void run_role(const char *role, const std::string &input = "")
 {
     process child(role);
 
@@ -183,7 +185,7 @@ static void run_limited(const char *role, const std::string &input = "")
     int status       = child.wait();
 
     if (status == 77) {
-        GTEST_SKIP() << "the limit can not be set";
+        GTEST_SKIP() << "the limit can not be set, or what it needs is not offered";
     }
     EXPECT_EQ("ok", line);
     EXPECT_EQ(0, status);
@@ -220,7 +222,7 @@ VQP_ROLE(locked)
 
 TEST_F(md_test, beyond_the_lock_limit_the_message_names_limit_and_size)
 {
-    run_limited("locked");
+    run_role("locked");
 }
 
 /* The same memory in turn: what is deregistered must not stay pinned then */
@@ -253,7 +255,7 @@ VQP_ROLE(pins_in_turn)
 
 TEST_F(md_test, with_a_lock_limit_nothing_stays_pinned)
 {
-    run_limited("pins_in_turn");
+    run_role("pins_in_turn");
 }
 
 /* Connections that send leave memory for those that come */
@@ -287,7 +289,7 @@ TEST_F(md_test, with_a_lock_limit_connections_leave_memory_for_others)
     node peer(0);
 
     peer.on_am(1, [](const char *, size_t) { return UCS_OK; });
-    run_limited("connects_and_sends", to_hex(peer.address()));
+    run_role("connects_and_sends", to_hex(peer.address()));
 }
 
 TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)
@@ -327,6 +329,40 @@ TEST_F(md_test, after_an_invalidation_the_peer_has_no_access)
         EXPECT_EQ(pattern(1, 0), target.data[0]);
     }
     expect_violations("remote_key");
+}
+
+/* The memory stays registered: in a process of its own, that ends with it */
+VQP_ROLE(fails_to_invalidate)
+{
+    log_capture log(UCS_LOG_LEVEL_ERROR);
+    completion invalidated;
+    ucs_status_t status;
+
+    setenv("UCX_VQP_RCACHE", "n", 1); /* else it is deregistered later */
+    node self(0);
+    memory target(self, 4096);
+    if (!(self.md_attr.cap.flags & UCT_MD_FLAG_INVALIDATE)) {
+        return 77;
+    }
+
+    EXPECT_EQ(UCS_OK, target.pack(PACK_INVALIDATE));
+    faults("call verb=dereg_mr count=1 errno=EIO");
+    status      = target.invalidate(invalidated);
+    target.memh = UCT_MEM_HANDLE_NULL; /* it is freed all the same */
+    faults("");
+    role_write(((status == UCS_ERR_IO_ERROR) && (invalidated.calls == 0)) ? "ok" :
+               "status " + std::to_string(status) + ", completed " +
+               std::to_string(invalidated.calls) + " times");
+    return 0;
+}
+
+/* UCP counts either as the end of the invalidation */
+TEST_F(md_test, of_an_invalidation_that_fails_the_caller_hears_once)
+{
+    if (vqp_fabric() == NULL) {
+        GTEST_SKIP() << "needs the software fabric";
+    }
+    run_role("fails_to_invalidate");
 }
 
 /* UCP before 1.18 registers for one access, keeps the handle, and uses it for another */

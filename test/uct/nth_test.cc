@@ -221,17 +221,22 @@ bool nth::may_leave;
 /* Nothing fails: a busy machine may take long to connect */
 static const options never_early = {{"CONNECT_TIMEOUT", "1000s"}, {"GAP_TIMEOUT", "1000s"}};
 
+/* Registrations end with their deregistration, or are kept until the domain ends */
 TEST_F(nth, none_fails)
 {
-    expect_balance(true, [] {
-        nth_scenario scenario;
+    for (const char *is_kept : {"n", "y"}) {
+        setenv("UCX_VQP_RCACHE", is_kept, 1);
+        expect_balance(true, [] {
+            nth_scenario scenario;
 
-        scenario.more = never_early;
-        scenario.run();
-        EXPECT_TRUE(scenario.clean());
-        expect_nothing_left("at the end");
-        expect_no_violations("at the end");
-    });
+            scenario.more = never_early;
+            scenario.run();
+            EXPECT_TRUE(scenario.clean());
+            expect_nothing_left("at the end");
+            expect_no_violations("at the end");
+        });
+    }
+    unsetenv("UCX_VQP_RCACHE");
 }
 
 /* Many endpoints: the completion queues grow */
