@@ -17,8 +17,10 @@
 typedef struct uct_vqp_ep {
     uct_base_ep_t       super;
     struct uct_vqp     *vqp;
-    ucs_arbiter_group_t arb_group;   /* pending requests */
-    unsigned            num_pending; /* in the group */
+    ucs_arbiter_group_t arb_group;   /* holds arb_elem while requests are pending */
+    ucs_arbiter_elem_t  arb_elem;
+    ucs_queue_head_t    pending;     /* requests, but the one that runs */
+    unsigned            num_pending; /* with the one that runs */
 } uct_vqp_ep_t;
 
 /** A ring that has grown, or the mirror of one; see vqp_ring.h. */

@@ -29,8 +29,7 @@ static UCS_CLASS_INIT_FUNC(uct_vqp_ep_t, const uct_ep_params_t *params)
         return UCS_ERR_INVALID_ADDR;
     }
 
-    ucs_arbiter_group_init(&self->arb_group);
-    self->num_pending = 0;
+    uct_vqp_ep_pending_init(self);
     UCS_ASYNC_BLOCK(uct_vqp_ep_async(iface));
     status = uct_vqp_cm_connect(iface, &addr, &vqp);
     if (status == UCS_OK) {

@@ -97,11 +97,7 @@ ucs_status_t uct_vqp_ep_flush(uct_ep_h tl_ep, unsigned flags,
     }
 
     if (is_cancel) {
-        /* From a pending request of the endpoint: its group is being dispatched, and what
-         * is behind the request is called next */
-        if (vqp->iface->pending_ep != ep) {
-            uct_vqp_ep_pending_purge(tl_ep, NULL, NULL);
-        }
+        uct_vqp_ep_pending_purge(tl_ep, NULL, NULL);
         uct_vqp_cancel(vqp);
     } else if (uct_vqp_ep_holds_flush(ep)) {
         return uct_vqp_no_resource(vqp);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pending requests: they wait for resources of an endpoint. */
+/*
+ * Pending requests: they wait for resources of an endpoint, in a queue of it. The arbiter
+ * of the interface has one element for each endpoint with requests, and serves the
+ * endpoints in turn. So the requests can be purged while one of them runs: UCP does this
+ * when a callback of the user closes the endpoint.
+ */
 #ifndef UCT_VQP_PENDING_H
 #define UCT_VQP_PENDING_H
 
@@ -10,6 +15,9 @@
  * an op that needs less than they do would overtake them.
  */
 void uct_vqp_update_ready(uct_vqp_t *vqp);
+
+/** A new endpoint: it has no requests. */
+void uct_vqp_ep_pending_init(uct_vqp_ep_t *ep);
 
 /** Have progress serve the endpoint's requests, because resources are back. */
 void uct_vqp_schedule_pending(uct_vqp_t *vqp);

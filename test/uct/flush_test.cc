@@ -436,6 +436,52 @@ TEST_F(flush_test, a_purge_returns_pending_requests_in_order)
     EXPECT_EQ(UCS_OK, ab->flush());
 }
 
+/* As UCP does when a send that was pending completes, and the user's callback closes the
+ * endpoint by force */
+TEST_F(flush_test, a_purge_from_a_request_returns_those_behind_it)
+{
+    connect();
+    std::vector<uct_pending_req_t*> purged;
+    std::vector<std::unique_ptr<pending_op>> reqs;
+
+    fill_up();
+    for (int i = 0; i < 3; ++i) {
+        reqs.emplace_back(new pending_op([&] {
+            uct_ep_pending_purge(*ab, [](uct_pending_req_t *req, void *arg) {
+                ((std::vector<uct_pending_req_t*>*)arg)->push_back(req);
+            }, &purged);
+            return UCS_OK;
+        }));
+        ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &reqs.back()->super, 0));
+    }
+    EXPECT_TRUE(until([&] { return reqs[0]->served; }));
+    EXPECT_EQ((std::vector<uct_pending_req_t*>{&reqs[1]->super, &reqs[2]->super}), purged);
+
+    /* and one is served that comes later */
+    fill_up();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &reqs[1]->super, 0));
+    EXPECT_TRUE(until([&] { return reqs[1]->served; }));
+    EXPECT_EQ(2u, purged.size());
+    EXPECT_EQ(0, reqs[2]->calls);
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
+TEST_F(flush_test, a_request_that_runs_may_add_others)
+{
+    connect();
+    pending_op last([] { return UCS_OK; });
+    pending_op first([&] {
+        EXPECT_EQ(UCS_OK, uct_ep_pending_add(*ab, &last.super, 0));
+        return UCS_OK;
+    });
+
+    fill_up();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &first.super, 0));
+    EXPECT_TRUE(until([&] { return last.served; }));
+    EXPECT_EQ(1, first.calls);
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
 TEST_F(flush_test, a_purge_before_the_connection_returns_pending_requests_too)
 {
     open();
@@ -551,7 +597,7 @@ TEST_F(refused_cancel_test, comes_again_from_a_pending_request)
     expect_over();
 }
 
-TEST_F(refused_cancel_test, leaves_the_requests_behind_it)
+TEST_F(refused_cancel_test, from_a_request_cancels_those_behind_it)
 {
     pending_op req([&] { return cancel(); });
     pending_op next([] { return UCS_OK; });
@@ -559,9 +605,9 @@ TEST_F(refused_cancel_test, leaves_the_requests_behind_it)
     fill();
     ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &req.super, 0));
     ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &next.super, 0));
-    EXPECT_TRUE(until([&] { return next.served; }));
-    EXPECT_TRUE(req.served);
+    EXPECT_TRUE(until([&] { return req.served; }));
     expect_over();
+    EXPECT_EQ(0, next.calls);
 }
 
 /* UCP's strong fence flushes with this flag: what was posted before is in the peer's
