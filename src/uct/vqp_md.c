@@ -181,7 +181,7 @@ uct_vqp_mem_dereg(uct_md_h tl_md, const uct_md_mem_dereg_params_t *params)
     status = vqp_ib_mr_dereg(&mem->mr);
     ucs_free(mem);
 
-    /* The key is invalid. The caller is told of a failure once, by the status */
+    /* The caller is told of a failure once, by the status */
     if ((invalidated != NULL) && (status == VQP_OK)) {
         uct_invoke_completion(invalidated, UCS_OK);
     }
@@ -361,15 +361,15 @@ static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t port, int gid
     return vqp_ib_gid_is_there(dev, port, gid_index);
 }
 
-/* The ports of a bond were usable when they were chosen, once in a process */
+/* The ports of a bond were active and had a GID when they were chosen, once in a process */
 static int uct_vqp_bond_is_usable(const uct_vqp_md_t *md, int gid_index)
 {
     unsigned i;
 
     for (i = 0; i < md->num_rails; ++i) {
         if (!uct_vqp_port_is_usable(&md->devs[i], md->ports[i], gid_index)) {
-            ucs_warn("%s:%u is not active or has no usable GID: its bond, that of %s:%u, is "
-                     "not used", md->devs[i].name, md->ports[i], md->devs[0].name,
+            ucs_warn("%s:%u is not active or has not the GID of UCX_VQP_GID_INDEX: its bond, "
+                     "that of %s:%u, is not used", md->devs[i].name, md->ports[i], md->devs[0].name,
                      md->ports[0]);
             return 0;
         }

@@ -63,11 +63,11 @@ typedef struct uct_vqp_iface_config {
     char                    *telemetry;
 } uct_vqp_iface_config_t;
 
-/** GID_INDEX as vqp_ib_gid_select() takes it */
+/** GID_INDEX as vqp_ib_gid_select() takes it; its range is checked by the interface */
 static inline int uct_vqp_config_gid_index(const uct_vqp_iface_config_t *config)
 {
-    return (config->gid_index == UCS_ULUNITS_AUTO) ? VQP_IB_GID_AUTO :
-                                                     (int)config->gid_index;
+    return (config->gid_index > VQP_IB_GID_INDEX_MAX) ? VQP_IB_GID_AUTO :
+                                                        (int)config->gid_index;
 }
 
 extern ucs_config_field_t uct_vqp_iface_config_table[];

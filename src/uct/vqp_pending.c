@@ -39,8 +39,10 @@ ucs_status_t uct_vqp_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req,
 
     UCS_STATIC_ASSERT(sizeof(uct_pending_req_priv_queue_t) <= UCT_PENDING_REQ_PRIV_LEN);
     uct_pending_req_queue_push(&ep->pending, req);
-    ucs_arbiter_group_push_elem(&ep->arb_group, &ep->arb_elem);
     ++ep->num_pending;
+    if (ep->vqp->iface->pending_ep != ep) { /* else the arbiter puts it back */
+        ucs_arbiter_group_push_elem(&ep->arb_group, &ep->arb_elem);
+    }
     uct_vqp_update_ready(ep->vqp);
     UCT_TL_EP_STAT_PEND(&ep->super);
     return UCS_OK;
@@ -54,11 +56,14 @@ void uct_vqp_schedule_pending(uct_vqp_t *vqp)
 /* Run the oldest request. It is in no queue meanwhile: its function may purge them */
 static ucs_status_t uct_vqp_ep_run_pending(uct_vqp_iface_t *iface, uct_vqp_ep_t *ep)
 {
-    uct_pending_req_priv_queue_t *priv =
-            ucs_queue_pull_elem_non_empty(&ep->pending, uct_pending_req_priv_queue_t,
-                                          queue_elem);
-    uct_pending_req_t *req = ucs_container_of(priv, uct_pending_req_t, priv);
+    uct_pending_req_priv_queue_t *priv;
+    uct_pending_req_t *req;
     ucs_status_t status;
+
+    ucs_assert(!ucs_queue_is_empty(&ep->pending));
+    priv = ucs_queue_pull_elem_non_empty(&ep->pending, uct_pending_req_priv_queue_t,
+                                         queue_elem);
+    req  = ucs_container_of(priv, uct_pending_req_t, priv);
 
     iface->pending_ep = ep;
     uct_vqp_update_ready(ep->vqp);
@@ -130,9 +135,11 @@ void uct_vqp_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb,
     }
     uct_vqp_update_ready(ep->vqp);
 
-    /* UCP adds again what it purges: this is taken until the next progress, as no resource
-     * has come back by the purge. Ops that were refused behind a request try again then. */
+    /* No resource has come back: UCP adds again what it purges, and pending_add takes it. In
+     * the next progress users try again whose ops were refused behind a request. */
     if (ep->vqp->core.refused) {
         uct_vqp_schedule_wake(ep->vqp);
+    } else if (!ucs_queue_is_empty(&ep->pending) && (ep->vqp->iface->pending_ep != ep)) {
+        uct_vqp_schedule_pending(ep->vqp); /* what the callback has added */
     }
 }

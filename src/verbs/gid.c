@@ -11,9 +11,6 @@
 #include <net/if.h>
 #include <string.h>
 
-/* The index that address vectors can carry is 8 bits wide */
-#define VQP_IB_GID_INDEX_MAX UINT8_MAX
-
 static int vqp_ib_gid_is_zero(const uint8_t raw[16])
 {
     static const uint8_t zero[16];

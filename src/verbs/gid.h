@@ -15,8 +15,10 @@ typedef enum {
 } vqp_ib_gid_type_t;
 
 /* As a wanted index: choose */
-#define VQP_IB_GID_AUTO    (-1)
-#define VQP_IB_GID_STR_MAX 48
+#define VQP_IB_GID_AUTO      (-1)
+/* The index has 8 bits in an address vector */
+#define VQP_IB_GID_INDEX_MAX UINT8_MAX
+#define VQP_IB_GID_STR_MAX   48
 
 typedef struct vqp_ib_gid {
     uint8_t           raw[16];

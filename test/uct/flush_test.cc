@@ -466,6 +466,34 @@ TEST_F(flush_test, a_purge_from_a_request_returns_those_behind_it)
     EXPECT_EQ(UCS_OK, ab->flush());
 }
 
+/* The callback of a send submits another one, and then closes the endpoint */
+TEST_F(flush_test, a_request_that_runs_may_purge_what_it_has_added)
+{
+    connect();
+    unsigned purged = 0;
+    pending_op added([] { return UCS_OK; });
+    pending_op first([&] {
+        EXPECT_EQ(UCS_OK, uct_ep_pending_add(*ab, &added.super, 0));
+        uct_ep_pending_purge(*ab, [](uct_pending_req_t*, void *arg) {
+            ++*(unsigned*)arg;
+        }, &purged);
+        return UCS_OK;
+    });
+
+    fill_up();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &first.super, 0));
+    EXPECT_TRUE(until([&] { return first.served; }));
+    run_for(0.02);
+    EXPECT_EQ(1u, purged);
+    EXPECT_EQ(0, added.calls);
+
+    fill_up();
+    ASSERT_EQ(UCS_OK, uct_ep_pending_add(*ab, &added.super, 0));
+    EXPECT_TRUE(until([&] { return added.served; }));
+    EXPECT_EQ(1, first.calls);
+    EXPECT_EQ(UCS_OK, ab->flush());
+}
+
 TEST_F(flush_test, a_request_that_runs_may_add_others)
 {
     connect();

@@ -215,7 +215,7 @@ TEST_F(bonded_gid_test, a_bond_is_not_listed_when_one_of_its_ports_has_none)
     for (std::string device : {"fab0", "fab1"}) {
         ASSERT_EQ(0, vqp_fabric()->act(("gids to=1000 dev=" + device).c_str(), NULL, 0));
         EXPECT_EQ(0u, listed(*a)) << device;
-        EXPECT_TRUE(log_capture::has(device + ":1 is not active or has no usable GID"))
+        EXPECT_TRUE(log_capture::has(device + ":1 is not active or has not the GID"))
                 << log_capture::text();
         ASSERT_EQ(0, vqp_fabric()->act(("gids to=0 dev=" + device).c_str(), NULL, 0));
         EXPECT_EQ(1u, listed(*a)) << device;
