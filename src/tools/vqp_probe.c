@@ -102,6 +102,7 @@ static void probe_problem(const char *remedy)
 static void probe_queues(const vqp_ib_dev_t *dev)
 {
     vqp_ib_port_t port;
+    vqp_ib_gid_t gid;
     uint8_t i;
 
     printf("queues    %s: at most %u queue pairs of all processes: an interface takes "
@@ -112,7 +113,7 @@ static void probe_queues(const vqp_ib_dev_t *dev)
         }
 
         printf("mtu       %s:%u: %u bytes in a packet\n", dev->name, i, port.mtu);
-        if (!vqp_ib_gid_is_there(dev, i, VQP_IB_GID_AUTO)) {
+        if (vqp_ib_gid_select(dev, &port, VQP_IB_GID_AUTO, &gid) != VQP_OK) {
             printf("warning: %s:%u is left out, it has no usable GID: is its network "
                    "interface up, with an address?\n", dev->name, i);
         }

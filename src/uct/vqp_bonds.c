@@ -37,6 +37,7 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
 {
     vqp_bond_port_t *entry = &bonds->ports[bonds->num_ports];
     vqp_ib_port_t port;
+    vqp_ib_gid_t gid;
 
     if (vqp_ib_port_query(dev, num, &port) != VQP_OK) {
         return;
@@ -48,7 +49,8 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
     entry->num  = num;
     entry->link = (port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH : VQP_LINK_IB;
     entry->numa = dev->numa_node;
-    entry->is_active = port.active && vqp_ib_gid_is_there(dev, num, VQP_IB_GID_AUTO);
+    entry->is_active = port.active &&
+                       (vqp_ib_gid_select(dev, &port, VQP_IB_GID_AUTO, &gid) == VQP_OK);
     ++bonds->num_ports;
 }
 

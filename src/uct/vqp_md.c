@@ -350,32 +350,50 @@ static int uct_vqp_gid_index(uct_vqp_md_t *md)
 }
 
 /* UCP opens each port that is listed, and fails altogether if one can not be opened */
-static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t port, int gid_index)
+static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t num, int gid_index)
 {
-    /* a port is not missing without an explanation */
-    if (!vqp_ib_port_is_active(dev, port, VQP_IB_LOG_ERROR)) {
-        ucs_debug("%s:%u is not active", dev->name, port);
+    vqp_ib_port_t port;
+    vqp_ib_gid_t gid;
+
+    if (vqp_ib_port_query(dev, num, &port) != VQP_OK) {
+        return 0; /* which was logged */
+    }
+
+    if (!port.active) {
+        ucs_debug("%s:%u is not active", dev->name, num);
         return 0;
     }
 
-    return vqp_ib_gid_is_there(dev, port, gid_index);
+    return vqp_ib_gid_select(dev, &port, gid_index, &gid) == VQP_OK;
 }
 
 /* The ports of a bond were active and had a GID when they were chosen, once in a process */
 static int uct_vqp_bond_is_usable(const uct_vqp_md_t *md, int gid_index)
 {
+    const vqp_ib_dev_t *dev;
     unsigned i;
 
     for (i = 0; i < md->num_rails; ++i) {
-        if (!uct_vqp_port_is_usable(&md->devs[i], md->ports[i], gid_index)) {
-            ucs_warn("%s:%u is not active or has not the GID of UCX_VQP_GID_INDEX: its bond, "
-                     "that of %s:%u, is not used", md->devs[i].name, md->ports[i], md->devs[0].name,
-                     md->ports[0]);
+        dev = &md->devs[i];
+        if (!uct_vqp_port_is_usable(dev, md->ports[i], gid_index)) {
+            ucs_warn("%s:%u is not active or has no usable GID (UCX_VQP_GID_INDEX): its bond, "
+                     "that of %s:%u, is not used", dev->name, md->ports[i],
+                     md->devs[0].name, md->ports[0]);
             return 0;
         }
     }
 
     return 1;
+}
+
+static int uct_vqp_port_is_listed(const uct_vqp_md_t *md, uint8_t port, int gid_index)
+{
+    if (md->ports[0] != 0) { /* the first port of a bond represents all */
+        return (port == md->ports[0]) && uct_vqp_bond_is_usable(md, gid_index);
+    }
+
+    return !(md->bonded & UCS_BIT(port)) &&
+           uct_vqp_port_is_usable(&md->devs[0], port, gid_index);
 }
 
 ucs_status_t
@@ -388,7 +406,6 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
     uct_tl_device_resource_t *devices;
     unsigned count = 0;
     unsigned port;
-    int is_wanted;
 
     devices = ucs_calloc(dev->num_ports, sizeof(*devices), "vqp devices");
     if (devices == NULL) {
@@ -397,14 +414,7 @@ uct_vqp_query_tl_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices_p,
     }
 
     for (port = 1; port <= dev->num_ports; ++port) {
-        /* the first port of a bond represents all */
-        is_wanted = (md->ports[0] != 0) ?
-                            (port == md->ports[0]) :
-                            !(md->bonded & UCS_BIT(port));
-        if (!is_wanted || ((md->ports[0] != 0) ?
-                                   !uct_vqp_bond_is_usable(md, gid_index) :
-                                   !uct_vqp_port_is_usable(dev, (uint8_t)port,
-                                                           gid_index))) {
+        if (!uct_vqp_port_is_listed(md, (uint8_t)port, gid_index)) {
             continue;
         }
 

@@ -178,15 +178,6 @@ vqp_status_t vqp_ib_gid_select(const vqp_ib_dev_t *dev,
     return VQP_OK;
 }
 
-int vqp_ib_gid_is_there(const vqp_ib_dev_t *dev, uint8_t port_num, int wanted)
-{
-    vqp_ib_port_t port;
-    vqp_ib_gid_t gid;
-
-    return (vqp_ib_port_query(dev, port_num, &port) == VQP_OK) &&
-           (vqp_ib_gid_select(dev, &port, wanted, &gid) == VQP_OK);
-}
-
 /* The type is a file: read it only if the value is equal */
 static int vqp_ib_gid_is_at(const vqp_ib_dev_t *dev, const vqp_ib_port_t *port,
                             const vqp_ib_gid_t *gid, int index)

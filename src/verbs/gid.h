@@ -53,14 +53,6 @@ vqp_status_t vqp_ib_gid_select(const vqp_ib_dev_t *dev,
                                vqp_ib_gid_t *gid);
 
 /**
- * Has the port a GID that vqp_ib_gid_select() chooses? Any thread.
- *
- * @param wanted  As of vqp_ib_gid_select().
- * @return 0 if not, or if the port can not be queried (both logged, name the port).
- */
-int vqp_ib_gid_is_there(const vqp_ib_dev_t *dev, uint8_t port_num, int wanted);
-
-/**
  * Look for the index that a GID has now. One sweep over the table; any thread.
  *
  * @param gid    Its value and its type are compared. If its index still has it,

@@ -29,6 +29,13 @@ void skip_infiniband()
     }
 }
 
+void gids_back()
+{
+    if (vqp_fabric() != NULL) {
+        (void)vqp_fabric()->act("gids to=0", NULL, 0);
+    }
+}
+
 class gid_test : public failover_fixture {
 protected:
     void SetUp() override
@@ -39,9 +46,7 @@ protected:
 
     void TearDown() override
     {
-        if (vqp_fabric() != NULL) {
-            (void)vqp_fabric()->act("gids to=0", NULL, 0);
-        }
+        gids_back();
         failover_fixture::TearDown();
     }
 
@@ -200,9 +205,7 @@ protected:
 
     void TearDown() override
     {
-        if (vqp_fabric() != NULL) {
-            (void)vqp_fabric()->act("gids to=0", NULL, 0);
-        }
+        gids_back();
         bonded_failover_fixture::TearDown();
     }
 };
@@ -215,7 +218,7 @@ TEST_F(bonded_gid_test, a_bond_is_not_listed_when_one_of_its_ports_has_none)
     for (std::string device : {"fab0", "fab1"}) {
         ASSERT_EQ(0, vqp_fabric()->act(("gids to=1000 dev=" + device).c_str(), NULL, 0));
         EXPECT_EQ(0u, listed(*a)) << device;
-        EXPECT_TRUE(log_capture::has(device + ":1 is not active or has not the GID"))
+        EXPECT_TRUE(log_capture::has(device + ":1 is not active or has no usable GID"))
                 << log_capture::text();
         ASSERT_EQ(0, vqp_fabric()->act(("gids to=0 dev=" + device).c_str(), NULL, 0));
         EXPECT_EQ(1u, listed(*a)) << device;
