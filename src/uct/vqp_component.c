@@ -25,8 +25,10 @@ static ucs_config_field_t uct_vqp_md_config_table[] = {
 
     {"RELAXED_ORDERING", "no",
      "Let the HCA write into registered user memory in any order (PCIe relaxed\n"
-     "ordering). Active messages and atomics never depend on it. Raises the\n"
-     "bandwidth on some CPUs; ignored by devices that do not know it.",
+     "ordering). Raises the bandwidth on some CPUs (AMD EPYC); ignored by devices\n"
+     "that do not know it. Active messages and atomics never depend on it. Not for\n"
+     "programs that poll for a put behind a fence: it may be seen before earlier\n"
+     "ones (OpenSHMEM, MPI one-sided operations).",
      ucs_offsetof(uct_vqp_md_config_t, relaxed_ordering),
      UCS_CONFIG_TYPE_BOOL},
 

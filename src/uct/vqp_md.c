@@ -364,10 +364,11 @@ static int uct_vqp_port_is_usable(const vqp_ib_dev_t *dev, uint8_t num, int gid_
         return 0;
     }
 
-    return vqp_ib_gid_select(dev, &port, gid_index, &gid) == VQP_OK;
+    return (vqp_ib_gid_select(dev, &port, gid_index, &gid) == VQP_OK) &&
+           vqp_ib_dev_has_ud(dev);
 }
 
-/* The ports of a bond were active and had a GID when they were chosen, once in a process */
+/* The ports of a bond were active when they were chosen, once in a process */
 static int uct_vqp_bond_is_usable(const uct_vqp_md_t *md, int gid_index)
 {
     const vqp_ib_dev_t *dev;
@@ -376,9 +377,9 @@ static int uct_vqp_bond_is_usable(const uct_vqp_md_t *md, int gid_index)
     for (i = 0; i < md->num_rails; ++i) {
         dev = &md->devs[i];
         if (!uct_vqp_port_is_usable(dev, md->ports[i], gid_index)) {
-            ucs_warn("%s:%u is not active or has no usable GID (UCX_VQP_GID_INDEX): its bond, "
-                     "that of %s:%u, is not used", dev->name, md->ports[i],
-                     md->devs[0].name, md->ports[0]);
+            ucs_warn("%s:%u is not active, or has no usable GID (UCX_VQP_GID_INDEX) or no UD "
+                     "queue pairs: its bond, that of %s:%u, is not used", dev->name,
+                     md->ports[i], md->devs[0].name, md->ports[0]);
             return 0;
         }
     }

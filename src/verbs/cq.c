@@ -84,6 +84,11 @@ unsigned vqp_ib_chan_drain(vqp_ib_chan_t *chan)
     return count;
 }
 
+uint32_t vqp_ib_cq_usable(const vqp_ib_cq_t *cq, uint32_t requested)
+{
+    return vqp_min(requested, (uint32_t)cq->cq->cqe);
+}
+
 vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
                               uint32_t depth, vqp_ib_chan_t *chan,
                               vqp_ib_log_level_t level)
@@ -106,7 +111,7 @@ vqp_status_t vqp_ib_cq_create(vqp_ib_cq_t *cq, const vqp_ib_dev_t *dev,
         return vqp_ib_errno_status(errno);
     }
 
-    cq->depth = (uint32_t)cq->cq->cqe;
+    cq->depth = vqp_ib_cq_usable(cq, depth);
     return VQP_OK;
 }
 

@@ -27,6 +27,10 @@ typedef struct vqp_ib_cq {
     uint32_t      failures;  /* polls that failed */
 } vqp_ib_cq_t;
 
+/** Of `requested` CQEs those that may be used. A provider may say that it gave more, and need
+ *  them itself: bnxt_re frees entries half a queue at a time, and has twice as many for it */
+uint32_t vqp_ib_cq_usable(const vqp_ib_cq_t *cq, uint32_t requested);
+
 /** Open a nonblocking completion channel. @return VQP_OK, VQP_ERR_IO */
 vqp_status_t vqp_ib_chan_open(vqp_ib_chan_t *chan, const vqp_ib_dev_t *dev);
 
@@ -58,7 +62,7 @@ static inline int vqp_ib_chan_is_broken(const vqp_ib_chan_t *chan)
 /**
  * Create a CQ. It must stay at its address, which its events refer to.
  *
- * @param depth  Least number of CQEs; cq->depth is what was granted.
+ * @param depth  Number of CQEs; so many are used, also if the provider grants more.
  * @param chan   NULL: no events.
  * @param level  Of the message that the device refuses it.
  * @return VQP_OK, VQP_ERR_EXCEEDS_LIMIT, VQP_ERR_NO_MEMORY, VQP_ERR_IO

@@ -6,24 +6,33 @@
 #include "verbs/cqpool.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Entries of queues that can not grow */
+#define VQP_IB_CQ_POOL_FIXED 65535u
+
+/* bnxt_re of rdma-core 47 and newer unmaps the queue in use when the kernel refuses to
+ * resize it, and else waits for up to 2 s */
+#define VQP_IB_VENDOR_BROADCOM 0x14e4
 
 static uint32_t vqp_ib_cq_pool_room(const vqp_ib_cq_t *cq, uint32_t limit)
 {
     return (limit > cq->reserved) ? (limit - cq->reserved) : 0;
 }
 
-/* The next depth: doubled until it holds `needed`, within the limit */
-static uint32_t vqp_ib_cq_pool_next_depth(const vqp_ib_cq_pool_t *pool,
-                                          uint32_t depth, uint32_t needed)
+/* A depth that holds `needed`, within the limit: one below a power of two, since mlx5 and
+ * mlx4 take the next power of two above what is requested */
+static uint32_t
+vqp_ib_cq_pool_depth(const vqp_ib_cq_pool_t *pool, uint32_t needed)
 {
-    uint64_t next = vqp_max(depth, 1u);
+    uint64_t size = 2;
 
-    while (next < needed) {
-        next *= 2;
+    while (size - 1 < needed) {
+        size *= 2;
     }
 
-    return (uint32_t)vqp_min(next, (uint64_t)pool->params.max);
+    return (uint32_t)vqp_min(size - 1, (uint64_t)pool->params.max);
 }
 
 static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count,
@@ -39,16 +48,14 @@ static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count,
         return VQP_ERR_EXCEEDS_LIMIT;
     }
 
-    /* Queues that can not grow are created large */
-    depth  = pool->no_resize ? pool->params.max :
-             vqp_ib_cq_pool_next_depth(pool, pool->params.initial,
-                                       pool->params.base + count);
+    depth  = vqp_ib_cq_pool_depth(pool, vqp_max(count, pool->no_resize ?
+                                                VQP_IB_CQ_POOL_FIXED :
+                                                pool->params.initial));
     status = vqp_ib_cq_create(cq, pool->dev, depth, &pool->chan, level);
     if (status != VQP_OK) {
         return status;
     }
 
-    cq->reserved = pool->params.base;
     /* The polling thread reads up to num_cqs: store the queue before the number */
     __atomic_store_n(&pool->num_cqs, pool->num_cqs + 1, __ATOMIC_RELEASE);
     vqp_ib_debug("%s: completion queue %u with %u entries", pool->dev->name,
@@ -59,7 +66,7 @@ static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count,
 static vqp_status_t vqp_ib_cq_pool_grow(vqp_ib_cq_pool_t *pool, vqp_ib_cq_t *cq,
                                         uint32_t needed)
 {
-    uint32_t depth = vqp_ib_cq_pool_next_depth(pool, cq->depth, needed);
+    uint32_t depth = vqp_ib_cq_pool_depth(pool, needed);
     int ret;
 
     if (pool->no_resize) {
@@ -68,17 +75,39 @@ static vqp_status_t vqp_ib_cq_pool_grow(vqp_ib_cq_pool_t *pool, vqp_ib_cq_t *cq,
 
     ret = ibv_resize_cq(cq->cq, (int)depth);
     if (ret != 0) {
-        ret             = (ret < 0) ? errno : ret;
+        /* bnxt_re returns -errno, mlx5 -1 */
+        ret             = (ret == -1) ? errno : abs(ret);
         pool->no_resize = (ret == EOPNOTSUPP) || (ret == ENOSYS);
         vqp_ib_debug("%s: ibv_resize_cq(%u to %u) failed: %s", pool->dev->name,
                      cq->depth, depth, strerror(ret));
         return VQP_ERR_UNSUPPORTED;
     }
 
-    cq->depth = (uint32_t)cq->cq->cqe;
+    cq->depth = vqp_ib_cq_usable(cq, depth);
     vqp_ib_debug("%s: completion queue grown to %u entries", pool->dev->name,
                  cq->depth);
     return VQP_OK;
+}
+
+/* The first queue decides whether queues grow: it is resized to the size that it has. That
+ * changes nothing, and is refused where the provider can not resize. */
+static vqp_status_t vqp_ib_cq_pool_open_first(vqp_ib_cq_pool_t *pool)
+{
+    vqp_status_t status;
+
+    pool->no_resize = pool->dev->vendor_id == VQP_IB_VENDOR_BROADCOM;
+    status          = vqp_ib_cq_pool_open(pool, 1, VQP_IB_LOG_ERROR);
+    if ((status != VQP_OK) || pool->no_resize) {
+        return status;
+    }
+
+    (void)vqp_ib_cq_pool_grow(pool, &pool->cqs[0], pool->cqs[0].depth);
+    if (!pool->no_resize) {
+        return VQP_OK;
+    }
+
+    vqp_ib_cq_destroy(&pool->cqs[--pool->num_cqs]);
+    return vqp_ib_cq_pool_open(pool, 1, VQP_IB_LOG_ERROR);
 }
 
 vqp_status_t vqp_ib_cq_pool_init(vqp_ib_cq_pool_t *pool,
@@ -90,23 +119,15 @@ vqp_status_t vqp_ib_cq_pool_init(vqp_ib_cq_pool_t *pool,
 
     memset(pool, 0, sizeof(*pool));
     pool->dev            = dev;
-    pool->params.base    = params->base;
     pool->params.max     = (params->max == 0) ? max : vqp_min(params->max, max);
-    pool->params.initial = vqp_max(1u, vqp_min(params->initial,
-                                               pool->params.max));
-    if (pool->params.base >= pool->params.max) {
-        vqp_ib_error("%s: %u outstanding sends leave no room for receives in "
-                     "a completion queue of at most %u entries", dev->name,
-                     pool->params.base, pool->params.max);
-        return VQP_ERR_EXCEEDS_LIMIT;
-    }
+    pool->params.initial = params->initial;
 
     status = vqp_ib_chan_open(&pool->chan, dev);
     if (status != VQP_OK) {
         return status;
     }
 
-    status = vqp_ib_cq_pool_open(pool, 1, VQP_IB_LOG_ERROR);
+    status = vqp_ib_cq_pool_open_first(pool);
     if (status != VQP_OK) {
         vqp_ib_chan_close(&pool->chan);
     }
@@ -152,10 +173,9 @@ vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
     vqp_status_t status;
     unsigned index;
 
-    if (count > pool->params.max - pool->params.base) {
-        vqp_ib_error("%s: %u receives do not fit a completion queue of at most "
-                     "%u entries, %u of them for sends", pool->dev->name, count,
-                     pool->params.max, pool->params.base);
+    if (count > pool->params.max) {
+        vqp_ib_error("%s: the %u requests of a path do not fit a completion queue of at "
+                     "most %u entries", pool->dev->name, count, pool->params.max);
         return VQP_ERR_EXCEEDS_LIMIT;
     }
 
@@ -181,7 +201,7 @@ void vqp_ib_cq_pool_release(vqp_ib_cq_pool_t *pool, unsigned index,
                             uint32_t count)
 {
     vqp_assert(index < pool->num_cqs);
-    vqp_assert(count <= pool->cqs[index].reserved - pool->params.base);
+    vqp_assert(count <= pool->cqs[index].reserved);
     pool->cqs[index].reserved -= count;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The RC completion queues of one rail: one that grows, and further ones at the
- * device's limit. A slot is reserved for each WR before it is posted, signaled
+ * The RC completion queues of one rail: one that grows, and further ones where it can
+ * not. A slot is reserved for each WR before it is posted, signaled
  * or not, since it may complete in error. So no CQ overruns.
  * May call libibverbs.
  *
@@ -19,8 +19,6 @@
 typedef struct vqp_ib_cq_pool_params {
     uint32_t initial;     /* depth of a new CQ, CQEs */
     uint32_t max;         /* most CQEs per CQ; 0: the device's limit */
-    uint32_t base;        /* slots reserved on every CQ from the start: the
-                             budget that all its QPs' sends share */
 } vqp_ib_cq_pool_params_t;
 
 typedef struct vqp_ib_cq_pool {
@@ -28,15 +26,15 @@ typedef struct vqp_ib_cq_pool {
     vqp_ib_chan_t           chan;
     vqp_ib_cq_pool_params_t params;   /* as sanitized */
     unsigned                num_cqs;
-    uint8_t                 no_resize; /* the device refused to resize */
+    uint8_t                 no_resize; /* the device can not resize */
     vqp_ib_cq_t             cqs[VQP_IB_CQ_POOL_MAX];
 } vqp_ib_cq_pool_t;
 
 /**
- * Open the channel and the first CQ. The pool must stay at its address.
+ * Open the channel and the first CQ. The pool must stay at its address. If the device
+ * can not resize CQs, each has 65535 entries from the start.
  *
- * @return VQP_OK; VQP_ERR_EXCEEDS_LIMIT when base leaves no slot below the
- *         limit; else as @ref vqp_ib_cq_create. Logged.
+ * @return As @ref vqp_ib_cq_create. Logged.
  */
 vqp_status_t vqp_ib_cq_pool_init(vqp_ib_cq_pool_t *pool,
                                  const vqp_ib_dev_t *dev,

@@ -104,6 +104,34 @@ const char *vqp_ib_dev_list_name(const vqp_ib_dev_list_t *list, unsigned index)
     return ibv_get_device_name(list->usable[index]);
 }
 
+int vqp_ib_dev_has_ud(const vqp_ib_dev_t *dev)
+{
+    struct ibv_qp_init_attr attr = {
+        .qp_type = IBV_QPT_UD,
+        .cap     = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}
+    };
+    struct ibv_qp *qp;
+    int has_ud;
+
+    attr.send_cq = attr.recv_cq = ibv_create_cq(dev->ctx, 2, NULL, NULL, 0);
+    if (attr.send_cq == NULL) {
+        return 1;
+    }
+
+    qp     = ibv_create_qp(dev->pd, &attr);
+    has_ud = (qp != NULL) || ((errno != EINVAL) && (errno != EOPNOTSUPP) &&
+                              (errno != ENOSYS));
+    if (!has_ud) {
+        vqp_ib_diag("%s: vqp can not use this device: it has no UD queue pairs (%s)",
+                    dev->name, strerror(errno));
+    } else if (qp != NULL) {
+        (void)ibv_destroy_qp(qp);
+    }
+
+    (void)ibv_destroy_cq(attr.send_cq);
+    return has_ud;
+}
+
 static uint32_t vqp_ib_dev_positive(int value)
 {
     return (value > 0) ? (uint32_t)value : 0;

@@ -69,12 +69,12 @@ typedef struct vqp_ib_dev {
 
 typedef struct vqp_ib_dev_list {
     struct ibv_device **all;      /* what libibverbs gave */
-    struct ibv_device **usable;   /* the devices that have RC and UD */
+    struct ibv_device **usable;   /* those of a transport with RC and UD */
     unsigned          count;      /* of usable */
 } vqp_ib_dev_list_t;
 
 /**
- * List the RDMA devices that have RC and UD queue pairs. Others (iWARP, EFA,
+ * List the RDMA devices whose transport has RC and UD queue pairs. Others (iWARP, EFA,
  * usNIC) are left out, each with one line (diag) in a process. No device at all, or no
  * RDMA support in the kernel, is an empty list, not an error.
  * Any thread.
@@ -105,6 +105,15 @@ vqp_status_t vqp_ib_dev_open(vqp_ib_dev_t *dev, const char *name);
  * must be destroyed before; otherwise the failing call is logged.
  */
 void vqp_ib_dev_close(vqp_ib_dev_t *dev);
+
+/**
+ * Try whether programs may have UD queue pairs on the device: not on qedr, nor on hns of a
+ * Kunpeng 920, which do not announce it. Creates one, and destroys it.
+ *
+ * @return 0: it refuses them, with a line (diag). 1: it has them, or another reason, as a
+ *         lack of memory, prevented the try.
+ */
+int vqp_ib_dev_has_ud(const vqp_ib_dev_t *dev);
 
 /** Descriptor that is readable when @ref vqp_ib_async_get has something */
 static inline int vqp_ib_dev_async_fd(const vqp_ib_dev_t *dev)

@@ -57,7 +57,8 @@ vqp_ib_fill_wr(struct ibv_send_wr *wr, const vqp_ib_path_t *path,
 {
     wr->wr_id      = path->wrid | frag->slot;
     wr->next       = NULL;
-    wr->sg_list    = (struct ibv_sge*)frag->sge;
+    /* irdma writes the first element of an empty write if there is a list */
+    wr->sg_list    = (frag->nsge == 0) ? NULL : (struct ibv_sge*)frag->sge;
     wr->num_sge    = frag->nsge;
     wr->opcode     = vqp_ib_opcodes[frag->opcode];
     wr->send_flags = frag->flags & VQP_FRAG_SEND;

@@ -114,10 +114,27 @@ static struct fab_swr *fab_post_queue(struct fab_qp *qp,
     return swr;
 }
 
+/* libirdma looks at the list of an empty write, and not at its length: it writes the first
+ * element, which the caller has left there */
+static const struct ibv_send_wr *
+fab_post_left_over(const struct ibv_send_wr *wr, struct ibv_send_wr *copy)
+{
+    if ((fab_config.profile != FAB_PROFILE_IRDMA) || (wr->num_sge != 0) ||
+        (wr->sg_list == NULL) || (wr->opcode != IBV_WR_RDMA_WRITE)) {
+        return wr;
+    }
+
+    *copy         = *wr;
+    copy->num_sge = 1;
+    return copy;
+}
+
 /* One WR, with sq_lock held; @return an errno if it is not accepted */
-static int fab_post_one(struct fab_qp *qp, const struct ibv_send_wr *wr,
+static int fab_post_one(struct fab_qp *qp, const struct ibv_send_wr *posted,
                         struct fab_exec_result *result)
 {
+    struct ibv_send_wr copy;
+    const struct ibv_send_wr *wr = fab_post_left_over(posted, &copy);
     struct fab_sq *sq = &qp->sq;
     uint64_t length   = fab_sge_length(wr->sg_list, wr->num_sge);
     uint32_t index    = sq->head;

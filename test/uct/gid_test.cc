@@ -186,6 +186,20 @@ TEST_F(gid_test, a_port_without_the_configured_one_is_not_listed)
     unsetenv("UCX_VQP_GID_INDEX");
 }
 
+/* As qedr, and hns of a Kunpeng 920 */
+TEST_F(gid_test, a_port_of_a_device_without_ud_queue_pairs_is_not_listed)
+{
+    log_capture log(UCS_LOG_LEVEL_DIAG);
+
+    start({});
+    faults("call verb=create_qp nth=1 errno=EINVAL");
+    EXPECT_EQ(0u, listed(*a));
+    EXPECT_TRUE(log_capture::has("it has no UD queue pairs")) << log_capture::text();
+    faults("call verb=create_qp nth=1 errno=ENOMEM"); /* what the interface says then */
+    EXPECT_EQ(1u, listed(*a));
+    EXPECT_EQ(1u, listed(*a));
+}
+
 TEST_F(gid_test, ucp_uses_other_transports_where_a_port_has_none)
 {
     log_capture log(UCS_LOG_LEVEL_DIAG);
@@ -218,7 +232,7 @@ TEST_F(bonded_gid_test, a_bond_is_not_listed_when_one_of_its_ports_has_none)
     for (std::string device : {"fab0", "fab1"}) {
         ASSERT_EQ(0, vqp_fabric()->act(("gids to=1000 dev=" + device).c_str(), NULL, 0));
         EXPECT_EQ(0u, listed(*a)) << device;
-        EXPECT_TRUE(log_capture::has(device + ":1 is not active or has no usable GID"))
+        EXPECT_TRUE(log_capture::has(device + ":1 is not active, or has no usable GID"))
                 << log_capture::text();
         ASSERT_EQ(0, vqp_fabric()->act(("gids to=0 dev=" + device).c_str(), NULL, 0));
         EXPECT_EQ(1u, listed(*a)) << device;

@@ -318,3 +318,18 @@ TEST(wc_status, is_a_time_out_a_refusal_a_cancellation_or_an_io_error)
                 << ibv_wc_status_str(each.status);
     }
 }
+
+/* irdma writes the first element of a list that is there, whatever its length says */
+TEST_F(post, empty_write_has_no_list)
+{
+    struct ibv_send_wr wr;
+
+    batch->count = 0;
+    add(0);
+    vqp_ib_fill_wr(&wr, &paths[0], &batch->frags[0]);
+    EXPECT_EQ((void*)batch->sge[0], (void*)wr.sg_list);
+    batch->frags[0].nsge = 0;
+    vqp_ib_fill_wr(&wr, &paths[0], &batch->frags[0]);
+    EXPECT_EQ(nullptr, wr.sg_list);
+    EXPECT_EQ(0, wr.num_sge);
+}
