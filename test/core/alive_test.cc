@@ -547,6 +547,34 @@ TEST_F(ping, witness_that_does_not_answer_is_replaced) {
     EXPECT_GE(in_a_row, 3u);
 }
 
+/* Each question looks at some of the connections, and the next one goes on */
+TEST_F(ping, witness_among_many_connections_is_found_in_turns) {
+    std::list<Node> others;
+    unsigned questions, at_once = 0;
+
+    for (unsigned i = 0; i < 300; ++i) {
+        others.emplace_back(net);
+        (void)a.connect(others.back());
+    }
+    run(net, 2 * SEC);
+    for (Vqp &each : a.vqps) {
+        if ((&each != ab) && (&each != ac)) {
+            each.conn.dests[0].gid[3] = 9;
+        }
+    }
+    move_away();
+    for (uint32_t turn = 0; turn < (1u << a.tab.config.hash_order); ++turn) {
+        ab->conn.witness      = 0;
+        ab->conn.witness_turn = turn;
+        for (questions = 1; (questions < 10) && (ask(ab) < 2); ++questions) {
+        }
+        EXPECT_EQ(ac->conn.cookie, ab->conn.witness);
+        at_once += (questions == 1);
+    }
+    EXPECT_GE(at_once, 1u);
+    EXPECT_LE(at_once, 2u);
+}
+
 /* One rail of each side may be dead */
 TEST_F(ping, witness_that_answers_from_elsewhere_is_replaced) {
     Node other(net);

@@ -63,23 +63,32 @@ static int vqp_conn_is_witness(const vqp_conn_t *conn, const vqp_conn_t *other,
            vqp_conn_has_port(other, to);
 }
 
+/* Of connections for a question: in an outage each of thousands of endpoints asks once a
+ * second, and finds no witness. A bucket is looked through. */
+#define VQP_CONN_WITNESS_LOOKS 64
+
 /* Search behind the last witness, which may belong to the process of the peer, or to one
- * that died together with it */
+ * that died together with it. The next search begins where this one ends. */
 static vqp_conn_t *
 vqp_conn_find_witness(vqp_conn_t *conn, const vqp_conn_t *last,
                       const vqp_conn_dest_t *to)
 {
     vqp_conntab_t *tab = conn->tab;
     uint32_t buckets   = 1u << tab->config.hash_order;
-    vqp_conn_t *other  = (last == NULL) ? NULL : last->cookie_next;
+    uint32_t looks     = 0;
+    vqp_conn_t *other;
     uint32_t i;
 
-    for (i = 0; i <= buckets; ++i) {
-        for (; other != NULL; other = other->cookie_next) {
+    other = ((last != NULL) && conn->is_in_turn) ? last->cookie_next :
+                                                   tab->cookies[conn->witness_turn];
+    for (i = 0; (i <= buckets) && (looks < VQP_CONN_WITNESS_LOOKS); ++i) {
+        for (; other != NULL; other = other->cookie_next, ++looks) {
             if (vqp_conn_is_witness(conn, other, to)) {
+                conn->is_in_turn = 1;
                 return other;
             }
         }
+        conn->is_in_turn   = 0;
         conn->witness_turn = (conn->witness_turn + 1) & (buckets - 1);
         other              = tab->cookies[conn->witness_turn];
     }
