@@ -45,7 +45,7 @@ static void probe_log(vqp_ib_log_level_t level, const char *file, unsigned line,
 {
     (void)file;
     (void)line;
-    if (level > VQP_IB_LOG_WARN) { /* a device that has no RC */
+    if (level > VQP_IB_LOG_WARN) { /* a device without RC or UD queue pairs */
         printf("refused   %s\n", message);
         return;
     }
@@ -129,6 +129,12 @@ static int probe_device(const char *name)
 
     status = vqp_ib_dev_open(&dev, name);
     if (status != VQP_OK) {
+        return 0;
+    }
+
+    if (!vqp_ib_dev_has_ud(&dev)) {
+        probe_reason[0] = '\0'; /* printed as refused */
+        vqp_ib_dev_close(&dev);
         return 0;
     }
 

@@ -50,7 +50,8 @@ static void uct_vqp_bonds_add_port(uct_vqp_bonds_t *bonds,
     entry->link = (port.link == VQP_IB_LINK_ETH) ? VQP_LINK_ETH : VQP_LINK_IB;
     entry->numa = dev->numa_node;
     entry->is_active = port.active &&
-                       (vqp_ib_gid_select(dev, &port, VQP_IB_GID_AUTO, &gid) == VQP_OK);
+                       (vqp_ib_gid_select(dev, &port, VQP_IB_GID_AUTO, &gid) == VQP_OK) &&
+                       vqp_ib_dev_has_ud(dev);
     ++bonds->num_ports;
 }
 

@@ -64,7 +64,8 @@ uct_vqp_init_qp(uct_vqp_t *vqp, unsigned index, vqp_ib_log_level_t level)
     status = vqp_ib_qp_to_init(&ib->rc, rail->port.num, rail->pkey_index);
     if (status != VQP_OK) {
         vqp_ib_qp_destroy(&ib->rc);
-        ib->rc.qp = NULL;
+        ib->rc.qp  = NULL;
+        ib->rc.qpn = 0; /* another one may get the number */
         return uct_vqp_status(status);
     }
 

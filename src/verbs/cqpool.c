@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The RC completion queues of one rail: one that grows, and at the device's
- * limit further ones. May call libibverbs.
+ * The RC completion queues of one rail: one that grows, and further ones where it can
+ * not. May call libibverbs.
  */
 #include "verbs/cqpool.h"
 
@@ -35,12 +35,32 @@ vqp_ib_cq_pool_depth(const vqp_ib_cq_pool_t *pool, uint32_t needed)
     return (uint32_t)vqp_min(size - 1, (uint64_t)pool->params.max);
 }
 
+/* A queue that can not grow is large, or as large as the limit of locked memory allows */
+static vqp_status_t vqp_ib_cq_pool_create(vqp_ib_cq_pool_t *pool, vqp_ib_cq_t *cq,
+                                          uint32_t count, vqp_ib_log_level_t level)
+{
+    uint32_t least = vqp_ib_cq_pool_depth(pool, vqp_max(count, pool->params.initial));
+    uint32_t depth = least;
+
+    if (pool->no_resize) {
+        depth = vqp_max(least, vqp_ib_cq_pool_depth(pool, VQP_IB_CQ_POOL_FIXED));
+    }
+
+    for (; depth > least; depth = vqp_max(depth / 2, least)) {
+        if (vqp_ib_cq_create(cq, pool->dev, depth, &pool->chan, VQP_IB_LOG_DEBUG) ==
+            VQP_OK) {
+            return VQP_OK;
+        }
+    }
+
+    return vqp_ib_cq_create(cq, pool->dev, least, &pool->chan, level);
+}
+
 static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count,
                                         vqp_ib_log_level_t level)
 {
     vqp_ib_cq_t *cq = &pool->cqs[pool->num_cqs];
     vqp_status_t status;
-    uint32_t depth;
 
     if (pool->num_cqs == VQP_IB_CQ_POOL_MAX) {
         vqp_ib_log(level, "%s: all %u completion queues are full", pool->dev->name,
@@ -48,10 +68,7 @@ static vqp_status_t vqp_ib_cq_pool_open(vqp_ib_cq_pool_t *pool, uint32_t count,
         return VQP_ERR_EXCEEDS_LIMIT;
     }
 
-    depth  = vqp_ib_cq_pool_depth(pool, vqp_max(count, pool->no_resize ?
-                                                VQP_IB_CQ_POOL_FIXED :
-                                                pool->params.initial));
-    status = vqp_ib_cq_create(cq, pool->dev, depth, &pool->chan, level);
+    status = vqp_ib_cq_pool_create(pool, cq, count, level);
     if (status != VQP_OK) {
         return status;
     }
@@ -90,7 +107,7 @@ static vqp_status_t vqp_ib_cq_pool_grow(vqp_ib_cq_pool_t *pool, vqp_ib_cq_t *cq,
 }
 
 /* The first queue decides whether queues grow: it is resized to the size that it has. That
- * changes nothing, and is refused where the provider can not resize. */
+ * changes nothing, and is refused where the provider has no such call, as hns. */
 static vqp_status_t vqp_ib_cq_pool_open_first(vqp_ib_cq_pool_t *pool)
 {
     vqp_status_t status;
@@ -167,6 +184,14 @@ vqp_status_t vqp_ib_cq_pool_extend(vqp_ib_cq_pool_t *pool, unsigned index,
     return VQP_OK;
 }
 
+/* A path stays on its queue when it needs more: half of one that can not grow is for that */
+static int vqp_ib_cq_pool_is_open(const vqp_ib_cq_pool_t *pool, const vqp_ib_cq_t *cq,
+                                  uint32_t count)
+{
+    return !pool->no_resize || (cq->reserved == 0) ||
+           (cq->reserved + count <= cq->depth / 2);
+}
+
 vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
                                     vqp_ib_log_level_t level, unsigned *index_p)
 {
@@ -180,7 +205,8 @@ vqp_status_t vqp_ib_cq_pool_reserve(vqp_ib_cq_pool_t *pool, uint32_t count,
     }
 
     for (index = 0; index < pool->num_cqs; ++index) {
-        if (vqp_ib_cq_pool_extend(pool, index, count) == VQP_OK) {
+        if (vqp_ib_cq_pool_is_open(pool, &pool->cqs[index], count) &&
+            (vqp_ib_cq_pool_extend(pool, index, count) == VQP_OK)) {
             *index_p = index;
             return VQP_OK;
         }

@@ -17,7 +17,7 @@
 #define VQP_IB_CQ_POOL_MAX 128
 
 typedef struct vqp_ib_cq_pool_params {
-    uint32_t initial;     /* depth of a new CQ, CQEs */
+    uint32_t initial;     /* least depth of a new CQ that can grow, CQEs */
     uint32_t max;         /* most CQEs per CQ; 0: the device's limit */
 } vqp_ib_cq_pool_params_t;
 
@@ -32,7 +32,7 @@ typedef struct vqp_ib_cq_pool {
 
 /**
  * Open the channel and the first CQ. The pool must stay at its address. If the device
- * can not resize CQs, each has 65535 entries from the start.
+ * can not resize CQs, each has 65535 entries from the start, or fewer if that fails.
  *
  * @return As @ref vqp_ib_cq_create. Logged.
  */

@@ -144,6 +144,7 @@ static void watch_outage(bench_t *bench, figures_t *figures, double cut)
     }
     while (!is_over || (ops->marked > 0)) {
         perf_ops_turn(ops);
+        perf_link_turn(link);
         perf_check(perf_now() < cut + opts.limit,
                    "cycle %u: operations do not end", bench->cycle);
         if ((figures->next == 0) && (ops->done > done)) {

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PORT_DOWN 0.1 /* seconds */
+
 static const char *const cut_names[] = {
     [PERF_CUT_LOST]       = "lost",
     [PERF_CUT_UNANSWERED] = "unanswered",
@@ -64,6 +66,11 @@ static void set_rate(const perf_link_t *link, unsigned rate)
     perf_check(fabric()->act(action, why, sizeof(why)) == 0, "%s: %s", action, why);
 }
 
+static void set_port(const perf_link_t *link, int up)
+{
+    perf_check(fabric()->port(link->from, 1, up) == 0, "%s has no port", link->from);
+}
+
 void perf_link_find(perf_link_t *link)
 {
     int count = fabric()->qps(link->from, &link->qpn, 1);
@@ -71,7 +78,7 @@ void perf_link_find(perf_link_t *link)
     perf_check(count > 0, "%s has no queue pair", link->from);
 }
 
-void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
+void perf_link_cut(perf_link_t *link, perf_cut_t cut)
 {
     char script[256];
 
@@ -95,8 +102,10 @@ void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
         snprintf(script, sizeof(script), "lose dev=%s p=0.01", link->from);
         break;
     case PERF_CUT_PORT:
-        snprintf(script, sizeof(script), "port dev=%s at=0s for=100ms", link->from);
-        break;
+        set_faults("");
+        set_port(link, 0);
+        link->up = perf_now() + PORT_DOWN;
+        return;
     case PERF_CUT_ONE:
         snprintf(script, sizeof(script), "lose dev=%s qpn=0x%x count=1", link->from,
                  link->qpn);
@@ -112,8 +121,20 @@ void perf_link_cut(const perf_link_t *link, perf_cut_t cut)
     set_faults(script);
 }
 
-void perf_link_heal(const perf_link_t *link)
+void perf_link_turn(perf_link_t *link)
 {
+    if ((link->up != 0) && (perf_now() >= link->up)) {
+        link->up = 0;
+        set_port(link, 1);
+    }
+}
+
+void perf_link_heal(perf_link_t *link)
+{
+    if (link->up != 0) {
+        link->up = 0;
+        set_port(link, 1);
+    }
     set_faults("");
     if (link->rate != 0) {
         set_rate(link, link->rate);

@@ -26,6 +26,7 @@ typedef struct perf_link {
     const char *to;
     uint32_t   qpn;   /* of the sender's queue pair, see perf_link_find() */
     unsigned   rate;  /* Mb/s of the sender's port; only PERF_CUT_SLOW needs it */
+    double     up;    /* when a port that was taken down comes back; 0: it is not down */
 } perf_link_t;
 
 const char *perf_cut_name(perf_cut_t cut);
@@ -40,10 +41,13 @@ int perf_cut_kills_path(perf_cut_t cut);
 void perf_link_find(perf_link_t *link);
 
 /** Cut the link, and heal all others. */
-void perf_link_cut(const perf_link_t *link, perf_cut_t cut);
+void perf_link_cut(perf_link_t *link, perf_cut_t cut);
+
+/** Take the port up if it has been down for its 100 ms, by the clock of perf_now(). */
+void perf_link_turn(perf_link_t *link);
 
 /** Heal that link, which is the only one that was cut. */
-void perf_link_heal(const perf_link_t *link);
+void perf_link_heal(perf_link_t *link);
 
 /** @return bytes that were executed of what the sender's port has sent. */
 uint64_t perf_link_bytes(const perf_link_t *link);

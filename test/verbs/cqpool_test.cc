@@ -40,6 +40,18 @@ protected:
     vqp_ib_cq_pool_t pool;
 };
 
+/* Queues that are never resized */
+class cqpool_fixed : public cqpool {
+protected:
+    void SetUp() override
+    {
+        cqpool::SetUp();
+        if (!IsSkipped() && (vqp_fabric() == NULL)) {
+            GTEST_SKIP() << "needs faults of the fabric";
+        }
+    }
+};
+
 TEST_F(cqpool, grows_in_place_up_to_the_limit)
 {
     unsigned index;
@@ -118,7 +130,7 @@ TEST_F(cqpool, more_than_one_queue_can_hold_is_refused_with_the_numbers)
 }
 
 /* Since the first one: a path stays on its queue when it needs more */
-TEST_F(cqpool, device_without_resize_gets_large_queues)
+TEST_F(cqpool_fixed, device_without_resize_gets_large_queues)
 {
     unsigned index;
 
@@ -128,9 +140,9 @@ TEST_F(cqpool, device_without_resize_gets_large_queues)
     EXPECT_EQ(256u, pool.cqs[0].depth);
     ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, VQP_IB_LOG_ERROR, &index));
     EXPECT_EQ(0u, index);
-    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_extend(&pool, index, 100));
-    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 100, VQP_IB_LOG_ERROR, &index));
-    EXPECT_EQ(1u, index);
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, 29, VQP_IB_LOG_ERROR, &index));
+    EXPECT_EQ(1u, index); /* the rest of the first one is for the path that is there */
+    ASSERT_EQ(VQP_OK, vqp_ib_cq_pool_extend(&pool, 0, 156));
     check();
     vqp_ib_cq_pool_cleanup(&pool);
 
@@ -139,8 +151,26 @@ TEST_F(cqpool, device_without_resize_gets_large_queues)
     vqp_ib_cq_pool_cleanup(&pool);
 }
 
+/* As with a limit of locked memory */
+TEST_F(cqpool_fixed, device_without_resize_gets_what_it_can)
+{
+    log_capture log;
+
+    a->dev.vendor_id = 0x14e4;
+    faults("call verb=create_cq nth=1 count=3 errno=ENOMEM");
+    init(16, 0);
+    EXPECT_EQ(8191u, pool.cqs[0].depth);
+    vqp_ib_cq_pool_cleanup(&pool);
+
+    vqp_ib_cq_pool_params_t params = {200, 0};
+
+    faults("call verb=create_cq nth=1 count=all errno=ENOMEM");
+    EXPECT_EQ(VQP_ERR_NO_MEMORY, vqp_ib_cq_pool_init(&pool, &a->dev, &params));
+    EXPECT_TRUE(log.has("ibv_create_cq(255)"));
+}
+
 /* Its provider unmaps a queue that the kernel does not resize */
-TEST_F(cqpool, queues_of_bnxt_are_never_resized)
+TEST_F(cqpool_fixed, queues_of_bnxt_are_never_resized)
 {
     unsigned index;
 
@@ -155,7 +185,7 @@ TEST_F(cqpool, queues_of_bnxt_are_never_resized)
 }
 
 /* A queue that can not grow now, for lack of memory, may later */
-TEST_F(cqpool, device_that_can_resize_is_asked_again)
+TEST_F(cqpool_fixed, device_that_can_resize_is_asked_again)
 {
     unsigned index;
 

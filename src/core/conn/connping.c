@@ -63,32 +63,37 @@ static int vqp_conn_is_witness(const vqp_conn_t *conn, const vqp_conn_t *other,
            vqp_conn_has_port(other, to);
 }
 
-/* Of connections for a question: in an outage each of thousands of endpoints asks once a
- * second, and finds no witness. A bucket is looked through. */
-#define VQP_CONN_WITNESS_LOOKS 64
+/* In an outage each of thousands of endpoints asks once a second, and finds no witness. So
+ * many connections are looked at by all of them together in so many ns, and then those of
+ * one more search. */
+#define VQP_CONN_WITNESS_LOOKS 65536u
+#define VQP_CONN_WITNESS_TIME  1000000000ul
 
 /* Search behind the last witness, which may belong to the process of the peer, or to one
- * that died together with it. The next search begins where this one ends. */
+ * that died together with it */
 static vqp_conn_t *
 vqp_conn_find_witness(vqp_conn_t *conn, const vqp_conn_t *last,
-                      const vqp_conn_dest_t *to)
+                      const vqp_conn_dest_t *to, uint64_t now)
 {
     vqp_conntab_t *tab = conn->tab;
     uint32_t buckets   = 1u << tab->config.hash_order;
-    uint32_t looks     = 0;
-    vqp_conn_t *other;
+    vqp_conn_t *other  = (last == NULL) ? NULL : last->cookie_next;
     uint32_t i;
 
-    other = ((last != NULL) && conn->is_in_turn) ? last->cookie_next :
-                                                   tab->cookies[conn->witness_turn];
-    for (i = 0; (i <= buckets) && (looks < VQP_CONN_WITNESS_LOOKS); ++i) {
-        for (; other != NULL; other = other->cookie_next, ++looks) {
+    if (now - tab->witness_since >= VQP_CONN_WITNESS_TIME) {
+        tab->witness_since = now;
+        tab->witness_looks = 0;
+    }
+    if (tab->witness_looks >= VQP_CONN_WITNESS_LOOKS) {
+        return NULL;
+    }
+
+    for (i = 0; i <= buckets; ++i) {
+        for (; other != NULL; other = other->cookie_next, ++tab->witness_looks) {
             if (vqp_conn_is_witness(conn, other, to)) {
-                conn->is_in_turn = 1;
                 return other;
             }
         }
-        conn->is_in_turn   = 0;
         conn->witness_turn = (conn->witness_turn + 1) & (buckets - 1);
         other              = tab->cookies[conn->witness_turn];
     }
@@ -164,7 +169,7 @@ unsigned vqp_conn_ping(vqp_conn_t *conn, uint32_t rails, uint64_t now,
 
     vqp_conn_make_ping(conn, &to, &actions[0]);
     if (!vqp_conn_is_kept(conn, witness, &to)) {
-        witness = vqp_conn_find_witness(conn, witness, &to);
+        witness = vqp_conn_find_witness(conn, witness, &to, now);
     }
     if (witness == NULL) {
         return 1; /* none at this port: the next ping goes to another port */

@@ -129,9 +129,8 @@ typedef struct vqp_conn {
     uint16_t              path_turn;   /* path messages sent; selects the rails */
     uint16_t              pings;       /* pings sent to the peer; selects the rails */
     uint8_t               has_witness; /* the last ping went to a witness too */
-    uint8_t               is_in_turn;  /* the witness is in the bucket witness_turn */
     uint16_t              lacks_reqs;  /* notes.reqs at lacks_since */
-    uint32_t              witness_turn; /* bucket where the next search begins */
+    uint32_t              witness_turn; /* bucket of the last witness */
     uint32_t              todo;        /* pending actions, VQP_CONN_ACT_* */
     uint32_t              serial;      /* of the newest own BYE */
     uint32_t              peer_serial; /* of the newest BYE of the peer */
@@ -245,6 +244,9 @@ typedef struct vqp_conntab {
     uint64_t             next_due;    /* no timer is due earlier */
     uint64_t             now;         /* newest time that was passed in */
     uint64_t             note_due;    /* of datagrams of another version, see connnote.h */
+    uint64_t             witness_since; /* time from which... */
+    uint32_t             witness_looks; /* ...so many connections were looked at, see
+                                           connping.c */
     vqp_conn_t          *rx_conn;     /* its CONNECT_QPS, pending, needs rx */
     vqp_conn_t          *rx_path;     /* whose path message rx is, pending */
     uint8_t              rx_create;   /* CREATE_PASSIVE is pending */
