@@ -160,20 +160,16 @@ void uct_vqp_iface_async_event(uct_vqp_iface_t *iface, unsigned rail,
     }
 }
 
-/* Its receives are flushed too, before the event or after it: both say the same. Returns
- * whether it is one of the vqp. */
-static int uct_vqp_fail_qp(uct_vqp_t *vqp, uint32_t id)
+/* Its receives are flushed too, before the event or after it: both say the same */
+static void uct_vqp_fail_qp(uct_vqp_t *vqp, uint32_t id)
 {
     unsigned i;
 
     for (i = 0; i < vqp->core.num_paths; ++i) {
         if (uct_vqp_qp_id(vqp->paths[i].rail, vqp->ib_paths[i].rc.qpn) == id) {
             uct_vqp_path_fault(vqp, i, VQP_ERR_CANCELED);
-            return 1;
         }
     }
-
-    return 0;
 }
 
 static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
@@ -197,9 +193,7 @@ static void uct_vqp_handle_bad_qps(uct_vqp_iface_t *iface)
         }
 
         ucs_list_for_each(vqp, &iface->vqp_list, list) {
-            if (uct_vqp_fail_qp(vqp, id)) {
-                break;
-            }
+            uct_vqp_fail_qp(vqp, id);
         }
         UCS_ASYNC_UNBLOCK(uct_vqp_async(iface));
     }
