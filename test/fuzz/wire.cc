@@ -69,11 +69,13 @@ static const void *body(const vqp_wire_msg_t &msg)
     case VQP_WIRE_PATH_DOWN:
         FUZZ_CHECK(msg.path_down.path < 64);
         FUZZ_CHECK(msg.path_down.source < VQP_WIRE_SOURCES);
+        FUZZ_CHECK(msg.path_down.rail <= 4);
         FUZZ_CHECK((msg.path_down.count <= MAX_24) &&
                    (msg.path_down.imms <= MAX_24));
         return &msg.path_down;
     case VQP_WIRE_PATH_UP:
-        FUZZ_CHECK((msg.path_up.path < 64) && (msg.path_up.rail < 4));
+        FUZZ_CHECK((msg.path_up.path < 64) && (msg.path_up.rail < 4) &&
+                   (msg.path_up.first <= 4));
         FUZZ_CHECK((msg.path_up.qpn >= 1) && (msg.path_up.qpn <= MAX_24) &&
                    (msg.path_up.psn <= MAX_24));
         return &msg.path_up;
@@ -91,8 +93,10 @@ static void clear_reserved(uint8_t *msg, unsigned type)
         memset(msg + 94, 0, 2);
         break;
     case VQP_WIRE_PATH_DOWN:
+        memset(msg + 68, 0, 4);
+        break;
     case VQP_WIRE_PATH_UP:
-        memset(msg + 58, 0, 2);
+        memset(msg + 59, 0, 1);
         memset(msg + 68, 0, 4);
         break;
     default:
