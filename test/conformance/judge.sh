@@ -25,19 +25,21 @@ listed() {
         split(text, part, ".")
         return part[1] * 1000 + part[2]
     }
-    # MEDIUM<1.16 or MEDIUM>=1.16: whether it holds for this UCX; sets medium
+    # MEDIUM<1.16, MEDIUM>=1.16 or MEDIUM=1.16: whether it holds for this UCX; sets medium
     function holds(entry, bound, before) {
         medium = entry
-        if (!match(entry, /(<|>=)1\.[0-9]+$/))
+        if (!match(entry, /(<|>=|=)1\.[0-9]+$/))
             return 1
         bound = substr(entry, RSTART)
         medium = substr(entry, 1, RSTART - 1)
+        if (sub(/^=/, "", bound))
+            return number(version) == number(bound)
         before = sub(/^</, "", bound)
         sub(/^>=/, "", bound)
         return before == (number(version) < number(bound))
     }
     /^#/ || /^ *$/ { next }
-    $2 !~ /^(any|fabric|rxe|cuts)((<|>=)1\.[0-9]+)?$/ || NF < 4 || \
+    $2 !~ /^(any|fabric|rxe|cuts)((<|>=|=)1\.[0-9]+)?$/ || NF < 4 || \
     $3 !~ /^(skip|absent|fails[?]?|none[?]?|violations)$/ || \
     ($3 ~ /^fails/ && !/ fails[?]? +"[^"]+" +[^ ]/) || \
     ($3 == "violations" && $4 !~ /^[a-z_]+[?]?:$/) {
