@@ -5,9 +5,9 @@
  * through src/verbs, and libc; no UCX. It is installed beside the shim.
  */
 #include "verbs/dev.h"
+#include "verbs/gid.h"
 #include "verbs/mr.h"
 #include "verbs/pinned.h"
-#include "verbs/gid.h"
 #include "verbs/port.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
 #include "verbs/cqpool.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Entries of queues that can not grow */
@@ -92,8 +91,7 @@ static vqp_status_t vqp_ib_cq_pool_grow(vqp_ib_cq_pool_t *pool, vqp_ib_cq_t *cq,
 
     ret = ibv_resize_cq(cq->cq, (int)depth);
     if (ret != 0) {
-        /* bnxt_re returns -errno, mlx5 -1 */
-        ret             = (ret == -1) ? errno : abs(ret);
+        ret             = (ret < 0) ? errno : ret;
         pool->no_resize = (ret == EOPNOTSUPP) || (ret == ENOSYS);
         vqp_ib_debug("%s: ibv_resize_cq(%u to %u) failed: %s", pool->dev->name,
                      cq->depth, depth, strerror(ret));

@@ -7,6 +7,12 @@
 
 #include <string.h>
 
+/* In an outage each of thousands of endpoints asks once a second, and finds no witness. So
+ * many connections are looked at by all of them together in so many ns, and then those of
+ * one more search. */
+#define VQP_CONN_WITNESS_LOOKS 65536u
+#define VQP_CONN_WITNESS_TIME  1000000000ul
+
 /* Do both addresses belong to one port? Processes differ by the queue pair only */
 static int vqp_conn_same_port(const uint8_t *gid, uint16_t lid,
                               const vqp_conn_dest_t *dest)
@@ -62,12 +68,6 @@ static int vqp_conn_is_witness(const vqp_conn_t *conn, const vqp_conn_t *other,
     return (other->peer_id != conn->peer_id) && vqp_conn_is_set_up(other) &&
            vqp_conn_has_port(other, to);
 }
-
-/* In an outage each of thousands of endpoints asks once a second, and finds no witness. So
- * many connections are looked at by all of them together in so many ns, and then those of
- * one more search. */
-#define VQP_CONN_WITNESS_LOOKS 65536u
-#define VQP_CONN_WITNESS_TIME  1000000000ul
 
 /* Search behind the last witness, which may belong to the process of the peer, or to one
  * that died together with it */
