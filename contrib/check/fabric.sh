@@ -31,6 +31,9 @@ gtest "fabric: test_verbs" on_fabric gcc --violations fail -- \
 # What Soft-RoCE does with receives that are posted in ERR
 gtest "fabric: test_verbs, Soft-RoCE" on_fabric gcc --violations fail --profile rxe -- \
     "$CHECK_DIR/gcc/test_verbs" --gtest_filter='qp.*error_state*'
+# A device that says it gave more than can be used
+gtest "fabric: test_verbs, bnxt" on_fabric gcc --violations fail --profile bnxt -- \
+    "$CHECK_DIR/gcc/test_verbs" --gtest_filter='cqpool_fixed.queues_of_bnxt*'
 uct "failover, Soft-RoCE" --profile rxe -- 'failover_fixture.receives*:source_test.*'
 
 # GID tables of other networks: IPv6 only, with and without a global address

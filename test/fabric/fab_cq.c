@@ -75,7 +75,8 @@ struct ibv_cq *fab_cq_create(struct ibv_context *context, int cqe,
     handle->ibv.channel    = channel;
     handle->ibv.cq_context = cq_context;
     handle->ibv.handle     = cq->id;
-    handle->ibv.cqe        = cqe;
+    /* libbnxt_re says that there are twice as many, and needs half of them itself */
+    handle->ibv.cqe        = (fab_config.profile == FAB_PROFILE_BNXT) ? 2 * cqe : cqe;
     pthread_mutex_init(&handle->ibv.mutex, NULL);
     pthread_cond_init(&handle->ibv.cond, NULL);
     if (fab_violations_on()) {

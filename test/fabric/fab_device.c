@@ -254,7 +254,8 @@ static void fab_device_fill(unsigned index, struct ibv_device_attr *attr)
     attr->sys_image_guid      = attr->node_guid;
     attr->max_mr_size         = UINT64_MAX;
     attr->page_size_cap       = 0xfffff000;
-    attr->vendor_id           = FAB_DEVICE_VENDOR;
+    attr->vendor_id           = (fab_config.profile == FAB_PROFILE_BNXT) ?
+                                        FAB_DEVICE_BROADCOM : FAB_DEVICE_VENDOR;
     attr->vendor_part_id      = FAB_DEVICE_PART;
     attr->max_qp              = (int)fab_config.max_qp;
     attr->max_qp_wr           = (int)fab_config.max_qp_wr;

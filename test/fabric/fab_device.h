@@ -14,6 +14,7 @@
 
 /* An unassigned ID: no library has special code for it */
 #define FAB_DEVICE_VENDOR   0xfab0
+#define FAB_DEVICE_BROADCOM 0x14e4
 #define FAB_DEVICE_PART     0x0001
 #define FAB_DEVICE_FW       "1.0.0"
 #define FAB_DEVICE_PORT_CAP 0x04010000

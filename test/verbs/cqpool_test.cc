@@ -200,18 +200,6 @@ TEST_F(cqpool_fixed, device_that_can_resize_is_asked_again)
     vqp_ib_cq_pool_cleanup(&pool);
 }
 
-/* bnxt_re says that it has twice as many, and needs half of them itself */
-TEST_F(cqpool, no_more_is_used_than_was_requested)
-{
-    vqp_ib_cq_t cq;
-    struct ibv_cq granted;
-
-    granted.cqe = 512;
-    cq.cq       = &granted;
-    EXPECT_EQ(255u, vqp_ib_cq_usable(&cq, 255));
-    EXPECT_EQ(512u, vqp_ib_cq_usable(&cq, 1000));
-}
-
 TEST_F(cqpool, number_of_queues_is_bounded)
 {
     log_capture log;

@@ -9,6 +9,7 @@
 
 
 static const uint32_t RECVS = 200; /* more than one batch */
+static const uint32_t SENDS = 64;
 
 /* One end: pool, QP, and a registered buffer */
 struct qp_end {
@@ -22,7 +23,7 @@ struct qp_end {
     explicit qp_end(rail *r_) : r(r_)
     {
         vqp_ib_cq_pool_params_t pool_params = {16, 0};
-        vqp_ib_qp_params_t qp_params        = {64, RECVS, 128, 4, 0,
+        vqp_ib_qp_params_t qp_params        = {SENDS, RECVS, 128, 4, 0,
                                                VQP_IB_LOG_ERROR};
         vqp_ib_dev_t *devs[]                = {&r->dev};
         vqp_ib_mr_params_t mr_params        = {
@@ -32,7 +33,7 @@ struct qp_end {
         memset(buffer, 0, sizeof(buffer));
         EXPECT_EQ(VQP_OK,
                   vqp_ib_cq_pool_init(&pool, &r->dev, &pool_params));
-        EXPECT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, RECVS + 64,
+        EXPECT_EQ(VQP_OK, vqp_ib_cq_pool_reserve(&pool, RECVS + SENDS,
                                                  VQP_IB_LOG_ERROR, &cq_index));
         EXPECT_EQ(VQP_OK, vqp_ib_qp_create(&qp, &r->dev, cq(), &qp_params));
         EXPECT_EQ(VQP_OK, vqp_ib_mr_reg(&mr, devs, 1, &mr_params));
@@ -41,7 +42,7 @@ struct qp_end {
     ~qp_end()
     {
         vqp_ib_qp_destroy(&qp);
-        vqp_ib_cq_pool_release(&pool, cq_index, RECVS + 64);
+        vqp_ib_cq_pool_release(&pool, cq_index, RECVS + SENDS);
         vqp_ib_mr_dereg(&mr);
         vqp_ib_cq_pool_cleanup(&pool);
     }
